@@ -1,0 +1,103 @@
+"""Time, passed in: the wall clock, the monotonic clock, and the hybrid logical clock.
+
+Deadlines and delays run on the monotonic clock; the wall clock only stamps what is stored. The
+hybrid clock (HLC) stamps what is replicated: it never goes back, and a peer whose clock runs
+ahead can pull it forward by at most the drift cap.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple, Protocol
+
+from lakebed.base.errors import InputError
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+
+class Clock(Protocol):
+    def wall_ns(self) -> int:
+        """Nanoseconds since 1970; may jump either way."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since some moment; never goes back."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns()
+
+
+class HybridTime(NamedTuple):
+    """A moment of the hybrid clock. Its text sorts as it does."""
+
+    wall_ns: int
+    logical: int
+
+    def __str__(self) -> str:
+        return f"{self.wall_ns:019d}-{self.logical:010d}"
+
+    @classmethod
+    def parse(cls, text: str) -> HybridTime:
+        wall, dash, logical = text.partition("-")
+        digits = wall + logical
+        if not (dash and len(wall) == 19 and len(logical) == 10 and digits.isascii()):
+            raise InputError(f"not a hybrid time: {text!r}")
+        if not digits.isdigit():
+            raise InputError(f"not a hybrid time: {text!r}")
+        return cls(int(wall), int(logical))
+
+
+class ClockDrift(InputError):
+    """A peer's hybrid time is further ahead than the drift cap allows."""
+
+
+LOGICAL_MAX = 9_999_999_999
+
+
+class HybridClock:
+    """Issues hybrid times, each larger than every one issued or observed before.
+
+    Not thread-safe: its owner calls it under the lock that orders what it stamps.
+    """
+
+    def __init__(
+        self, clock: Clock, *, drift_ms_max: int = 60_000, last: HybridTime | None = None
+    ) -> None:
+        self._clock = clock
+        self._drift_ns_max = drift_ms_max * NS_PER_MS
+        self._last = last or HybridTime(0, 0)
+
+    @property
+    def last(self) -> HybridTime:
+        """The largest time issued or observed: what must be stored to go on after a restart."""
+        return self._last
+
+    def now(self) -> HybridTime:
+        """The next time."""
+        wall = self._clock.wall_ns()
+        self._last = HybridTime(wall, 0) if wall > self._last.wall_ns else _after(self._last)
+        return self._last
+
+    def observe(self, remote: HybridTime) -> HybridTime:
+        """Take note of a peer's time and issue one behind it; refuse one too far ahead."""
+        ahead_ns = remote.wall_ns - self._clock.wall_ns()
+        if ahead_ns > self._drift_ns_max:
+            raise ClockDrift(
+                f"a peer's clock is {ahead_ns // NS_PER_MS} ms ahead, "
+                f"at most {self._drift_ns_max // NS_PER_MS} ms are accepted"
+            )
+        self._last = max(self._last, remote)
+        return self.now()
+
+
+def _after(moment: HybridTime) -> HybridTime:
+    if moment.logical >= LOGICAL_MAX:
+        return HybridTime(moment.wall_ns + 1, 0)
+    return HybridTime(moment.wall_ns, moment.logical + 1)

@@ -1,0 +1,346 @@
+"""The group-commit barrier that all engines share.
+
+Callers hand over items and wait, or take a ticket. Whoever waits while nobody commits becomes
+the *leader*: it commits, in its own thread, what is queued (up to the batch ceilings) in one call
+of the sink, wakes those it covered, and hands the lead to the first who waits for a later batch.
+So a lone caller pays no thread hop, and under load batches form by themselves while the sync
+before them runs. Items nobody waits for are committed by `step`, which a runner drives, at the
+latest `delay_ms_max` after they came, or at once when a batch is full.
+
+Invariants:
+- items are committed in the order they were queued, one batch at a time;
+- a ticket is fulfilled only after the sink's `commit` that contained its item has returned;
+- a commit that fails fails exactly the tickets it contained, and nothing is repeated. A
+  `DiskError` also ends the sink: the items still queued go to the one that `recover` provides,
+  or they are refused with `Poisoned`, as is all that follows;
+- at most `queue_*_max` is queued or in the sink; beyond it callers wait, or get `Busy`.
+
+What may be lost: whatever has no fulfilled ticket. It may also be found durable after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.commit.batch import Batch, Item, Result, Ticket
+from lakebed.base.commit.config import CommitConfig
+from lakebed.base.commit.space import SpaceReserve
+from lakebed.base.counters import Counters
+from lakebed.base.errors import Busy, Closed, DiskError, LakebedError, Poisoned, TooLarge
+from lakebed.base.runner.protocol import Runner
+
+ItemIn = TypeVar("ItemIn", contravariant=True)
+ResultOut = TypeVar("ResultOut", covariant=True)
+
+
+class Sink(Protocol[ItemIn, ResultOut]):
+    """Where batches go. Only one `commit` runs at a time."""
+
+    def commit(self, items: Sequence[ItemIn]) -> Sequence[ResultOut | LakebedError]:
+        """Make all items durable and give each its result, in order; or raise, for all of them.
+
+        An error in a result's place fails that item alone. A raised `DiskError` says that this
+        sink can make nothing durable any more; any other `LakebedError` leaves it usable.
+        """
+
+
+Recover = Callable[[LakebedError], Sink[Item, Result]]
+"""Provides the sink that takes over from one that failed, or raises to refuse all writes."""
+
+
+class Barrier(Generic[Item, Result]):
+    """Commits what many threads hand over. All methods are thread-safe."""
+
+    def __init__(
+        self,
+        sink: Sink[Item, Result],
+        *,
+        name: str,
+        runner: Runner,
+        wake: Callable[[], None],
+        config: CommitConfig | None = None,
+        reserve: SpaceReserve | None = None,
+        recover: Recover[Item, Result] | None = None,
+        counters: Counters | None = None,
+    ) -> None:
+        """`name` appears in errors; `wake` makes the runner call `step` soon."""
+        self._sink = sink
+        self._name = name
+        self._runner = runner
+        self._clock = runner.clock
+        self._wake = wake
+        self._config = config or CommitConfig()
+        self._reserve = reserve
+        self._recover = recover
+        counters = counters or Counters()
+        self._batches = counters.counter("commit_batches")
+        self._items = counters.counter("commit_items")
+        self._bytes = counters.counter("commit_bytes")
+        self._failures = counters.counter("commit_failures")
+        self._duration_ns = counters.histogram("commit_duration_ns")
+        # The mutex guards everything below and the batches that are not done. It is never held
+        # during I/O. Only the leader touches the sink.
+        self._mutex = runner.mutex()
+        self._queue: deque[Batch[Item, Result]] = deque()
+        self._in_sink: Batch[Item, Result] | None = None
+        self._is_led = False
+        self._pending_bytes = 0
+        self._pending_count = 0
+        self._room = runner.event()  # set, and replaced, whenever a batch is done
+        self._poison: LakebedError | None = None
+        self._is_closed = False
+
+    def commit(self, item: Item, *, size: int, timeout: float | None = None) -> Result:
+        """Hand over an item of `size` bytes and wait until it is durable."""
+        return self._enqueue(item, size, timeout).wait(timeout)
+
+    def submit(
+        self, item: Item, *, size: int, timeout: float | None = None
+    ) -> Ticket[Item, Result]:
+        """Hand over an item; it will be committed whether or not its ticket is waited for.
+
+        Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
+        """
+        ticket = self._enqueue(item, size, timeout)
+        batch = ticket.batch
+        if len(batch.items) == 1 or self._is_full(batch):
+            self._wake()
+        return ticket
+
+    def step(self) -> int | None:
+        """Commit what is due and nobody leads; ns until more is due, or None."""
+        while True:
+            with self._mutex:
+                if self._is_led or not self._queue:
+                    return None  # a leader wakes us if it leaves something behind
+                head = self._queue[0]
+                delay_ns = self._due_ns(head)
+                if delay_ns > 0:
+                    return delay_ns
+                self._is_led = True
+            self._lead(until=head)
+
+    def close(self) -> None:
+        """Refuse new items, commit those that are queued, and return. Idempotent.
+
+        The sink stays its owner's to close.
+        """
+        with self._mutex:
+            self._is_closed = True
+        while (last := self._last_pending()) is not None:
+            self.wait_for(last, None)
+
+    def __enter__(self) -> Barrier[Item, Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
+        """Until the batch is done, leading if nobody does; False if the time-out passed."""
+        with self._mutex:
+            if batch.done.is_set():
+                return True
+            leads = not self._is_led
+            inherits = not leads and not batch.has_heir
+            if leads:
+                self._is_led = True
+            elif inherits:
+                batch.has_heir = True
+        if inherits:
+            leads = self._await_turn(batch, timeout)
+        elif not leads:
+            return batch.done.wait(timeout)
+        if leads:
+            self._lead(until=batch)
+        return batch.done.is_set()
+
+    def when_done(self, batch: Batch[Item, Result], callback: Callable[[], None]) -> None:
+        with self._mutex:
+            if not batch.done.is_set():
+                batch.callbacks.append(callback)
+                return
+        callback()
+
+    # Queueing.
+
+    def _enqueue(self, item: Item, size: int, timeout: float | None) -> Ticket[Item, Result]:
+        if size > self._config.queue_bytes_max:
+            raise TooLarge(f"{self._name}: an item", size=size, limit=self._config.queue_bytes_max)
+        deadline_ns = None if timeout is None else self._clock.monotonic_ns() + timeout * NS_PER_S
+        while True:
+            with self._mutex:
+                self._check_open()
+                if self._has_room(size):
+                    return self._join(item, size)
+                room = self._room
+                # Nobody leads, so something is queued: make room rather than wait for it.
+                head = None if self._is_led or timeout == 0 else self._queue[0]
+                if head is not None:
+                    self._is_led = True
+            if head is not None:
+                self._lead(until=head)
+                continue
+            seconds = None
+            if deadline_ns is not None:
+                seconds = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
+            if not room.wait(seconds):
+                raise Busy(f"{self._name}: the queue of writes is full")
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed(f"{self._name}: closed")
+        if self._poison is not None:
+            raise self._refusal(self._poison)
+
+    def _has_room(self, size: int) -> bool:
+        return (
+            self._pending_count < self._config.queue_count_max
+            and self._pending_bytes + size <= self._config.queue_bytes_max
+        )
+
+    def _join(self, item: Item, size: int) -> Ticket[Item, Result]:
+        """Put the item into the last batch, or a new one if that is full. Under the mutex."""
+        batch = self._queue[-1] if self._queue else None
+        if batch is None or (
+            len(batch.items) >= self._config.batch_count_max
+            or batch.size + size > self._config.batch_bytes_max
+        ):
+            batch = Batch(
+                done=self._runner.event(),
+                turn=self._runner.event(),
+                created_ns=self._clock.monotonic_ns(),
+            )
+            self._queue.append(batch)
+        batch.items.append(item)
+        batch.size += size
+        self._pending_bytes += size
+        self._pending_count += 1
+        return Ticket(self, batch, len(batch.items) - 1)
+
+    def _is_full(self, batch: Batch[Item, Result]) -> bool:
+        return (
+            len(batch.items) >= self._config.batch_count_max
+            or batch.size >= self._config.batch_bytes_max
+        )
+
+    def _due_ns(self, head: Batch[Item, Result]) -> int:
+        if len(self._queue) > 1 or self._is_full(head) or self._is_closed:
+            return 0
+        due_ns = head.created_ns + self._config.delay_ms_max * NS_PER_MS
+        return due_ns - self._clock.monotonic_ns()
+
+    def _last_pending(self) -> Batch[Item, Result] | None:
+        with self._mutex:
+            return self._queue[-1] if self._queue else self._in_sink
+
+    # Leading.
+
+    def _await_turn(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
+        """As the batch's heir: whether the lead was given to us."""
+        try:
+            batch.turn.wait(timeout)
+        except BaseException:  # interrupted: whoever was given the lead must pass it on
+            if self._leave_line(batch):
+                self._pass_lead()
+            raise
+        return self._leave_line(batch)
+
+    def _leave_line(self, batch: Batch[Item, Result]) -> bool:
+        with self._mutex:
+            batch.has_heir = False
+            given, batch.is_lead_given = batch.is_lead_given, False
+            if given:
+                batch.turn = self._runner.event()  # the next heir must wait for its own
+            return given
+
+    def _lead(self, *, until: Batch[Item, Result]) -> None:
+        try:
+            while not until.done.is_set():
+                with self._mutex:
+                    batch = self._in_sink = self._queue.popleft()
+                self._commit_batch(batch)
+        finally:
+            self._pass_lead()
+
+    def _pass_lead(self) -> None:
+        with self._mutex:
+            heir = next((batch for batch in self._queue if batch.has_heir), None)
+            if heir is not None:
+                heir.is_lead_given = True
+            else:
+                self._is_led = False
+            is_unattended = heir is None and bool(self._queue)
+        if heir is not None:
+            heir.turn.set()
+        elif is_unattended:
+            self._wake()
+
+    def _commit_batch(self, batch: Batch[Item, Result]) -> None:
+        started_ns = self._clock.monotonic_ns()
+        try:
+            if self._reserve is not None:
+                self._reserve.check(batch.size)
+            results = self._sink.commit(batch.items)
+            assert len(results) == len(batch.items), "the sink lost count"
+        except LakebedError as error:
+            self._failures.add()
+            self._finish(batch, (), error, self._replace_sink(error))
+        except BaseException as error:
+            # Interrupted, or a bug: what the sink did is unknown, so it is done with.
+            unknown = self._refusal(error)
+            self._failures.add()
+            self._finish(batch, (), unknown, unknown)
+            raise
+        else:
+            self._batches.add()
+            self._items.add(len(batch.items))
+            self._bytes.add(batch.size)
+            self._duration_ns.observe(self._clock.monotonic_ns() - started_ns)
+            self._finish(batch, results, None, None)
+
+    def _replace_sink(self, error: LakebedError) -> LakebedError | None:
+        """After a failure: what poisons the barrier, or None if it can go on."""
+        if not isinstance(error, DiskError):
+            return None
+        if self._recover is None:
+            return error
+        try:
+            self._sink = self._recover(error)
+        except LakebedError as failure:
+            return failure
+        return None
+
+    def _finish(
+        self,
+        batch: Batch[Item, Result],
+        results: Sequence[Result | LakebedError],
+        error: LakebedError | None,
+        poison: LakebedError | None,
+    ) -> None:
+        batch.results = results
+        batch.error = error
+        ended = [batch]
+        with self._mutex:
+            self._in_sink = None
+            if poison is not None:
+                self._poison = poison
+                for refused in self._queue:
+                    refused.error = self._refusal(poison)
+                    ended.append(refused)
+                self._queue.clear()
+            for each in ended:
+                self._pending_bytes -= each.size
+                self._pending_count -= len(each.items)
+                each.done.set()
+            room, self._room = self._room, self._runner.event()
+        room.set()
+        for each in ended:
+            each.turn.set()
+            each.call_back()
+
+    def _refusal(self, cause: BaseException) -> Poisoned:
+        return Poisoned("commit", self._name, why=f"refused after a failure: {cause}")

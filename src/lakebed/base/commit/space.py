@@ -1,0 +1,29 @@
+"""The reserve of free disk space, kept so that a full disk is met by us and not by SQLite.
+
+Below it writes are refused; as it is looked up for each batch, they come back by themselves.
+"""
+
+from __future__ import annotations
+
+from lakebed.base.errors import NoSpace
+from lakebed.base.files.protocol import Disk, PathLike
+from lakebed.base.units import format_bytes
+
+
+class SpaceReserve:
+    """`reserve_bytes` of the folder's file system that ordinary writes leave alone."""
+
+    def __init__(self, disk: Disk, folder: PathLike, *, reserve_bytes: int) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+
+    def check(self, needed_bytes: int) -> None:
+        """`NoSpace` if writing that much would go below the reserve."""
+        free_bytes = self._disk.free_bytes(self._folder)
+        if free_bytes - needed_bytes < self._reserve_bytes:
+            raise NoSpace(
+                f"{self._folder}: {format_bytes(free_bytes)} free, of which "
+                f"{format_bytes(self._reserve_bytes)} are kept in reserve: writes are refused "
+                "until space is freed"
+            )

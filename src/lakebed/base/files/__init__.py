@@ -1,0 +1,27 @@
+"""The disk, behind one narrow protocol: every engine touches it through here and nowhere else.
+
+- `protocol`: `Disk`, `File`, `Lock`: what an engine may ask of a disk, and what each promises;
+- `real`: the operating system's; `lakebed.base.simulation.disk` is the other implementation;
+- `durable`: what is built from those calls and used everywhere: `replace_atomically` and its kin;
+- `writing`: the one loop that writes all of a buffer;
+- `forking`: what must not outlive a fork.
+"""
+
+from lakebed.base.files.durable import (
+    make_folders,
+    read_file,
+    remove_temporaries,
+    replace_atomically,
+)
+from lakebed.base.files.protocol import Disk, File, Lock, PathLike
+
+__all__ = [
+    "Disk",
+    "File",
+    "Lock",
+    "PathLike",
+    "make_folders",
+    "read_file",
+    "remove_temporaries",
+    "replace_atomically",
+]

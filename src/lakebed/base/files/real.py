@@ -1,0 +1,273 @@
+"""The operating system's disk.
+
+Writing and syncing go through two functions handed in by `lakebed.kernels.disk`, so that a
+write with its sync is one call without the interpreter lock; the base itself has no kernels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import itertools
+import mmap
+import os
+import stat
+import warnings
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+from lakebed.base.errors import BadName, Closed, DiskError, Locked, Poisoned, from_os_error
+from lakebed.base.files import forking
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
+from lakebed.base.files.writing import WriteOutcome
+from lakebed.base.layout import Buffer
+
+_FILE_MODE = 0o644
+
+
+class WriteAndSync(Protocol):
+    def __call__(
+        self, fd: int, offset: int, chunks: Sequence[Buffer], *, sync: bool
+    ) -> WriteOutcome: ...
+
+
+class ZeroFill(Protocol):
+    def __call__(self, fd: int, offset: int, length: int) -> WriteOutcome: ...
+
+
+class Writers(NamedTuple):
+    """The two calls that do not return until all is written, or say which errno ended them."""
+
+    write_and_sync: WriteAndSync
+    zero_fill: ZeroFill
+
+
+@contextlib.contextmanager
+def _translated(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, operation=operation, path=path) from None
+    except ValueError as error:  # "embedded null byte"
+        raise BadName(f"{path!r}: {error}") from None
+
+
+class RealFile:
+    """An open file of the operating system."""
+
+    __slots__ = ("_failure", "_fd", "_generation", "_path", "_writers")
+
+    def __init__(self, fd: int, path: str, writers: Writers) -> None:
+        self._fd = fd
+        self._path = path
+        self._writers = writers
+        self._failure: str | None = None
+        self._generation = forking.generation()
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        with _translated("stat", self._path):
+            return os.fstat(self._open_fd()).st_size
+
+    def pread(self, offset: int, length: int) -> bytes:
+        fd = self._open_fd()
+        with _translated("read", self._path):
+            data = os.pread(fd, length, offset)
+            if len(data) == length or not data:
+                return data
+            parts = [data]
+            missing = length - len(data)
+            while missing and (data := os.pread(fd, missing, offset + length - missing)):
+                parts.append(data)
+                missing -= len(data)
+            return b"".join(parts)
+
+    def pwrite(self, offset: int, data: Buffer) -> None:
+        self._write(offset, [data], sync=False)
+
+    def write_and_sync(self, offset: int, chunks: Sequence[Buffer]) -> None:
+        self._write(offset, chunks, sync=True)
+
+    def sync(self) -> None:
+        self._write(0, (), sync=True)
+
+    def zero_fill(self, offset: int, length: int) -> None:
+        self._settle(self._writers.zero_fill(self._writable_fd(), offset, length))
+
+    def truncate(self, size: int) -> None:
+        with _translated("truncate", self._path):
+            os.ftruncate(self._writable_fd(), size)
+
+    def map(self) -> memoryview:
+        fd = self._open_fd()
+        with _translated("map", self._path):
+            if os.fstat(fd).st_size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0 and self._generation == forking.generation():
+            with _translated("close", self._path):
+                os.close(fd)
+
+    def __enter__(self) -> RealFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0 and self._generation == forking.generation():
+            warnings.warn(f"{self._path} was not closed", ResourceWarning, stacklevel=2)
+            with contextlib.suppress(OSError):
+                os.close(self._fd)
+
+    def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
+        self._settle(self._writers.write_and_sync(self._writable_fd(), offset, chunks, sync=sync))
+
+    def _settle(self, outcome: WriteOutcome) -> None:
+        if outcome.sync_errno:
+            error = OSError(outcome.sync_errno, "")
+            self._failure = f"an earlier sync failed: {os.strerror(outcome.sync_errno)}"
+            raise from_os_error(error, operation="fdatasync", path=self._path)
+        if outcome.write_errno:
+            error = OSError(outcome.write_errno, "")
+            raise from_os_error(error, operation="write", path=self._path)
+
+    def _open_fd(self) -> int:
+        forking.check(self._generation, self._path)
+        if self._fd < 0:
+            raise Closed(f"{self._path}: the file is closed")
+        return self._fd
+
+    def _writable_fd(self) -> int:
+        if self._failure is not None:
+            raise Poisoned("write", self._path, why=self._failure)
+        return self._open_fd()
+
+
+class RealLock:
+    """An flock(2), held by one open file description of this process."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        forking.hold(self)
+
+    def release(self) -> None:
+        forking.let_go(self)
+        self.drop()
+
+    def drop(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class RealDisk:
+    """The operating system's file systems."""
+
+    def __init__(self, writers: Writers) -> None:
+        self._writers = writers
+        # Random, for process numbers come back: the file of a crashed namesake may still lie there.
+        self._token = os.urandom(4).hex()
+        self._temporaries = itertools.count()
+
+    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
+        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if size:
+            try:
+                file.truncate(size)
+            except BaseException:
+                file.close()
+                raise
+        return file
+
+    def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
+        return self._open("open", path, os.O_RDWR if writable else os.O_RDONLY)
+
+    def exists(self, path: PathLike) -> bool:
+        with _translated("stat", os.fspath(path)):
+            return os.path.exists(path)
+
+    def is_folder(self, path: PathLike) -> bool:
+        return os.path.isdir(path)
+
+    def names(self, folder: PathLike) -> list[str]:
+        with _translated("list", os.fspath(folder)):
+            return sorted(os.listdir(folder))
+
+    def make_folder(self, path: PathLike) -> None:
+        with _translated("create", os.fspath(path)):
+            os.mkdir(path)
+
+    def remove_folder(self, path: PathLike) -> None:
+        with _translated("remove", os.fspath(path)):
+            os.rmdir(path)
+
+    def rename(self, source: PathLike, target: PathLike) -> None:
+        with _translated("rename", os.fspath(target)):
+            os.rename(source, target)
+
+    def unlink(self, path: PathLike) -> None:
+        with _translated("unlink", os.fspath(path)):
+            os.unlink(path)
+
+    def sync_folder(self, folder: PathLike) -> None:
+        path = os.fspath(folder)
+        with _translated("open", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with _translated("fsync", path):
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: PathLike) -> RealLock:
+        path = os.fspath(path)
+        with _translated("lock", path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+        try:
+            with _translated("lock", path):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # For whoever is refused: who holds it. The lock itself is the kernel's.
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except BaseException as error:
+            holder = os.pread(fd, 32, 0).split(b"\n")[0].decode("ascii", "replace")
+            os.close(fd)
+            if getattr(error, "code", None) in (errno.EAGAIN, errno.EACCES):
+                by = f" by process {holder}" if holder.isdigit() else ""
+                raise Locked(f"{path}: locked{by}") from None
+            raise
+        return RealLock(fd)
+
+    def free_bytes(self, folder: PathLike) -> int:
+        with _translated("stat", os.fspath(folder)):
+            facts = os.statvfs(folder)
+            return facts.f_bavail * facts.f_frsize
+
+    def temporary_name(self, path: PathLike) -> str:
+        return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"
+
+    def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
+        path = os.fspath(path)
+        with _translated(operation, path):
+            # Non-blocking: opening a pipe that somebody put in the way must not wait for ever.
+            fd = os.open(path, flags | os.O_NONBLOCK, _FILE_MODE)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise DiskError(operation, path, why="not a regular file")
+        return RealFile(fd, path, self._writers)

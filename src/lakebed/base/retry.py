@@ -1,0 +1,74 @@
+"""Trying again: exponential delays with jitter and a cap, decided apart from the waiting.
+
+A policy yields delays; `retry` is the one loop around a call. What may be repeated is the
+caller's to say: a failed sync never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.config import bounded, check
+from lakebed.base.errors import BadConfig, RetryError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """`attempts` tries in all; the delay doubles from the first one up to the cap.
+
+    With jitter *j* a delay is drawn evenly from `[(1 - j) * delay, delay]`.
+    """
+
+    attempts: int = bounded(5, minimum=1, maximum=1000)
+    delay_ms_first: float = bounded(5.0, minimum=0.0, maximum=3_600_000.0)
+    delay_ms_max: float = bounded(250.0, minimum=0.0, maximum=3_600_000.0)
+    jitter: float = bounded(0.5, minimum=0.0, maximum=1.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.delay_ms_first > self.delay_ms_max:
+            raise BadConfig(
+                f"delay_ms_first is {self.delay_ms_first}, "
+                f"more than delay_ms_max ({self.delay_ms_max})"
+            )
+
+    def delays_ns(self, random: Random) -> Iterator[int]:
+        """The pauses between the tries: one fewer than there are tries."""
+        delay_ms = self.delay_ms_first
+        for _ in range(self.attempts - 1):
+            yield round(delay_ms * (1 - self.jitter * random.random()) * NS_PER_MS)
+            delay_ms = min(delay_ms * 2, self.delay_ms_max)
+
+
+def is_retryable(error: Exception) -> bool:
+    """The default: only what says of itself that waiting helps."""
+    return isinstance(error, RetryError)
+
+
+def retry(
+    call: Callable[[], Result],
+    *,
+    policy: RetryPolicy,
+    random: Random,
+    sleep_ns: Callable[[int], None],
+    may_repeat: Callable[[Exception], bool] = is_retryable,
+    on_retry: Callable[[Exception], None] | None = None,
+) -> Result:
+    """Call until it succeeds, fails for good, or the tries are used up: then its last error."""
+    delays = policy.delays_ns(random)
+    while True:
+        try:
+            return call()
+        except Exception as error:
+            delay_ns = next(delays, None)
+            if delay_ns is None or not may_repeat(error):
+                raise
+            if on_retry is not None:
+                on_retry(error)
+        sleep_ns(delay_ns)

@@ -1,0 +1,11 @@
+"""Threads, passed in: background work is a `step()`, and waiting is asked of the runner.
+
+- `protocol`: `Runner`, `Task`, `Event`, `Mutex`;
+- `threads`: the real one: a named thread per task;
+- `lakebed.base.simulation.scheduler`: the deterministic one, driven by a seed.
+"""
+
+from lakebed.base.runner.protocol import Event, Mutex, Runner, Step, Task
+from lakebed.base.runner.threads import ThreadRunner
+
+__all__ = ["Event", "Mutex", "Runner", "Step", "Task", "ThreadRunner"]

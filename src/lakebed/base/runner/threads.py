@@ -1,0 +1,97 @@
+"""The runner of a real process: one named thread per task.
+
+The threads are daemons, so a program that forgot `close()` still ends: nothing is lost by that,
+since nothing is acknowledged before it is durable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+
+from lakebed.base.clock import NS_PER_S, Clock, SystemClock
+from lakebed.base.errors import Closed
+from lakebed.base.runner.protocol import Event, Mutex, Step
+
+_log = logging.getLogger(__name__)
+
+
+class ThreadTask:
+    """A step on a thread of its own."""
+
+    def __init__(self, name: str, step: Step) -> None:
+        self.error: BaseException | None = None
+        self._step = step
+        self._stopping = False
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._woken.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                delay_ns = self._step()
+            except BaseException as error:  # noqa: BLE001 - kept, and raised by close()
+                self.error = error
+                _log.exception("background task %s failed and is stopped", self._thread.name)
+                return
+            if delay_ns is None or delay_ns > 0:
+                self._woken.wait(None if delay_ns is None else delay_ns / NS_PER_S)
+
+
+class ThreadRunner:
+    """Runs tasks on threads; locks and events are `threading`'s own."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._tasks: list[ThreadTask] = []  # guarded by _lock
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def mutex(self) -> Mutex:
+        return threading.Lock()
+
+    def event(self) -> Event:
+        return threading.Event()
+
+    def spawn(self, name: str, step: Step) -> ThreadTask:
+        with self._lock:
+            if self._closed.is_set():
+                raise Closed(f"cannot start {name}: the runner is closed")
+            task = ThreadTask(name, step)
+            self._tasks.append(task)
+            return task
+
+    def sleep_ns(self, duration_ns: int) -> None:
+        self._closed.wait(duration_ns / NS_PER_S)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed.set()
+            tasks, self._tasks = self._tasks, []
+        with contextlib.ExitStack() as stack:
+            for task in tasks:
+                stack.callback(task.stop)
+        for task in tasks:
+            if task.error is not None:
+                raise task.error
+
+    def __enter__(self) -> ThreadRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

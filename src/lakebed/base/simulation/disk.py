@@ -1,0 +1,444 @@
+"""The simulated disk: the `Disk` protocol on memory, with everything a real one may do wrong.
+
+- Unsynced bytes may be lost, kept or torn at sectors (`node`); entries of unsynced folders too
+  (`folders`).
+- `restart(Crash.KILL)`: the process died, the page cache survives. `restart(Crash.POWER)`: it
+  does not, and what of it reached the device is drawn from the seed.
+- Writes stop short, fail, or find the disk full; syncs, renames and closes fail (`faults`).
+- A crash can be placed at any step: the operation there is not carried out, except that a write
+  may have been carried out in part.
+
+Handles belong to a life of the disk: after a crash every use of an old one crashes again, so the
+code that is being unwound cannot change what survived.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from enum import Enum
+from pathlib import PurePosixPath
+from random import Random
+from types import TracebackType
+
+from lakebed.base.errors import Closed, LakebedError, Locked, Poisoned, from_os_error
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
+from lakebed.base.files.writing import WriteOutcome, write_all, zero_all
+from lakebed.base.layout import Buffer
+from lakebed.base.simulation.faults import AfterFailedSync, Faults
+from lakebed.base.simulation.folders import Change, Entry, Folder, Tree
+from lakebed.base.simulation.node import (
+    BLOCK_BYTES,
+    Keep,
+    Node,
+    keep_any,
+    keep_everything,
+    keep_nothing,
+)
+from lakebed.base.simulation.scheduler import Scheduler, SimulatedCrash
+
+NAME_BYTES_MAX = 255
+
+
+class Crash(Enum):
+    KILL = "kill"
+    POWER = "power"
+
+
+class MappedFileChanged(AssertionError):
+    """A file that was mapped, and so sealed, was written or cut: real readers would die."""
+
+
+class SimulatedDisk:
+    """Starts empty but for the folder "/". Relative paths are taken from there."""
+
+    def __init__(
+        self,
+        random: Random,
+        *,
+        scheduler: Scheduler | None = None,
+        capacity_bytes: int = 1 << 40,
+    ) -> None:
+        self.faults = Faults()
+        self.steps = 0
+        self.trace: list[str] = []
+        self.capacity_bytes = capacity_bytes
+        self.scheduler = scheduler
+        self._random = random
+        self._tree = Tree()
+        self._life = 0
+        self._crashed = False
+        self._locked: set[str] = set()
+        self._temporaries = 0
+
+    # What a test does to it.
+
+    def restart(self, crash: Crash, *, survivors: int = 0) -> None:
+        """Come back after a crash, in place.
+
+        After a power loss, survivors 0 keeps only what was synced and 1 keeps everything;
+        any other number is a draw from the seed: of bytes by sector, of entries one by one or,
+        for even numbers, in the order they were made.
+        """
+        self._life += 1
+        self._crashed = False
+        self._locked.clear()
+        self.faults = Faults()
+        if crash is Crash.POWER:
+            if survivors == 0:
+                self._tree.lose_power(keep_nothing, keep_nothing)
+            elif survivors == 1:
+                self._tree.lose_power(keep_everything, keep_everything)
+            else:
+                keep = keep_any(Random(f"{self._random.random()} {survivors}"))
+                units = _until_first_loss(keep) if survivors % 2 == 0 else keep
+                self._tree.lose_power(units, keep)
+        for node in self._tree.entries():
+            if isinstance(node, Node):
+                node.mapped = False
+
+    def copy(self, random: Random, *, scheduler: Scheduler | None = None) -> SimulatedDisk:
+        """A disk of its own in the same state, without handles, locks and planned faults."""
+        twin = SimulatedDisk(random, scheduler=scheduler, capacity_bytes=self.capacity_bytes)
+        twin._tree = self._tree.copy()
+        twin._temporaries = self._temporaries
+        return twin
+
+    def flip_bit(self, path: PathLike, *, offset: int, bit: int = 0) -> None:
+        """Damage bytes that were synced."""
+        self._node(path).flip_bit(offset, bit)
+
+    # What an engine does with it.
+
+    def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
+        folder, name = self._parent(path)
+        self.begin("create", path)
+        if name in folder.cached:
+            raise _error(errno.EEXIST, "create", path)
+        node = Node()
+        if size:
+            node.truncate(size)
+        self._tree.apply(Change(folder, name, node))
+        return SimulatedFile(self, node, os.fspath(path), writable=True)
+
+    def open(self, path: PathLike, *, writable: bool = False) -> SimulatedFile:
+        self.look("open", path)
+        return SimulatedFile(self, self._node(path), os.fspath(path), writable=writable)
+
+    def exists(self, path: PathLike) -> bool:
+        self.look("stat", path)
+        return self._tree.find(_parts(path)) is not None
+
+    def is_folder(self, path: PathLike) -> bool:
+        self.look("stat", path)
+        return isinstance(self._tree.find(_parts(path)), Folder)
+
+    def names(self, folder: PathLike) -> list[str]:
+        self.look("list", folder)
+        return sorted(self._folder(folder).cached)
+
+    def make_folder(self, path: PathLike) -> None:
+        folder, name = self._parent(path)
+        self.begin("mkdir", path)
+        if name in folder.cached or not name:
+            raise _error(errno.EEXIST, "create", path)
+        self._tree.apply(Change(folder, name, Folder()))
+
+    def remove_folder(self, path: PathLike) -> None:
+        folder, name = self._parent(path)
+        self.begin("rmdir", path)
+        if self._folder(path).cached:
+            raise _error(errno.ENOTEMPTY, "remove", path)
+        self._tree.apply(Change(folder, name, None))
+
+    def rename(self, source: PathLike, target: PathLike) -> None:
+        folder, name = self._parent(source)
+        target_folder, target_name = self._parent(target)
+        self.begin("rename", target)
+        if name not in folder.cached:
+            raise _error(errno.ENOENT, "rename", source)
+        entry = folder.cached[name]
+        replaced = target_folder.cached.get(target_name)
+        if isinstance(replaced, Folder) and (isinstance(entry, Node) or replaced.cached):
+            raise _error(errno.EISDIR, "rename", target)
+        self._tree.apply(Change(folder, name, None), Change(target_folder, target_name, entry))
+
+    def unlink(self, path: PathLike) -> None:
+        folder, name = self._parent(path)
+        self.begin("unlink", path)
+        if name not in folder.cached:
+            raise _error(errno.ENOENT, "unlink", path)
+        if isinstance(folder.cached[name], Folder):
+            raise _error(errno.EISDIR, "unlink", path)
+        self._tree.apply(Change(folder, name, None))
+
+    def sync_folder(self, folder: PathLike) -> None:
+        self.begin("fsync", folder)
+        self._tree.sync(self._folder(folder))
+
+    def lock(self, path: PathLike) -> SimulatedLock:
+        self.look("lock", path)
+        if os.fspath(path) in self._locked:
+            raise Locked(f"{os.fspath(path)}: locked")
+        if not self.exists(path):
+            self.create(path).close()
+        self._locked.add(os.fspath(path))
+        return SimulatedLock(self._locked, os.fspath(path))
+
+    def free_bytes(self, folder: PathLike) -> int:
+        self.look("stat", folder)
+        return max(0, self.capacity_bytes - self.used_bytes())
+
+    def temporary_name(self, path: PathLike) -> str:
+        self._temporaries += 1
+        return f"{os.fspath(path)}.{self._temporaries}{TEMPORARY_SUFFIX}"
+
+    # What its files do with it.
+
+    @property
+    def life(self) -> int:
+        return self._life
+
+    @property
+    def random(self) -> Random:
+        return self._random
+
+    def used_bytes(self) -> int:
+        nodes = [entry for entry in self._tree.entries() if isinstance(entry, Node)]
+        return sum(len(node.blocks) for node in nodes) * BLOCK_BYTES
+
+    def look(self, operation: str, path: PathLike) -> None:
+        """An operation that changes nothing: a place to be overtaken, and to fail."""
+        self._pause(operation, path)
+        self._fail_if_due(operation, path)
+
+    def step(
+        self, operation: str, path: PathLike, *, before_crash: Callable[[], None] | None = None
+    ) -> None:
+        """An operation that changes something: counted, traced, and where crashes happen."""
+        self._pause(operation, path)
+        if self.steps == self.faults.crash_at_step:
+            if before_crash is not None:
+                before_crash()
+            self._crash(f"crash at step {self.steps}: {operation} {os.fspath(path)}")
+        self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
+        self.steps += 1
+
+    def begin(self, operation: str, path: PathLike) -> None:
+        """A step that fails if it is its turn to."""
+        self.step(operation, path)
+        self._fail_if_due(operation, path)
+
+    def _pause(self, operation: str, path: PathLike) -> None:
+        if self.scheduler is not None and not self._crashed:
+            self.scheduler.pause(f"{operation} {os.fspath(path)}")
+        if self._crashed:
+            raise SimulatedCrash("the disk is gone")
+
+    def _crash(self, what: str) -> None:
+        self._crashed = True
+        self.trace.append(what)
+        crash = SimulatedCrash(what)
+        if self.scheduler is not None:
+            self.scheduler.halt(crash)
+        raise crash
+
+    def _fail_if_due(self, operation: str, path: PathLike) -> None:
+        fault = self.faults.due(operation)
+        if fault is not None:
+            raise _error(fault.code, operation, path)
+
+    def _node(self, path: PathLike) -> Node:
+        entry = self._entry(path)
+        if isinstance(entry, Folder):
+            raise _error(errno.EISDIR, "open", path)
+        return entry
+
+    def _folder(self, path: PathLike) -> Folder:
+        entry = self._entry(path)
+        if isinstance(entry, Node):
+            raise _error(errno.ENOTDIR, "open", path)
+        return entry
+
+    def _entry(self, path: PathLike) -> Entry:
+        entry = self._tree.find(_parts(path))
+        if entry is None:
+            raise _error(errno.ENOENT, "open", path)
+        return entry
+
+    def _parent(self, path: PathLike) -> tuple[Folder, str]:
+        parts = _parts(path)
+        if not parts:
+            raise _error(errno.EEXIST, "create", path)
+        return self._folder("/" + "/".join(parts[:-1])), parts[-1]
+
+
+class SimulatedFile(AbstractContextManager["SimulatedFile"]):
+    """An open file of one life of a simulated disk."""
+
+    def __init__(self, disk: SimulatedDisk, node: Node, path: str, *, writable: bool) -> None:
+        self._disk = disk
+        self._node = node
+        self._path = path
+        self._writable = writable
+        self._life = disk.life
+        self._closed = False
+        self._failure: str | None = None
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        self._check("stat")
+        return len(self._node.cached)
+
+    def pread(self, offset: int, length: int) -> bytes:
+        self._check("read")
+        self._disk.look("pread", self._path)
+        return bytes(self._node.cached[offset : offset + length])
+
+    def pwrite(self, offset: int, data: Buffer) -> None:
+        self._write(offset, [data], sync=False)
+
+    def write_and_sync(self, offset: int, chunks: Sequence[Buffer]) -> None:
+        self._write(offset, chunks, sync=True)
+
+    def sync(self) -> None:
+        self._write(0, (), sync=True)
+
+    def zero_fill(self, offset: int, length: int) -> None:
+        self._check_writable()
+        self._settle(zero_all(self._write_once, offset, length))
+
+    def truncate(self, size: int) -> None:
+        self._check_writable()
+        self._disk.begin("truncate", self._path)
+        self._node.truncate(size)
+
+    def map(self) -> memoryview:
+        self._check("map")
+        self._disk.look("map", self._path)
+        self._node.mapped = True
+        return memoryview(bytes(self._node.cached))
+
+    def close(self) -> None:
+        if not self._closed and self._life == self._disk.life:
+            self._closed = True
+            self._disk.look("close", self._path)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
+        self._check_writable()
+        sync_once = self._sync_once if sync else None
+        self._settle(write_all(self._write_once, offset, chunks, sync_once=sync_once))
+
+    def _settle(self, outcome: WriteOutcome) -> None:
+        if outcome.sync_errno:
+            self._failure = f"an earlier sync failed: {os.strerror(outcome.sync_errno)}"
+            raise _error(outcome.sync_errno, "fdatasync", self._path)
+        if outcome.write_errno:
+            raise _error(outcome.write_errno, "write", self._path)
+
+    def _write_once(self, offset: int, data: memoryview) -> int:
+        """One write(2): may stop short, and may be cut anywhere by a crash or an error."""
+        disk = self._disk
+        part = data[: disk.random.randrange(len(data) + 1)]
+        disk.step("pwrite", self._path, before_crash=lambda: self._node.write(offset, part))
+        fault = disk.faults.due("pwrite")
+        if fault is not None:
+            self._node.write(offset, part)
+            raise OSError(fault.code, os.strerror(fault.code))
+        room = self._room(offset, len(data))
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if disk.faults.short_writes:
+            room = disk.random.randrange(1, room + 1)
+        self._node.write(offset, data[:room])
+        self._node.blocks.update(_blocks(offset, room))
+        return room
+
+    def _sync_once(self) -> None:
+        self._disk.step("fdatasync", self._path)
+        fault = self._disk.faults.due("fdatasync")
+        if fault is None:
+            self._node.sync()
+            return
+        keep = keep_any(self._disk.random)
+        self._node.fail_sync(keep, revert=fault.after is AfterFailedSync.REVERTED)
+        raise OSError(fault.code, os.strerror(fault.code))
+
+    def _room(self, offset: int, length: int) -> int:
+        """How many of the bytes fit: blocks that the file has already cost nothing."""
+        free = self._disk.capacity_bytes - self._disk.used_bytes()
+        for block in _blocks(offset, length):
+            if block not in self._node.blocks:
+                free -= BLOCK_BYTES
+                if free < 0:
+                    return max(0, block * BLOCK_BYTES - offset)
+        return length
+
+    def _check(self, operation: str) -> None:
+        if self._life != self._disk.life:
+            raise SimulatedCrash(f"{operation} on a handle from before the crash")
+        if self._closed:
+            raise Closed(f"{self._path}: the file is closed")
+
+    def _check_writable(self) -> None:
+        self._check("write")
+        if self._failure is not None:
+            raise Poisoned("write", self._path, why=self._failure)
+        if not self._writable:
+            raise _error(errno.EBADF, "write", self._path)
+        if self._node.mapped:
+            raise MappedFileChanged(self._path)
+
+
+class SimulatedLock:
+    def __init__(self, locked: set[str], path: str) -> None:
+        self._locked = locked
+        self._path: str | None = path
+
+    def release(self) -> None:
+        if self._path is not None:
+            self._locked.discard(self._path)
+            self._path = None
+
+
+def _parts(path: PathLike) -> tuple[str, ...]:
+    parts = PurePosixPath(os.fspath(path)).parts
+    if ".." in parts or "\0" in os.fspath(path):
+        raise _error(errno.EINVAL, "open", path)
+    if any(len(os.fsencode(part)) > NAME_BYTES_MAX for part in parts):
+        raise _error(errno.ENAMETOOLONG, "open", path)
+    return tuple(part for part in parts if part != "/")
+
+
+def _blocks(offset: int, length: int) -> range:
+    return range(offset // BLOCK_BYTES, -(-(offset + length) // BLOCK_BYTES))
+
+
+def _error(code: int, operation: str, path: PathLike) -> LakebedError:
+    return from_os_error(OSError(code, os.strerror(code)), operation=operation, path=path)
+
+
+def _until_first_loss(keep: Keep) -> Keep:
+    """Keep a prefix: once one is lost, so are all behind it."""
+    lost = False
+
+    def prefix(versions: int) -> int:
+        nonlocal lost
+        choice = 0 if lost else keep(versions)
+        lost = lost or choice == 0
+        return choice
+
+    return prefix

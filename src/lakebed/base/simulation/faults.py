@@ -1,0 +1,51 @@
+"""What is to go wrong on a simulated disk, and when.
+
+Operations are counted twice: every one that changes something is a *step*, the unit in which
+crashes are placed; and each kind of operation has a count of its own, for "the second fsync".
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class AfterFailedSync(Enum):
+    """What a file shows after its sync failed; none of it need be on the device."""
+
+    KEPT = "the pages stay readable, and clean: the next sync succeeds without them"
+    REVERTED = "the pages are read back from the device"
+
+
+class Fault(NamedTuple):
+    code: int
+    after: AfterFailedSync
+
+
+@dataclass
+class Faults:
+    """A plan; by itself it does nothing wrong."""
+
+    crash_at_step: int | None = None
+    short_writes: bool = False  # a write may stop early, as write(2) may
+    _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def fail(
+        self,
+        operation: str,
+        *,
+        nth: int = 1,
+        code: int = errno.EIO,
+        after: AfterFailedSync = AfterFailedSync.KEPT,
+    ) -> None:
+        """Let the nth operation of that kind from now on (1 is the next) fail with `code`."""
+        self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
+
+    def due(self, operation: str) -> Fault | None:
+        """Count one operation; the fault planned for it."""
+        self._counts[operation] += 1
+        return self._planned.get((operation, self._counts[operation]))

@@ -1,0 +1,329 @@
+"""The deterministic runner: threads as greenlets, their order drawn from a seed.
+
+One greenlet runs at a time, and another can take over only where a thread could be overtaken
+*and it matters*: at a lock, an event, a sleep and every disk operation. There the scheduler
+draws who goes on. Time passes only when everybody waits: then it jumps to the next deadline.
+
+The code that drives a simulation (a test) is not scheduled itself: when it waits for an event or
+a lock, the others are run until it need not wait any longer.
+
+A `SimulatedCrash` in any greenlet ends them all, as a crash ends all threads.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import Generic, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Closed
+from lakebed.base.runner.protocol import Step
+from lakebed.base.simulation.clock import SimulatedClock
+
+Result = TypeVar("Result")
+
+
+class SimulatedCrash(BaseException):
+    """The machine or the process is gone; not an `Exception`, so that nobody handles it."""
+
+
+class Deadlock(AssertionError):
+    """Everybody waits, and no deadline will wake anyone."""
+
+
+class _Strand:
+    """One simulated thread."""
+
+    def __init__(self, name: str, body: Callable[[], None], scheduler: Scheduler) -> None:
+        self.name = name
+        self.waits_for = ""
+        self.ended = False
+        self._body = body
+        self._scheduler = scheduler
+        self.greenlet = greenlet(self._run, scheduler.hub)
+
+    def _run(self) -> None:
+        try:
+            self._body()
+        except GreenletExit:
+            pass
+        except SimulatedCrash as crash:
+            self._scheduler.crash = crash
+        finally:
+            self.ended = True
+
+
+class Call(Generic[Result]):
+    """A caller's function, run once as a simulated thread."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.error: Exception | None = None
+        self._result: list[Result] = []
+
+    def result(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        return self._result[0]
+
+    def settle(self, function: Callable[[], Result]) -> None:
+        try:
+            self._result.append(function())
+        except Exception as error:  # noqa: BLE001 - raised again by result()
+            self.error = error
+        self.done = True
+
+
+class SimulatedTask:
+    """A step, repeated by the scheduler."""
+
+    def __init__(self, name: str, step: Step, scheduler: Scheduler) -> None:
+        self.error: Exception | None = None
+        self._step = step
+        self._scheduler = scheduler
+        self._stopping = False
+        self._woken = SimulatedEvent(scheduler, f"{name} to be woken")
+        self._ended = SimulatedEvent(scheduler, f"{name} to end")
+        scheduler.start(name, self._run)
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._woken.set()
+        self._ended.wait()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._woken.reset()
+            try:
+                delay_ns = self._step()
+            except Exception as error:  # noqa: BLE001 - kept, and raised by close()
+                self.error = error
+                break
+            if delay_ns is None or delay_ns > 0:
+                self._woken.wait(None if delay_ns is None else delay_ns / NS_PER_S)
+            else:
+                self._scheduler.pause("step again")
+        self._ended.set()
+
+
+class SimulatedEvent:
+    def __init__(self, scheduler: Scheduler, name: str = "an event") -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        self._set = True
+        self._scheduler.pause("event set")
+
+    def reset(self) -> None:
+        self._set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        timeout_ns = None if timeout is None else round(timeout * NS_PER_S)
+        return self._scheduler.wait_until(self.is_set, timeout_ns=timeout_ns, name=self._name)
+
+
+class SimulatedMutex:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._held = False
+
+    def acquire(self) -> bool:
+        self._scheduler.pause("lock")
+        self._scheduler.wait_until(lambda: not self._held, timeout_ns=None, name="a lock")
+        self._held = True
+        return True
+
+    def release(self) -> None:
+        assert self._held, "released a lock that is not held"
+        self._held = False
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Scheduler:
+    """A `Runner` whose every choice is drawn from `random`."""
+
+    def __init__(self, random: Random, clock: SimulatedClock) -> None:
+        self.hub = getcurrent()
+        self.crash: SimulatedCrash | None = None
+        self.trace: list[str] = []
+        self._random = random
+        self._clock = clock
+        self._strands: dict[greenlet, _Strand] = {}
+        self._ready: list[_Strand] = []
+        self._waiting: dict[_Strand, Callable[[], bool]] = {}
+        self._deadlines: list[tuple[int, int, _Strand]] = []
+        self._numbers = itertools.count()
+        self._tasks: list[SimulatedTask] = []
+        self._calls: list[Call[object]] = []
+        self._closed = False
+
+    @property
+    def clock(self) -> SimulatedClock:
+        return self._clock
+
+    def mutex(self) -> SimulatedMutex:
+        return SimulatedMutex(self)
+
+    def event(self) -> SimulatedEvent:
+        return SimulatedEvent(self)
+
+    def spawn(self, name: str, step: Step) -> SimulatedTask:
+        if self._closed:
+            raise Closed(f"cannot start {name}: the runner is closed")
+        task = SimulatedTask(name, step, self)
+        self._tasks.append(task)
+        return task
+
+    def call(self, name: str, function: Callable[[], Result]) -> Call[Result]:
+        """Start a caller: `function`, once, as a thread of its own. See `run`."""
+        call: Call[Result] = Call()
+        self._calls.append(call)  # type: ignore[arg-type]
+        self.start(name, lambda: call.settle(function))
+        return call
+
+    def run(self) -> None:
+        """Run everybody until every caller has ended."""
+        condition = lambda: all(call.done for call in self._calls)  # noqa: E731
+        self.wait_until(condition, timeout_ns=None, name="the callers to end")
+
+    def settle(self) -> None:
+        """Run everybody until all of them wait; no time passes."""
+        while self._promote():
+            self._resume()
+
+    def advance(self, duration_ns: int) -> None:
+        """Let that much time pass, running whoever's deadline comes."""
+        until = self._clock.monotonic_ns() + duration_ns
+        self.settle()
+        while self._deadlines and self._deadlines[0][0] <= until:
+            self._pass_time()
+            self.settle()
+        self._clock.advance(until - self._clock.monotonic_ns())
+
+    def sleep_ns(self, duration_ns: int) -> None:
+        self.wait_until(lambda: self._closed, timeout_ns=duration_ns, name="time to pass")
+
+    def close(self) -> None:
+        self._closed = True
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.stop()
+        for task in tasks:
+            if task.error is not None:
+                raise task.error
+
+    def start(self, name: str, body: Callable[[], None]) -> None:
+        strand = _Strand(name, body, self)
+        self._strands[strand.greenlet] = strand
+        self._ready.append(strand)
+
+    def pause(self, label: str) -> None:
+        """A place where another may go on first. No-op for the code that drives the simulation."""
+        self._check_alive()
+        strand = self._strands.get(getcurrent())
+        if strand is not None:
+            self.trace.append(f"{strand.name}: {label}")
+            self._ready.append(strand)
+            self.hub.switch()
+
+    def wait_until(
+        self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
+    ) -> bool:
+        """Wait for `condition`, which somebody else makes true; False if the time-out passed."""
+        self._check_alive()
+        deadline = None if timeout_ns is None else self._clock.monotonic_ns() + max(timeout_ns, 0)
+        strand = self._strands.get(getcurrent())
+        if strand is None:
+            return self._drive_until(condition, deadline, name)
+        while not condition():
+            if deadline is not None and self._clock.monotonic_ns() >= deadline:
+                return False
+            strand.waits_for = name
+            self._waiting[strand] = condition
+            if deadline is not None:
+                heapq.heappush(self._deadlines, (deadline, next(self._numbers), strand))
+            self.hub.switch()
+        return True
+
+    def halt(self, crash: SimulatedCrash) -> None:
+        """The machine is gone: whoever still runs is unwound, and nobody else runs again."""
+        self.crash = crash
+
+    def kill_all(self) -> None:
+        """End every simulated thread where it stands; nothing runs on this scheduler again."""
+        self.crash = self.crash or SimulatedCrash("the process was killed")
+        strands, self._strands = self._strands, {}
+        self._ready, self._waiting, self._deadlines = [], {}, []
+        for strand in strands.values():
+            if not strand.ended:
+                strand.greenlet.throw(GreenletExit)
+
+    def _check_alive(self) -> None:
+        """Code that is unwound by a crash must neither wait nor go on."""
+        if self.crash is not None:
+            raise self.crash
+
+    def _drive_until(self, condition: Callable[[], bool], deadline: int | None, name: str) -> bool:
+        while not condition():
+            if self._promote():
+                self._resume()
+            elif deadline is not None and (
+                not self._deadlines or self._deadlines[0][0] >= deadline
+            ):
+                self._clock.advance(deadline - self._clock.monotonic_ns())
+                return condition()
+            elif self._deadlines:
+                self._pass_time()
+            else:
+                raise Deadlock(self._who_waits(name))
+        return True
+
+    def _promote(self) -> bool:
+        """Move whoever need not wait any longer to the ready list; whether anyone is there."""
+        for strand in [strand for strand, condition in self._waiting.items() if condition()]:
+            self._make_ready(strand)
+        return bool(self._ready)
+
+    def _make_ready(self, strand: _Strand) -> None:
+        del self._waiting[strand]
+        self._deadlines = [entry for entry in self._deadlines if entry[2] is not strand]
+        heapq.heapify(self._deadlines)
+        self._ready.append(strand)
+
+    def _pass_time(self) -> None:
+        deadline, _, strand = self._deadlines[0]
+        self._clock.advance(deadline - self._clock.monotonic_ns())
+        self._make_ready(strand)
+
+    def _resume(self) -> None:
+        strand = self._ready.pop(self._random.randrange(len(self._ready)))
+        self.hub = getcurrent()
+        strand.greenlet.parent = self.hub
+        strand.greenlet.switch()
+        if strand.ended:
+            self._strands.pop(strand.greenlet, None)
+        if self.crash is not None:
+            self.kill_all()
+            raise self.crash
+
+    def _who_waits(self, name: str) -> str:
+        who = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)
+        return f"the driver waits for {name}; also waiting: {who or 'nobody'}"

@@ -1,0 +1,43 @@
+"""One simulated machine: disk, clock and runner that share a seed, and its restart."""
+
+from __future__ import annotations
+
+from random import Random
+
+from lakebed.base.simulation.clock import SimulatedClock
+from lakebed.base.simulation.disk import Crash, SimulatedDisk
+from lakebed.base.simulation.scheduler import Scheduler
+
+
+class World:
+    """What an engine under test is given. The same seed gives the same run."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(f"callers {seed}")
+        self.clock = SimulatedClock()
+        self.runner = Scheduler(Random(f"scheduler {seed}"), self.clock)
+        self.disk = SimulatedDisk(Random(f"disk {seed}"), scheduler=self.runner)
+        self.disk.trace = self.runner.trace
+
+    @property
+    def trace(self) -> list[str]:
+        """Everything that happened since the last restart, in order."""
+        return self.runner.trace
+
+    def restart(self, crash: Crash, *, survivors: int = 0) -> None:
+        """The process (or the machine) dies here and starts again, with what survived."""
+        self.runner.kill_all()
+        self.disk.restart(crash, survivors=survivors)
+        self.disk.steps = 0
+        self.runner = Scheduler(Random(f"scheduler {self.seed} again"), self.clock)
+        self.disk.scheduler = self.runner
+        self.disk.trace = self.runner.trace
+
+    def copy(self) -> World:
+        """Another machine with the same disk, whose fate may differ from here on."""
+        twin = World(self.seed)
+        twin.clock.advance(self.clock.monotonic_ns())
+        twin.disk = self.disk.copy(Random(f"disk {self.seed} copy"), scheduler=twin.runner)
+        twin.disk.trace = twin.runner.trace
+        return twin
