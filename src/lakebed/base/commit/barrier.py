@@ -30,7 +30,7 @@ from lakebed.base.commit.config import CommitConfig
 from lakebed.base.commit.space import SpaceReserve
 from lakebed.base.counters import Counters
 from lakebed.base.errors import Busy, Closed, DiskError, LakebedError, Poisoned, TooLarge
-from lakebed.base.runner.protocol import Runner
+from lakebed.base.runner.protocol import Event, Runner
 
 ItemIn = TypeVar("ItemIn", contravariant=True)
 ResultOut = TypeVar("ResultOut", covariant=True)
@@ -89,7 +89,7 @@ class Barrier(Generic[Item, Result]):
         self._is_led = False
         self._pending_bytes = 0
         self._pending_count = 0
-        self._room = runner.event()  # set, and replaced, whenever a batch is done
+        self._room: Event | None = None  # for those who wait for room in the queue
         self._poison: LakebedError | None = None
         self._is_closed = False
 
@@ -141,26 +141,27 @@ class Barrier(Generic[Item, Result]):
 
     def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
         """Until the batch is done, leading if nobody does; False if the time-out passed."""
+        turn = None
         with self._mutex:
-            if batch.done.is_set():
+            if batch.is_done:
                 return True
             leads = not self._is_led
-            inherits = not leads and not batch.has_heir
             if leads:
                 self._is_led = True
-            elif inherits:
+            elif not batch.has_heir:
                 batch.has_heir = True
-        if inherits:
-            leads = self._await_turn(batch, timeout)
+                turn = batch.turn = self._runner.event()
+        if turn is not None:
+            leads = self._await_turn(batch, turn, timeout)
         elif not leads:
             return batch.done.wait(timeout)
         if leads:
             self._lead(until=batch)
-        return batch.done.is_set()
+        return batch.is_done
 
     def when_done(self, batch: Batch[Item, Result], callback: Callable[[], None]) -> None:
         with self._mutex:
-            if not batch.done.is_set():
+            if not batch.is_done:
                 batch.callbacks.append(callback)
                 return
         callback()
@@ -176,11 +177,11 @@ class Barrier(Generic[Item, Result]):
                 self._check_open()
                 if self._has_room(size):
                     return self._join(item, size)
-                room = self._room
                 # Nobody leads, so something is queued: make room rather than wait for it.
                 head = None if self._is_led or timeout == 0 else self._queue[0]
                 if head is not None:
                     self._is_led = True
+                room = self._room = self._room or self._runner.event()
             if head is not None:
                 self._lead(until=head)
                 continue
@@ -209,11 +210,7 @@ class Barrier(Generic[Item, Result]):
             len(batch.items) >= self._config.batch_count_max
             or batch.size + size > self._config.batch_bytes_max
         ):
-            batch = Batch(
-                done=self._runner.event(),
-                turn=self._runner.event(),
-                created_ns=self._clock.monotonic_ns(),
-            )
+            batch = Batch(done=self._runner.event(), created_ns=self._clock.monotonic_ns())
             self._queue.append(batch)
         batch.items.append(item)
         batch.size += size
@@ -239,10 +236,10 @@ class Barrier(Generic[Item, Result]):
 
     # Leading.
 
-    def _await_turn(self, batch: Batch[Item, Result], timeout: float | None) -> bool:
+    def _await_turn(self, batch: Batch[Item, Result], turn: Event, timeout: float | None) -> bool:
         """As the batch's heir: whether the lead was given to us."""
         try:
-            batch.turn.wait(timeout)
+            turn.wait(timeout)
         except BaseException:  # interrupted: whoever was given the lead must pass it on
             if self._leave_line(batch):
                 self._pass_lead()
@@ -253,18 +250,21 @@ class Barrier(Generic[Item, Result]):
         with self._mutex:
             batch.has_heir = False
             given, batch.is_lead_given = batch.is_lead_given, False
-            if given:
-                batch.turn = self._runner.event()  # the next heir must wait for its own
             return given
 
     def _lead(self, *, until: Batch[Item, Result]) -> None:
+        """Commit up to and with that batch. Who is done hears of it after the lead is passed on,
+        so that the next sync runs while they wake."""
+        ended: list[Batch[Item, Result]] = []
         try:
-            while not until.done.is_set():
+            while not until.is_done:
                 with self._mutex:
                     batch = self._in_sink = self._queue.popleft()
-                self._commit_batch(batch)
+                self._commit_batch(batch, ended)
         finally:
             self._pass_lead()
+            for each in ended:
+                each.tell()
 
     def _pass_lead(self) -> None:
         with self._mutex:
@@ -274,12 +274,16 @@ class Barrier(Generic[Item, Result]):
             else:
                 self._is_led = False
             is_unattended = heir is None and bool(self._queue)
-        if heir is not None:
+            room, self._room = self._room, None
+        if heir is not None and heir.turn is not None:
             heir.turn.set()
         elif is_unattended:
             self._wake()
+        if room is not None:
+            room.set()
 
-    def _commit_batch(self, batch: Batch[Item, Result]) -> None:
+    def _commit_batch(self, batch: Batch[Item, Result], ended: list[Batch[Item, Result]]) -> None:
+        """One call of the sink; the batches it brought to an end are added to `ended`."""
         started_ns = self._clock.monotonic_ns()
         try:
             if self._reserve is not None:
@@ -288,19 +292,19 @@ class Barrier(Generic[Item, Result]):
             assert len(results) == len(batch.items), "the sink lost count"
         except LakebedError as error:
             self._failures.add()
-            self._finish(batch, (), error, self._replace_sink(error))
+            ended += self._finish(batch, (), error, self._replace_sink(error))
         except BaseException as error:
             # Interrupted, or a bug: what the sink did is unknown, so it is done with.
             unknown = self._refusal(error)
             self._failures.add()
-            self._finish(batch, (), unknown, unknown)
+            ended += self._finish(batch, (), unknown, unknown)
             raise
         else:
             self._batches.add()
             self._items.add(len(batch.items))
             self._bytes.add(batch.size)
             self._duration_ns.observe(self._clock.monotonic_ns() - started_ns)
-            self._finish(batch, results, None, None)
+            ended += self._finish(batch, results, None, None)
 
     def _replace_sink(self, error: LakebedError) -> LakebedError | None:
         """After a failure: what poisons the barrier, or None if it can go on."""
@@ -320,7 +324,7 @@ class Barrier(Generic[Item, Result]):
         results: Sequence[Result | LakebedError],
         error: LakebedError | None,
         poison: LakebedError | None,
-    ) -> None:
+    ) -> list[Batch[Item, Result]]:
         batch.results = results
         batch.error = error
         ended = [batch]
@@ -335,12 +339,8 @@ class Barrier(Generic[Item, Result]):
             for each in ended:
                 self._pending_bytes -= each.size
                 self._pending_count -= len(each.items)
-                each.done.set()
-            room, self._room = self._room, self._runner.event()
-        room.set()
-        for each in ended:
-            each.turn.set()
-            each.call_back()
+                each.is_done = True
+        return ended
 
     def _refusal(self, cause: BaseException) -> Poisoned:
         return Poisoned("commit", self._name, why=f"refused after a failure: {cause}")

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 class Batch(Generic[Item, Result]):
     """What one commit covers: one completion for all of it.
 
-    Its barrier's mutex guards everything here until `done` is set; from then on nothing changes.
+    Its barrier's mutex guards everything here until `is_done`; from then on nothing changes.
     """
 
     __slots__ = (
@@ -27,6 +27,7 @@ class Batch(Generic[Item, Result]):
         "done",
         "error",
         "has_heir",
+        "is_done",
         "is_lead_given",
         "items",
         "results",
@@ -34,17 +35,18 @@ class Batch(Generic[Item, Result]):
         "turn",
     )
 
-    def __init__(self, *, done: Event, turn: Event, created_ns: int) -> None:
+    def __init__(self, *, done: Event, created_ns: int) -> None:
         self.created_ns = created_ns
         self.items: list[Item] = []
         self.size = 0
-        self.done = done
+        self.is_done = False
+        self.done = done  # wakes those who wait, some time after `is_done`
         self.results: Sequence[Result | LakebedError] = ()
         self.error: LakebedError | None = None
         self.callbacks: list[Callable[[], None]] = []
         # The heir is the first to wait while another leads: `turn` tells it to lead, or that
         # the batch is done.
-        self.turn = turn
+        self.turn: Event | None = None
         self.has_heir = False
         self.is_lead_given = False
 
@@ -57,8 +59,11 @@ class Batch(Generic[Item, Result]):
             raise result
         return result
 
-    def call_back(self) -> None:
-        """Tell those who asked; one who fails does not keep the news from the others."""
+    def tell(self) -> None:
+        """Wake those who wait and call those who asked; none who fails harms the others."""
+        self.done.set()
+        if self.turn is not None:
+            self.turn.set()
         for callback in self.callbacks:
             try:
                 callback()
@@ -88,7 +93,7 @@ class Ticket(Generic[Item, Result]):
 
     @property
     def is_done(self) -> bool:
-        return self.batch.done.is_set()
+        return self.batch.is_done
 
     def wait(self, timeout: float | None = None) -> Result:
         """The item's result once it is durable, or the error it failed with.

@@ -1,0 +1,1 @@
+"""Where the parts are put together into something that runs."""
