@@ -1,0 +1,93 @@
+"""Loops over many records or many bytes: checksums, encoding, scanning, writing.
+
+The loops are compiled (`_compiled`, Cython and C); `reference` has the same functions in plain
+Python with the same results, and is used, with a warning, where the package was installed without
+a compiler. The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
+
+A compiled loop releases the interpreter's lock when there is much to do, and always to write.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+
+from lakebed.base.files.writing import WriteOutcome
+from lakebed.kernels.results import (
+    AofEncoded,
+    AofScan,
+    KeratinEncoded,
+    KeratinScan,
+    Stop,
+)
+
+_wanted = os.environ.get("LAKEBED_KERNELS", "")
+if _wanted not in ("", "compiled", "reference"):
+    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
+
+COMPILED: bool
+if _wanted == "reference":
+    COMPILED = False
+else:
+    try:
+        importlib.import_module("lakebed.kernels._compiled")
+        COMPILED = True
+    except ImportError as _error:
+        if _wanted == "compiled":
+            raise ImportError(
+                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a"
+                f" C compiler, or run `python -m lakebed.kernels.build` in a checkout ({_error})"
+            ) from _error
+        COMPILED = False
+        logging.getLogger("lakebed.kernels").warning(
+            "the compiled kernels are not installed; the Python ones in use are much slower (%s)",
+            _error,
+        )
+
+if COMPILED:
+    from lakebed.kernels._compiled import (
+        aof_encode,
+        aof_scan,
+        crc32c,
+        crc64nvme,
+        features,
+        fold64,
+        keratin_encode,
+        keratin_scan,
+        write_and_sync,
+        zero_fill,
+    )
+else:
+    from lakebed.kernels.reference import (
+        aof_encode,
+        aof_scan,
+        crc32c,
+        crc64nvme,
+        features,
+        fold64,
+        keratin_encode,
+        keratin_scan,
+        write_and_sync,
+        zero_fill,
+    )
+
+__all__ = [
+    "COMPILED",
+    "features",
+    "crc32c",
+    "crc64nvme",
+    "fold64",
+    "aof_encode",
+    "aof_scan",
+    "AofEncoded",
+    "AofScan",
+    "keratin_encode",
+    "keratin_scan",
+    "KeratinEncoded",
+    "KeratinScan",
+    "Stop",
+    "write_and_sync",
+    "zero_fill",
+    "WriteOutcome",
+]

@@ -1,0 +1,91 @@
+"""What the compiled kernels take from the C headers, which say what each does."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from *:
+    Py_ssize_t PY_SSIZE_T_MAX
+
+
+cdef extern from "lakebed_constants.h":
+    const char *LAKEBED_SOURCE_HASH
+    int STOP_COUNT
+    size_t WRITE_BYTES_MAX
+
+
+cdef extern from "cpu_features.h":
+    int FEATURE_SSE42, FEATURE_PCLMUL, FEATURE_VPCLMULQDQ
+    int features_in_use
+    int features_detected()
+
+
+cdef extern from "bytes.h":
+    ctypedef struct span:
+        const uint8_t *data
+        size_t length
+    ctypedef struct numbers64:
+        const uint64_t *values
+        size_t step
+    ctypedef struct numbers16:
+        const uint16_t *values
+        size_t step
+
+
+cdef extern from "crc32c.h":
+    void crc32c_prepare()
+    uint32_t crc32c_update(uint32_t state, const uint8_t *data, size_t length) nogil
+
+
+cdef extern from "crc64nvme.h":
+    void crc64_prepare()
+    uint64_t crc64_update(uint64_t state, const uint8_t *data, size_t length) nogil
+    uint32_t crc64_fold(uint64_t crc) nogil
+
+
+cdef extern from "aof.h":
+    ctypedef struct aof_columns:
+        uint64_t *offsets
+        uint32_t *lengths
+        uint64_t *timestamps
+        uint64_t *ext_ids
+        size_t count
+    size_t aof_fitting(
+        const span *payloads, size_t count, uint64_t capacity, uint64_t *size) nogil
+    uint64_t aof_encode_records(
+        uint8_t *out, const span *payloads, size_t count, numbers64 timestamps, numbers64 ext_ids,
+        uint64_t *offsets, uint64_t state) nogil
+    int aof_scan_records(
+        const uint8_t *buffer, uint64_t *position, uint64_t end, size_t count_max,
+        aof_columns *columns) nogil
+
+
+cdef extern from "keratin.h":
+    ctypedef struct keratin_columns:
+        uint64_t *positions
+        uint64_t *offsets
+        uint64_t *timestamps_ms
+        uint16_t *flags
+        uint32_t *header_lengths
+        uint32_t *payload_lengths
+        size_t count
+    size_t keratin_fitting(
+        const span *payloads, const span *headers, size_t count, uint64_t capacity,
+        uint64_t *size) nogil
+    void keratin_encode_records(
+        uint8_t *out, const span *payloads, const span *headers, size_t count, numbers64 offsets,
+        numbers64 timestamps_ms, numbers16 flags, uint64_t *positions) nogil
+    int keratin_scan_records(
+        const uint8_t *buffer, uint64_t *position, uint64_t end, size_t count_max,
+        keratin_columns *columns) nogil
+
+
+cdef extern from "writing.h":
+    ctypedef struct write_outcome:
+        uint64_t written
+        int write_errno
+        int sync_errno
+    int writing_put_chunks(
+        int fd, uint64_t offset, const span *chunks, size_t count, uint8_t *scratch,
+        write_outcome *outcome) nogil
+    int writing_put_zeros(int fd, uint64_t offset, uint64_t length, write_outcome *outcome) nogil
+    int writing_sync(int fd) nogil

@@ -1,0 +1,46 @@
+"""The compiled kernels; contracts as in `lakebed.kernels.reference`."""
+
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex
+
+from _typeshed import ReadableBuffer
+
+from lakebed.base.files.writing import WriteOutcome
+from lakebed.kernels.arguments import Numbers
+from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan
+
+SOURCE_HASH: str
+
+def features() -> tuple[str, ...]: ...
+def features_available() -> tuple[str, ...]: ...
+def set_features(names: Iterable[str]) -> None: ...
+def crc32c(data: ReadableBuffer, crc: SupportsIndex = 0) -> int: ...
+def crc64nvme(data: ReadableBuffer, crc: SupportsIndex = 0) -> int: ...
+def fold64(crc: int) -> int: ...
+def aof_encode(
+    payloads: Iterable[ReadableBuffer],
+    *,
+    timestamps: Numbers,
+    ext_ids: Numbers,
+    capacity: SupportsIndex,
+    crc64: SupportsIndex = 0,
+) -> AofEncoded: ...
+def aof_scan(
+    buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
+) -> AofScan: ...
+def keratin_encode(
+    payloads: Iterable[ReadableBuffer],
+    headers: Sequence[ReadableBuffer | None] | None,
+    *,
+    offsets: Numbers,
+    timestamps_ms: Numbers,
+    flags: Numbers,
+    capacity: SupportsIndex,
+) -> KeratinEncoded: ...
+def keratin_scan(
+    buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
+) -> KeratinScan: ...
+def write_and_sync(
+    fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
+) -> WriteOutcome: ...
+def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome: ...

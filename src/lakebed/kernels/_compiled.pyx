@@ -1,0 +1,516 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, binding=True
+"""The compiled kernels: Python's side of the loops in the C headers.
+
+Everything from Python is checked and held here before a loop starts: sequences are tuples of our
+own, buffers are exported for the whole call, and numbers are in range. The loops themselves touch
+no Python object. They give up the interpreter's lock from `UNLOCK_BYTES` of work on: below that
+they take microseconds, and waiting to get the lock back can take milliseconds.
+"""
+
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE
+from cpython.buffer cimport PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_CheckExact
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from lakebed.base.files.writing import FILE_OFFSET_MAX, WriteOutcome, check_range
+from lakebed.kernels import arguments
+from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan, Stop
+
+
+cdef enum:
+    UNLOCK_BYTES = 64 << 10
+    FIRST_COLUMN_COUNT = 512
+    FD_MAX = 0x7FFFFFFF
+
+cdef uint64_t U32_MAX = arguments.U32_MAX
+cdef uint64_t U64_MAX = arguments.U64_MAX
+cdef uint64_t OFFSET_MAX = FILE_OFFSET_MAX
+
+SOURCE_HASH = LAKEBED_SOURCE_HASH.decode("ascii")
+
+cdef dict FEATURES = {
+    "sse4.2": FEATURE_SSE42, "pclmul": FEATURE_PCLMUL, "vpclmulqdq": FEATURE_VPCLMULQDQ,
+}
+cdef tuple STOPS = tuple(Stop)
+
+features_in_use = features_detected()
+crc32c_prepare()
+crc64_prepare()
+
+
+def features():
+    """The instruction-set extensions in use."""
+    return tuple(name for name, bit in FEATURES.items() if features_in_use & bit)
+
+
+def features_available():
+    """The instruction-set extensions that this CPU has and the loops can use."""
+    return tuple(name for name, bit in FEATURES.items() if features_detected() & bit)
+
+
+def set_features(names):
+    """Use only these extensions, for tests of the other paths; `ValueError` if one is missing."""
+    global features_in_use
+    cdef int wanted = 0
+    for name in names:
+        if not FEATURES.get(name, 0) & features_detected():
+            raise ValueError(f"{name!r} is not available here")
+        wanted |= FEATURES[name]
+    features_in_use = wanted
+
+
+cdef uint64_t integer(object value, str what, uint64_t maximum) except? 0xDEADBEEF:
+    """As `arguments.integer`, without a call in the common case."""
+    cdef uint64_t number
+    if PyLong_CheckExact(value):
+        try:
+            number = PyLong_AsUnsignedLongLong(value)
+            if number <= maximum:
+                return number
+        except OverflowError:
+            pass
+    return arguments.integer(value, what, maximum=maximum)
+
+
+cdef tuple items(object values, str what):
+    """As `arguments.items`, without a call in the common cases."""
+    if type(values) is tuple:
+        return values
+    if type(values) is list:
+        return tuple(<list>values)
+    return arguments.items(values, what)
+
+
+cdef size_t expected_count(size_t found, uint64_t done, uint64_t left, size_t limit) noexcept:
+    """Room for the records still to come, if they are like those found, and a little more.
+
+    Most columns so grow once. Never less than twice what there was, so that a wrong guess costs
+    no more than doubling would.
+    """
+    cdef uint64_t guess = found + left // (done // found + 1) * 9 // 8
+    return <size_t>min(<uint64_t>limit, max(guess, <uint64_t>found * 2))
+
+
+cdef class Held:
+    """One contiguous buffer, exported for as long as this object lives."""
+
+    cdef Py_buffer view
+    cdef bint is_held
+
+    def __cinit__(self, value, str what):
+        self.is_held = False
+        try:
+            PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
+        except (TypeError, BufferError, ValueError):
+            arguments.refuse_bytes(value, what)
+        self.is_held = True
+
+    def __dealloc__(self):
+        if self.is_held:
+            PyBuffer_Release(&self.view)
+
+
+cdef class Spans:
+    """The bytes of many objects, held for as long as this object lives.
+
+    `items` is a tuple that nobody else can change. Exact `bytes` are kept alive by it; anything
+    else is exported. `None` counts as no bytes where `allow_none`.
+    """
+
+    cdef tuple items
+    cdef span *spans
+    cdef Py_buffer *views
+    cdef Py_ssize_t view_count
+    cdef Py_ssize_t count
+    cdef uint64_t total_bytes
+
+    def __cinit__(self, tuple items, str what, bint allow_none=False):
+        cdef Py_ssize_t index, foreign_count = 0
+        self.items = items
+        self.count = len(items)
+        self.spans = <span *>PyMem_RawMalloc(max(self.count, 1) * sizeof(span))
+        if self.spans == NULL:
+            raise MemoryError
+        for item in items:
+            foreign_count += not PyBytes_CheckExact(item)
+        if foreign_count:
+            self.views = <Py_buffer *>PyMem_RawMalloc(foreign_count * sizeof(Py_buffer))
+            if self.views == NULL:
+                raise MemoryError
+        for index in range(self.count):
+            self.hold(index, items[index], what, allow_none)
+            self.total_bytes += self.spans[index].length
+
+    cdef int hold(self, Py_ssize_t index, object item, str what, bint allow_none) except -1:
+        cdef Py_buffer *view
+        if PyBytes_CheckExact(item):
+            self.spans[index].data = <const uint8_t *>PyBytes_AS_STRING(item)
+            self.spans[index].length = <size_t>PyBytes_GET_SIZE(item)
+            return 0
+        if allow_none and item is None:
+            self.spans[index].data = NULL
+            self.spans[index].length = 0
+            return 0
+        view = &self.views[self.view_count]
+        try:
+            PyObject_GetBuffer(item, view, PyBUF_SIMPLE)
+        except (TypeError, BufferError, ValueError):
+            arguments.refuse_bytes(item, f"{what} {index}")
+        self.view_count += 1
+        self.spans[index].data = <const uint8_t *>view.buf
+        self.spans[index].length = <size_t>view.len
+        return 0
+
+    cdef int check_lengths(self, str what, bint allow_empty) except -1:
+        cdef Py_ssize_t index
+        cdef size_t length
+        for index in range(self.count):
+            length = self.spans[index].length
+            if <uint64_t>length > U32_MAX:
+                arguments.refuse_large(f"{what} {index}", length)
+        if not allow_empty:
+            for index in range(self.count):
+                if self.spans[index].length == 0:
+                    arguments.refuse_empty(f"{what} {index}")
+        return 0
+
+    def __dealloc__(self):
+        cdef Py_ssize_t index
+        for index in range(self.view_count):
+            PyBuffer_Release(&self.views[index])
+        PyMem_RawFree(self.views)
+        PyMem_RawFree(self.spans)
+
+
+cdef class Numbers:
+    """One number for every record or one each, as the loops take them."""
+
+    cdef Held held
+    cdef uint64_t one64
+    cdef uint16_t one16
+    cdef const void *values
+    cdef size_t step
+
+    def __cinit__(self, value, str what, str code, Py_ssize_t count):
+        if PyLong_CheckExact(value):
+            checked = integer(value, what, U64_MAX if code == "Q" else 0xFFFF)
+        else:
+            checked = arguments.numbers(value, what, code=code, count=count)
+        if isinstance(checked, int):
+            self.step = 0
+            self.one64 = checked
+            self.one16 = <uint16_t>self.one64
+            self.values = <void *>&self.one64 if code == "Q" else <void *>&self.one16
+        else:
+            self.step = 1
+            self.held = Held(checked, what)
+            self.values = self.held.view.buf
+
+    cdef numbers64 wide(self) noexcept:
+        return numbers64(<const uint64_t *>self.values, self.step)
+
+    cdef numbers16 narrow(self) noexcept:
+        return numbers16(<const uint16_t *>self.values, self.step)
+
+
+cdef class Rows:
+    """The columns of some rows in one block of memory, which a scan makes larger as it goes.
+
+    `codes` has a letter a column (Q, I, H), the widest first, so that every column is aligned. One
+    block, because the allocator gives several large ones back to the system each time, and new
+    pages cost more than the scan itself.
+    """
+
+    cdef uint8_t *memory
+    cdef size_t room
+    cdef bytes codes
+
+    def __cinit__(self, bytes codes, size_t room):
+        self.codes = codes
+        self.move(room, 0)
+
+    cdef int move(self, size_t room, size_t count) except -1:
+        """Take the first `count` rows along into a block for `room`."""
+        cdef size_t row_bytes = self.bytes_before(len(self.codes))
+        cdef uint8_t *memory
+        cdef Py_ssize_t index
+        if room > <size_t>PY_SSIZE_T_MAX // row_bytes:
+            raise MemoryError
+        memory = <uint8_t *>PyMem_RawMalloc(max(room, <size_t>1) * row_bytes)
+        if memory == NULL:
+            raise MemoryError
+        if count:
+            for index in range(len(self.codes)):
+                memcpy(
+                    memory + room * self.bytes_before(index), self.column(index),
+                    count * self.width(index))
+        PyMem_RawFree(self.memory)
+        self.memory = memory
+        self.room = room
+        return 0
+
+    cdef size_t width(self, Py_ssize_t index) noexcept:
+        cdef char code = PyBytes_AS_STRING(self.codes)[index]
+        return 8 if code == c"Q" else 4 if code == c"I" else 2
+
+    cdef size_t bytes_before(self, Py_ssize_t index) noexcept:
+        """Of one row, the bytes in the columns before this one."""
+        cdef size_t total = 0
+        cdef Py_ssize_t before
+        for before in range(index):
+            total += self.width(before)
+        return total
+
+    cdef void *column(self, Py_ssize_t index) noexcept:
+        return self.memory + self.room * self.bytes_before(index)
+
+    cdef tuple views(self, size_t count):
+        """A view of each column; the block does not move any more."""
+        if count < self.room // 2:
+            self.move(count, count)
+        return tuple([self.view(index, count) for index in range(len(self.codes))])
+
+    cdef object view(self, Py_ssize_t index, size_t count):
+        return memoryview(Column(self, index, <Py_ssize_t>count))
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.memory)
+
+
+cdef class Column:
+    """Exports one column of the rows, which it keeps alive: flat and read-only."""
+
+    cdef Rows rows
+    cdef void *items
+    cdef bytes code
+    cdef Py_ssize_t width
+    cdef Py_ssize_t count
+
+    def __cinit__(self, Rows rows, Py_ssize_t index, Py_ssize_t count):
+        self.rows = rows
+        self.items = rows.column(index)
+        self.code = rows.codes[index:index + 1]
+        self.width = <Py_ssize_t>rows.width(index)
+        self.count = count
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.items, self.count * self.width, 1, flags)
+        view.itemsize = self.width
+        view.format = <char *>self.code if flags & PyBUF_FORMAT else NULL
+        if flags & PyBUF_ND:
+            view.shape = &self.count
+        # Strides, if asked for, point at the item size already.
+
+
+def crc32c(data, crc=0):
+    """crc32c of `data`, continuing from `crc`: `crc32c(b, crc32c(a)) == crc32c(a + b)`."""
+    cdef uint32_t state = ~<uint32_t>integer(crc, "crc", U32_MAX)
+    cdef const uint8_t *start
+    cdef size_t length
+    cdef Held held
+    if PyBytes_CheckExact(data):
+        start = <const uint8_t *>PyBytes_AS_STRING(data)
+        length = <size_t>PyBytes_GET_SIZE(data)
+    else:
+        held = Held(data, "data")
+        start = <const uint8_t *>held.view.buf
+        length = <size_t>held.view.len
+    if length < UNLOCK_BYTES:
+        return ~crc32c_update(state, start, length)
+    with nogil:
+        state = crc32c_update(state, start, length)
+    return ~state
+
+
+def crc64nvme(data, crc=0):
+    """crc64-nvme of `data`, continuing from `crc`, which is the CRC of what stands before."""
+    cdef uint64_t state = ~integer(crc, "crc", U64_MAX)
+    cdef const uint8_t *start
+    cdef size_t length
+    cdef Held held
+    if PyBytes_CheckExact(data):
+        start = <const uint8_t *>PyBytes_AS_STRING(data)
+        length = <size_t>PyBytes_GET_SIZE(data)
+    else:
+        held = Held(data, "data")
+        start = <const uint8_t *>held.view.buf
+        length = <size_t>held.view.len
+    if length < UNLOCK_BYTES:
+        return ~crc64_update(state, start, length)
+    with nogil:
+        state = crc64_update(state, start, length)
+    return ~state
+
+
+def fold64(uint64_t crc):
+    """A 64-bit CRC folded into 32 bits: the upper half XOR the lower half."""
+    return crc64_fold(crc)
+
+
+def aof_encode(payloads, *, timestamps, ext_ids, capacity, crc64=0):
+    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as AOF2 records."""
+    cdef Spans spans = Spans(items(payloads, "payloads"), "payload")
+    spans.check_lengths("payload", False)
+    cdef Numbers timestamp_numbers = Numbers(timestamps, "timestamps", "Q", spans.count)
+    cdef Numbers ext_id_numbers = Numbers(ext_ids, "ext_ids", "Q", spans.count)
+    cdef uint64_t room = arguments.limit(capacity, "capacity")
+    cdef uint64_t state = ~integer(crc64, "crc64", U64_MAX)
+    cdef uint64_t size = 0
+    cdef size_t count = aof_fitting(spans.spans, <size_t>spans.count, room, &size)
+    cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+    cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
+    cdef Rows rows = Rows(b"Q", count)
+    cdef uint64_t *offset_items = <uint64_t *>rows.column(0)
+    cdef const span *inputs = spans.spans
+    cdef numbers64 stamps = timestamp_numbers.wide()
+    cdef numbers64 ids = ext_id_numbers.wide()
+    if size < UNLOCK_BYTES:
+        state = aof_encode_records(out, inputs, count, stamps, ids, offset_items, state)
+    else:
+        with nogil:
+            state = aof_encode_records(out, inputs, count, stamps, ids, offset_items, state)
+    return AofEncoded(data, rows.view(0, count), ~state)
+
+
+def aof_scan(buffer, start, end, *, count_max):
+    """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum."""
+    cdef Held held = Held(buffer, "buffer")
+    cdef const uint8_t *data = <const uint8_t *>held.view.buf
+    first, last = arguments.bounds(held.view.len, start, end)
+    cdef uint64_t first_byte = first
+    cdef uint64_t position = first
+    cdef uint64_t stop_at = last
+    cdef size_t limit = arguments.limit(count_max, "count_max")
+    cdef size_t room = min(limit, <size_t>FIRST_COLUMN_COUNT)
+    cdef Rows rows = Rows(b"QQQI", room)
+    cdef aof_columns columns
+    cdef int stop
+    columns.count = 0
+    while True:
+        columns.offsets = <uint64_t *>rows.column(0)
+        columns.timestamps = <uint64_t *>rows.column(1)
+        columns.ext_ids = <uint64_t *>rows.column(2)
+        columns.lengths = <uint32_t *>rows.column(3)
+        if stop_at - position < UNLOCK_BYTES:
+            stop = aof_scan_records(data, &position, stop_at, room, &columns)
+        else:
+            with nogil:
+                stop = aof_scan_records(data, &position, stop_at, room, &columns)
+        if stop != STOP_COUNT or room == limit:
+            break
+        room = expected_count(columns.count, position - first_byte, stop_at - position, limit)
+        rows.move(room, columns.count)
+    offsets, stamps, ids, lengths = rows.views(columns.count)
+    return AofScan(offsets, lengths, stamps, ids, position, STOPS[stop])
+
+
+def keratin_encode(payloads, headers, *, offsets, timestamps_ms, flags, capacity):
+    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as Keratin records."""
+    cdef Spans spans = Spans(items(payloads, "payloads"), "payload")
+    spans.check_lengths("payload", True)
+    cdef Spans blocks = None
+    if headers is not None:
+        header_items = items(headers, "headers")
+        if len(header_items) != spans.count:
+            arguments.refuse_count("headers", len(header_items), spans.count)
+        blocks = Spans(header_items, "header", True)
+        blocks.check_lengths("header", True)
+    cdef Numbers offset_numbers = Numbers(offsets, "offsets", "Q", spans.count)
+    if offset_numbers.step == 0:
+        arguments.check_last_offset(offset_numbers.one64, spans.count)
+    cdef Numbers stamp_numbers = Numbers(timestamps_ms, "timestamps_ms", "Q", spans.count)
+    cdef Numbers flag_numbers = Numbers(flags, "flags", "H", spans.count)
+    cdef uint64_t room = arguments.limit(capacity, "capacity")
+    cdef const span *inputs = spans.spans
+    cdef const span *block_inputs = NULL if blocks is None else blocks.spans
+    cdef uint64_t size = 0
+    cdef size_t count = keratin_fitting(inputs, block_inputs, <size_t>spans.count, room, &size)
+    cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+    cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
+    cdef Rows rows = Rows(b"Q", count)
+    cdef uint64_t *position_items = <uint64_t *>rows.column(0)
+    cdef numbers64 message_offsets = offset_numbers.wide()
+    cdef numbers64 stamps = stamp_numbers.wide()
+    cdef numbers16 flag_values = flag_numbers.narrow()
+    if size < UNLOCK_BYTES:
+        keratin_encode_records(
+            out, inputs, block_inputs, count, message_offsets, stamps, flag_values, position_items)
+    else:
+        with nogil:
+            keratin_encode_records(
+                out, inputs, block_inputs, count, message_offsets, stamps, flag_values,
+                position_items)
+    return KeratinEncoded(data, rows.view(0, count))
+
+
+def keratin_scan(buffer, start, end, *, count_max):
+    """Walk `buffer[start:end]`, which begins with a record, and verify every record's checksum."""
+    cdef Held held = Held(buffer, "buffer")
+    cdef const uint8_t *data = <const uint8_t *>held.view.buf
+    first, last = arguments.bounds(held.view.len, start, end)
+    cdef uint64_t first_byte = first
+    cdef uint64_t position = first
+    cdef uint64_t stop_at = last
+    cdef size_t limit = arguments.limit(count_max, "count_max")
+    cdef size_t room = min(limit, <size_t>FIRST_COLUMN_COUNT)
+    cdef Rows rows = Rows(b"QQQIIH", room)
+    cdef keratin_columns columns
+    cdef int stop
+    columns.count = 0
+    while True:
+        columns.positions = <uint64_t *>rows.column(0)
+        columns.offsets = <uint64_t *>rows.column(1)
+        columns.timestamps_ms = <uint64_t *>rows.column(2)
+        columns.header_lengths = <uint32_t *>rows.column(3)
+        columns.payload_lengths = <uint32_t *>rows.column(4)
+        columns.flags = <uint16_t *>rows.column(5)
+        if stop_at - position < UNLOCK_BYTES:
+            stop = keratin_scan_records(data, &position, stop_at, room, &columns)
+        else:
+            with nogil:
+                stop = keratin_scan_records(data, &position, stop_at, room, &columns)
+        if stop != STOP_COUNT or room == limit:
+            break
+        room = expected_count(columns.count, position - first_byte, stop_at - position, limit)
+        rows.move(room, columns.count)
+    positions, offsets, stamps, header_lengths, payload_lengths, flags = rows.views(columns.count)
+    return KeratinScan(
+        positions, offsets, stamps, flags, header_lengths, payload_lengths, position, STOPS[stop])
+
+
+def write_and_sync(fd, offset, chunks, *, sync):
+    """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`."""
+    cdef int number = <int>integer(fd, "fd", FD_MAX)
+    cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
+    cdef bint sync_after = bool(sync)
+    cdef Spans spans = Spans(items(chunks, "chunks"), "chunk")
+    check_range(place, spans.total_bytes)
+    cdef const span *inputs = spans.spans
+    cdef size_t count = <size_t>spans.count
+    cdef size_t scratch_bytes = <size_t>min(spans.total_bytes, <uint64_t>WRITE_BYTES_MAX)
+    cdef write_outcome outcome = write_outcome(0, 0, 0)
+    cdef uint8_t *scratch = <uint8_t *>PyMem_RawMalloc(max(scratch_bytes, <size_t>1))
+    if scratch == NULL:
+        raise MemoryError
+    with nogil:
+        writing_put_chunks(number, place, inputs, count, scratch, &outcome)
+        if sync_after and outcome.write_errno == 0:
+            outcome.sync_errno = writing_sync(number)
+    PyMem_RawFree(scratch)
+    return WriteOutcome(outcome.written, outcome.write_errno, outcome.sync_errno)
+
+
+def zero_fill(fd, offset, length):
+    """Write `length` zero bytes at `offset`, by the same rules; no sync."""
+    cdef int number = <int>integer(fd, "fd", FD_MAX)
+    cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
+    cdef uint64_t bytes_left = integer(length, "length", OFFSET_MAX)
+    cdef write_outcome outcome = write_outcome(0, 0, 0)
+    check_range(place, bytes_left)
+    with nogil:
+        writing_put_zeros(number, place, bytes_left, &outcome)
+    return WriteOutcome(outcome.written, outcome.write_errno, 0)

@@ -1,0 +1,151 @@
+"""The checks of what a kernel is given, shared by the compiled loops and the reference.
+
+Whatever is wrong raises `InputError` before anything is encoded, scanned or written; numbers never
+wrap. A sequence is copied before it is looked at, because reading its items may run code that
+changes it.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
+
+from lakebed.base.errors import InputError, TooLarge
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+    Numbers = SupportsIndex | Sequence[SupportsIndex] | ReadableBuffer
+
+U16_MAX = (1 << 16) - 1
+U32_MAX = (1 << 32) - 1
+U64_MAX = (1 << 64) - 1
+
+_MAXIMA = {"H": U16_MAX, "Q": U64_MAX}
+_NATIVE = {"@", "=", "<" if sys.byteorder == "little" else ">"}
+
+
+def integer(value: SupportsIndex, what: str, *, maximum: int = U64_MAX) -> int:
+    """An integer of `[0, maximum]`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{what} must be an integer, not {type(value).__name__}") from None
+    if not 0 <= number <= maximum:
+        raise InputError(f"{what} is {number}, it must be in [0, {maximum}]")
+    return number
+
+
+def limit(value: SupportsIndex, what: str) -> int:
+    """A non-negative integer that only bounds something: whatever is above memory is unbounded."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InputError(f"{what} must be an integer, not {type(value).__name__}") from None
+    if number < 0:
+        raise InputError(f"{what} is {number}, it must not be negative")
+    return min(number, sys.maxsize)
+
+
+def items(values: Iterable[object], what: str) -> tuple[object, ...]:
+    """A tuple of whatever is iterable: a copy, unless it is one already."""
+    try:
+        return tuple(values)
+    except TypeError:
+        raise InputError(f"{what} must be a sequence, not {type(values).__name__}") from None
+
+
+def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
+    """One number for all records, or a contiguous native view of exactly one a record.
+
+    `code` is the type code of the view: "Q" or "H". A view is of the caller's own memory if that
+    has the right type, and of a copy otherwise.
+    """
+    maximum = _MAXIMA[code]
+    if isinstance(value, int):
+        return integer(value, what, maximum=maximum)
+    view = _column_view(value)
+    if view is None:
+        if isinstance(value, SupportsIndex):
+            return integer(value, what, maximum=maximum)
+        values = items(value, what)  # type: ignore[arg-type]
+        view = memoryview(_packed(values, what, code))
+    elif not _is_native(view, code):
+        view = memoryview(_packed(_listed(view, what), what, code))
+    if len(view) != count:
+        raise InputError(f"{what} has {len(view)} items for {count} payloads")
+    return view
+
+
+def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple[int, int]:
+    """The half-open range of a buffer that is to be scanned."""
+    last = integer(end, "end", maximum=buffer_bytes)
+    return integer(start, "start", maximum=last), last
+
+
+def refuse_bytes(value: object, what: str) -> NoReturn:
+    """Something that should be bytes-like is not, or is not contiguous."""
+    try:
+        contiguous = memoryview(value).c_contiguous  # type: ignore[arg-type]
+    except (TypeError, BufferError, ValueError):
+        contiguous = True
+    if not contiguous:
+        raise InputError(f"{what} must be contiguous in memory")
+    raise InputError(f"{what} must be a bytes-like object, not {type(value).__name__}")
+
+
+def refuse_empty(what: str) -> NoReturn:
+    raise InputError(f"{what} is empty: a length of 0 marks the end of a segment")
+
+
+def refuse_large(what: str, size: int) -> NoReturn:
+    raise TooLarge(f"{what} in bytes", size=size, limit=U32_MAX)
+
+
+def refuse_count(what: str, found: int, count: int) -> NoReturn:
+    raise InputError(f"{what} has {found} items for {count} payloads")
+
+
+def check_last_offset(base: int, count: int) -> None:
+    """Consecutive offsets must not run past u64."""
+    if count and base > U64_MAX - (count - 1):
+        raise InputError(f"offsets from {base} on leave no room for {count} records")
+
+
+def _column_view(value: object) -> memoryview | None:
+    """The one-dimensional buffer of `value`, if it has one (numpy's scalars have none)."""
+    try:
+        view = memoryview(value)  # type: ignore[arg-type]
+    except (TypeError, BufferError, ValueError):
+        return None
+    return view if view.ndim == 1 else None
+
+
+def _is_native(view: memoryview, code: str) -> bool:
+    format_code = view.format
+    if len(format_code) == 2 and format_code[0] in _NATIVE:
+        format_code = format_code[1]
+    same = format_code == code or (code == "Q" and format_code == "L" and view.itemsize == 8)
+    return same and view.c_contiguous
+
+
+def _listed(view: memoryview, what: str) -> tuple[object, ...]:
+    try:
+        return tuple(view.tolist())
+    except NotImplementedError:  # a foreign byte order, a structure …
+        raise InputError(f"{what} has items of the unknown format {view.format!r}") from None
+
+
+def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
+    try:
+        return array(code, values)  # type: ignore[arg-type]
+    except (TypeError, OverflowError, ValueError):
+        maximum = _MAXIMA[code]
+        checked = [
+            integer(item, f"{what}[{index}]", maximum=maximum)  # type: ignore[arg-type]
+            for index, item in enumerate(values)
+        ]
+        return array(code, checked)

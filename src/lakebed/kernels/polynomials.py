@@ -1,0 +1,91 @@
+"""The two CRC polynomials, and the folding constants that follow from them.
+
+Both CRCs are reflected: bit 0 of a word is its highest power of x. A carry-less product of two
+reflected words comes out one bit short, so each constant is a power lowered by one:
+
+- a 128-bit block (A, B), A its first word, moves over `d` bits of message as
+  `A * x^(d + 63) + B * x^(d - 1)`, each power taken modulo the polynomial;
+- the last 128 bits become the CRC by one more such step and a Barrett reduction;
+- three interleaved crc32c lanes are joined by moving a lane's CRC over the `n` bytes behind it:
+  a product with `x^(8n - 33)`, which the CRC instruction then reduces.
+
+The build writes these numbers into a C header: none of them is typed in by hand.
+"""
+
+from __future__ import annotations
+
+CRC32C_POLYNOMIAL = 0x11EDC6F41  # x^32 first, as polynomials are written
+CRC64NVME_POLYNOMIAL = 0x1AD93D23594C93659
+
+CRC32C_LANE_BYTES = (128, 2048)  # three such lanes are read side by side
+CRC64_FOLD_BITS = (128, 256, 512, 1024, 2048)
+
+
+def reflect(value: int, width_bits: int) -> int:
+    """The bits of `value` in the opposite order."""
+    return int(f"{value:0{width_bits}b}"[::-1], 2)
+
+
+def power_modulo(exponent: int, polynomial: int) -> int:
+    """`x^exponent` modulo the polynomial, by squaring."""
+    result = 1
+    for bit in f"{exponent:b}":
+        result = _modulo(_multiply(result, result), polynomial)
+        if bit == "1":
+            result = _modulo(result << 1, polynomial)
+    return result
+
+
+def quotient(exponent: int, polynomial: int) -> int:
+    """`x^exponent` divided by the polynomial, without the rest."""
+    rest, result = 1 << exponent, 0
+    while rest.bit_length() >= polynomial.bit_length():
+        shift = rest.bit_length() - polynomial.bit_length()
+        result |= 1 << shift
+        rest ^= polynomial << shift
+    return result
+
+
+def crc64_constants() -> dict[str, int]:
+    """What the carry-less-multiply crc64-nvme needs, by the names the C code uses."""
+    polynomial = CRC64NVME_POLYNOMIAL
+    constants = {"CRC64_POLYNOMIAL": reflect(polynomial & (1 << 64) - 1, 64)}
+    for bits in CRC64_FOLD_BITS:
+        constants[f"CRC64_FOLD_{bits}_FIRST"] = _reflected_power(bits + 63, polynomial, 64)
+        constants[f"CRC64_FOLD_{bits}_SECOND"] = _reflected_power(bits - 1, polynomial, 64)
+    # 65 bits each; the one that does not fit stands for x^0 and is added by hand in the code.
+    constants["CRC64_BARRETT_QUOTIENT"] = reflect(quotient(128, polynomial) >> 1, 64)
+    constants["CRC64_BARRETT_POLYNOMIAL"] = reflect(polynomial >> 1, 64)
+    return constants
+
+
+def crc32c_constants() -> dict[str, int]:
+    """What the three-lane crc32c needs, by the names the C code uses."""
+    polynomial = CRC32C_POLYNOMIAL
+    constants = {"CRC32C_POLYNOMIAL": reflect(polynomial & (1 << 32) - 1, 32)}
+    for name, lane_bytes in zip(("SHORT", "LONG"), CRC32C_LANE_BYTES, strict=True):
+        constants[f"CRC32C_{name}_BYTES"] = lane_bytes
+        for count in (1, 2):
+            exponent = 8 * lane_bytes * count - 33
+            constants[f"CRC32C_{name}_OVER_{count}"] = _reflected_power(exponent, polynomial, 32)
+    return constants
+
+
+def _reflected_power(exponent: int, polynomial: int, width_bits: int) -> int:
+    return reflect(power_modulo(exponent, polynomial), width_bits)
+
+
+def _multiply(left: int, right: int) -> int:
+    product = 0
+    while right:
+        if right & 1:
+            product ^= left
+        left <<= 1
+        right >>= 1
+    return product
+
+
+def _modulo(value: int, polynomial: int) -> int:
+    while value.bit_length() >= polynomial.bit_length():
+        value ^= polynomial << (value.bit_length() - polynomial.bit_length())
+    return value

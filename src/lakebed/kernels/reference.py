@@ -1,0 +1,306 @@
+"""The kernels in plain Python: what the compiled loops must do, byte for byte.
+
+It is written to be read and compared with, not to be fast; it also serves where the package was
+installed without a compiler. The contracts of the functions stand here; the compiled ones have
+the same.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, SupportsIndex
+
+from lakebed.base import checksum
+from lakebed.base.checksum import fold64 as fold64
+from lakebed.base.files.writing import (
+    FILE_OFFSET_MAX,
+    WriteOnce,
+    WriteOutcome,
+    byte_view,
+    byte_views,
+    write_all,
+    zero_all,
+)
+from lakebed.kernels import arguments
+from lakebed.kernels.format import (
+    AOF_ALIGNMENT,
+    AOF_RECORD,
+    KERATIN_MAGIC,
+    KERATIN_RECORD,
+    KERATIN_TRAILER,
+    KERATIN_VERSION,
+    AofRecordHeader,
+    KeratinRecordHeader,
+    KeratinRecordTrailer,
+)
+from lakebed.kernels.results import AofEncoded, AofScan, Column, KeratinEncoded, KeratinScan, Stop
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+    from lakebed.kernels.arguments import Numbers
+
+_AOF_END = bytes(AOF_RECORD.size)
+_MAGIC_BYTES = KERATIN_RECORD.field("magic").size
+_CHECKED_FROM = KERATIN_RECORD.offset_of("version")
+_FD_MAX = (1 << 31) - 1
+
+
+def features() -> tuple[str, ...]:
+    """The instruction-set extensions in use: none are known here."""
+    return ()
+
+
+def crc32c(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
+    """crc32c of `data`, continuing from `crc`: `crc32c(b, crc32c(a)) == crc32c(a + b)`."""
+    before = arguments.integer(crc, "crc", maximum=arguments.U32_MAX)
+    return checksum.crc32c(byte_view(data, "data"), before)
+
+
+def crc64nvme(data: ReadableBuffer, crc: SupportsIndex = 0) -> int:
+    """crc64-nvme of `data`, continuing from `crc`, which is the CRC of what stands before."""
+    before = arguments.integer(crc, "crc")
+    return checksum.crc64nvme(byte_view(data, "data"), before)
+
+
+def aof_encode(
+    payloads: Iterable[ReadableBuffer],
+    *,
+    timestamps: Numbers,
+    ext_ids: Numbers,
+    capacity: SupportsIndex,
+    crc64: SupportsIndex = 0,
+) -> AofEncoded:
+    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as AOF2 records.
+
+    `len(offsets)` payloads were taken. All payloads are checked first: an empty one raises
+    `InputError`, one over u32 bytes `TooLarge`. `crc64` is the crc64-nvme of the segment's records
+    so far; the result's continues it, for the footer.
+    """
+    views = _payload_views(payloads)
+    for index, view in enumerate(views):
+        if not len(view):
+            arguments.refuse_empty(f"payload {index}")
+    count = len(views)
+    timestamp_of = _getter(arguments.numbers(timestamps, "timestamps", code="Q", count=count))
+    ext_id_of = _getter(arguments.numbers(ext_ids, "ext_ids", code="Q", count=count))
+    room = arguments.limit(capacity, "capacity")
+    running = arguments.integer(crc64, "crc64")
+    data = bytearray()
+    offsets: list[int] = []
+    for index, view in enumerate(views):
+        if len(data) + _aof_record_bytes(len(view)) > room:
+            break
+        offsets.append(len(data))
+        payload = bytes(view)
+        folded = fold64(checksum.crc64nvme(payload))
+        header = AofRecordHeader(len(payload), folded, timestamp_of(index), ext_id_of(index))
+        data += AOF_RECORD.pack(header)
+        data += payload
+        data += bytes(-len(data) % AOF_ALIGNMENT)
+    return AofEncoded(bytes(data), _column("Q", offsets), checksum.crc64nvme(data, running))
+
+
+def aof_scan(
+    buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
+) -> AofScan:
+    """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum.
+
+    Records are aligned from `start` on. Padding that is not zero is no error here: the footer's
+    checksum covers it. A timestamp and an ext_id are covered by that one alone.
+    """
+    view = byte_view(buffer, "buffer")
+    offset, last = arguments.bounds(len(view), start, end)
+    count_limit = arguments.limit(count_max, "count_max")
+    offsets: list[int] = []
+    headers: list[AofRecordHeader] = []
+    while (stop := _aof_stop(view, offset, last)) is None and len(headers) < count_limit:
+        headers.append(AOF_RECORD.unpack(view, offset))
+        offsets.append(offset)
+        offset += _aof_record_bytes(headers[-1].length)
+    return AofScan(
+        _column("Q", offsets),
+        _column("I", [header.length for header in headers]),
+        _column("Q", [header.timestamp for header in headers]),
+        _column("Q", [header.ext_id for header in headers]),
+        offset,
+        Stop.COUNT if stop is None or len(headers) == count_limit else stop,
+    )
+
+
+def keratin_encode(
+    payloads: Iterable[ReadableBuffer],
+    headers: Sequence[ReadableBuffer | None] | None,
+    *,
+    offsets: Numbers,
+    timestamps_ms: Numbers,
+    flags: Numbers,
+    capacity: SupportsIndex,
+) -> KeratinEncoded:
+    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as Keratin records.
+
+    `headers` is `None`, or for each payload its headers block or `None`. An `offsets` of one
+    number is the first record's; the others count up from it. A payload may be empty.
+    """
+    views = _payload_views(payloads)
+    count = len(views)
+    blocks = _header_views(headers, count)
+    base = arguments.numbers(offsets, "offsets", code="Q", count=count)
+    if isinstance(base, int):
+        arguments.check_last_offset(base, count)
+    offset_of = base.__add__ if isinstance(base, int) else base.__getitem__
+    timestamp_of = _getter(arguments.numbers(timestamps_ms, "timestamps_ms", code="Q", count=count))
+    flags_of = _getter(arguments.numbers(flags, "flags", code="H", count=count))
+    room = arguments.limit(capacity, "capacity")
+    data = bytearray()
+    positions: list[int] = []
+    for index, (view, block) in enumerate(zip(views, blocks, strict=True)):
+        if len(data) + _keratin_record_bytes(len(block), len(view)) > room:
+            break
+        positions.append(len(data))
+        header = KeratinRecordHeader(
+            magic=KERATIN_MAGIC,
+            version=KERATIN_VERSION,
+            flags=flags_of(index),
+            reserved=0,
+            header_length=len(block),
+            payload_length=len(view),
+            timestamp_ms=timestamp_of(index),
+            offset=offset_of(index),
+        )
+        record = KERATIN_RECORD.pack(header) + block + view
+        crc = checksum.crc32c(record[_CHECKED_FROM:])
+        data += record + KERATIN_TRAILER.pack(KeratinRecordTrailer(crc))
+    return KeratinEncoded(bytes(data), _column("Q", positions))
+
+
+def keratin_scan(
+    buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
+) -> KeratinScan:
+    """Walk `buffer[start:end]`, which begins with a record, and verify every record's checksum."""
+    view = byte_view(buffer, "buffer")
+    position, last = arguments.bounds(len(view), start, end)
+    count_limit = arguments.limit(count_max, "count_max")
+    positions: list[int] = []
+    headers: list[KeratinRecordHeader] = []
+    while (stop := _keratin_stop(view, position, last)) is None and len(headers) < count_limit:
+        headers.append(KERATIN_RECORD.unpack(view, position))
+        positions.append(position)
+        position += _keratin_record_bytes(headers[-1].header_length, headers[-1].payload_length)
+    return KeratinScan(
+        _column("Q", positions),
+        _column("Q", [header.offset for header in headers]),
+        _column("Q", [header.timestamp_ms for header in headers]),
+        _column("H", [header.flags for header in headers]),
+        _column("I", [header.header_length for header in headers]),
+        _column("I", [header.payload_length for header in headers]),
+        position,
+        Stop.COUNT if stop is None or len(headers) == count_limit else stop,
+    )
+
+
+def write_and_sync(
+    fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
+) -> WriteOutcome:
+    """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`.
+
+    By the rules of `lakebed.base.files.writing`: disk errors are in the outcome, not raised.
+    """
+    number = arguments.integer(fd, "fd", maximum=_FD_MAX)
+    place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
+    sync_once = partial(os.fdatasync, number) if sync else None
+    return write_all(_writer(number), place, chunks, sync_once=sync_once)
+
+
+def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome:
+    """Write `length` zero bytes at `offset`, by the same rules; no sync."""
+    number = arguments.integer(fd, "fd", maximum=_FD_MAX)
+    place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
+    return zero_all(
+        _writer(number), place, arguments.integer(length, "length", maximum=FILE_OFFSET_MAX)
+    )
+
+
+def _writer(fd: int) -> WriteOnce:
+    return lambda offset, view: os.pwrite(fd, view, offset)
+
+
+def _payload_views(payloads: Iterable[ReadableBuffer]) -> list[memoryview]:
+    views = byte_views(payloads, "payload")
+    for index, view in enumerate(views):
+        if len(view) > arguments.U32_MAX:
+            arguments.refuse_large(f"payload {index}", len(view))
+    return views
+
+
+def _header_views(headers: Sequence[ReadableBuffer | None] | None, count: int) -> list[memoryview]:
+    if headers is None:
+        return [memoryview(b"")] * count
+    blocks = arguments.items(headers, "headers")
+    if len(blocks) != count:
+        arguments.refuse_count("headers", len(blocks), count)
+    views = byte_views((b"" if block is None else block for block in blocks), "header")  # type: ignore[misc]
+    for index, view in enumerate(views):
+        if len(view) > arguments.U32_MAX:
+            arguments.refuse_large(f"header {index}", len(view))
+    return views
+
+
+def _getter(numbers: int | memoryview) -> Callable[[int], int]:
+    return (lambda _: numbers) if isinstance(numbers, int) else numbers.__getitem__
+
+
+def _column(code: str, values: list[int]) -> Column:
+    return memoryview(array(code, values)).toreadonly()
+
+
+def _aof_record_bytes(payload_bytes: int) -> int:
+    size = AOF_RECORD.size + payload_bytes
+    return size + -size % AOF_ALIGNMENT
+
+
+def _keratin_record_bytes(headers_bytes: int, payload_bytes: int) -> int:
+    return KERATIN_RECORD.size + headers_bytes + payload_bytes + KERATIN_TRAILER.size
+
+
+def _aof_stop(view: memoryview, offset: int, end: int) -> Stop | None:
+    """Why there is no good record at `offset`, or `None` if there is one."""
+    left = end - offset
+    if left < AOF_RECORD.size:
+        return Stop.CUT if any(view[offset:end]) else Stop.END
+    header = AOF_RECORD.unpack(view, offset)
+    if header.length == 0:
+        is_zero = view[offset : offset + AOF_RECORD.size] == _AOF_END
+        return Stop.END if is_zero else Stop.BAD_HEADER
+    if _aof_record_bytes(header.length) > left:
+        return Stop.CUT
+    first = offset + AOF_RECORD.size
+    crc = checksum.crc64nvme(view[first : first + header.length])
+    return None if fold64(crc) == header.checksum else Stop.BAD_CHECKSUM
+
+
+def _keratin_stop(view: memoryview, position: int, end: int) -> Stop | None:
+    """Why there is no good record at `position`, or `None` if there is one."""
+    left = end - position
+    if not any(view[position : min(end, position + _MAGIC_BYTES)]):
+        return Stop.END
+    if left < _MAGIC_BYTES:
+        return Stop.CUT
+    magic = int.from_bytes(view[position : position + _MAGIC_BYTES], "big")
+    if magic != KERATIN_MAGIC:
+        return Stop.BAD_HEADER
+    if left < KERATIN_RECORD.size:
+        return Stop.CUT
+    header = KERATIN_RECORD.unpack(view, position)
+    if header.version != KERATIN_VERSION:
+        return Stop.BAD_HEADER
+    size = _keratin_record_bytes(header.header_length, header.payload_length)
+    if size > left:
+        return Stop.CUT
+    trailer_at = position + size - KERATIN_TRAILER.size
+    crc = checksum.crc32c(view[position + _CHECKED_FROM : trailer_at])
+    good = KERATIN_TRAILER.unpack(view, trailer_at).crc32c == crc
+    return None if good else Stop.BAD_CHECKSUM

@@ -1,0 +1,81 @@
+"""Which implementation the package picks, and what it says about it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from lakebed.kernels import build
+from tests.kernels.samples import Kernels, run_python
+
+REPORT = "import lakebed.kernels as k; print(k.COMPILED, k.aof_encode.__module__, k.features())"
+HIDE = "import sys; sys.modules['lakebed.kernels._compiled'] = None; "
+
+
+def run(code: str, wanted: str = "") -> subprocess.CompletedProcess[str]:
+    return run_python("-c", code, LAKEBED_KERNELS=wanted)
+
+
+def test_the_compiled_kernels_are_taken_if_they_are_there(compiled: Kernels) -> None:
+    done = run(REPORT)
+    assert done.stdout.startswith("True lakebed.kernels._compiled")
+    assert done.stderr == ""
+
+
+def test_the_reference_is_taken_when_asked_for_without_a_word() -> None:
+    done = run(REPORT, "reference")
+    assert done.stdout == "False lakebed.kernels.reference ()\n"
+    assert done.stderr == ""
+
+
+def test_the_reference_is_taken_with_one_warning_if_nothing_is_compiled() -> None:
+    done = run(HIDE + REPORT)
+    assert done.stdout == "False lakebed.kernels.reference ()\n"
+    assert done.stderr.count("the compiled kernels are not installed") == 1
+
+
+def test_absence_is_an_error_if_the_compiled_kernels_are_asked_for() -> None:
+    done = run(HIDE + REPORT, "compiled")
+    assert done.returncode == 1
+    assert "ImportError: LAKEBED_KERNELS=compiled, but the compiled kernels" in done.stderr
+
+
+def test_an_unknown_choice_is_an_error() -> None:
+    assert "must be 'compiled' or 'reference'" in run(REPORT, "fast").stderr
+
+
+def test_the_compiled_kernels_need_no_checksum_package(compiled: Kernels) -> None:
+    done = run("import sys, lakebed.kernels; print('awscrt' in sys.modules)")
+    assert done.stdout == "False\n"
+
+
+def test_features_can_be_limited_to_what_the_cpu_has(compiled: Kernels) -> None:
+    before = compiled.features()
+    assert set(before) <= set(compiled.features_available())
+    with pytest.raises(ValueError, match="not available"):
+        compiled.set_features(["avx-1024"])
+    compiled.set_features([])
+    assert compiled.features() == ()
+    compiled.set_features(before)
+
+
+def test_the_compiled_kernels_are_made_from_these_sources(compiled: Kernels) -> None:
+    assert build.stale_reason() == ""
+    assert build.main(["--check"]) == 0
+
+
+def test_a_changed_source_makes_them_stale(
+    compiled: Kernels, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "source_hash", lambda: "of other sources")
+    assert build.main(["--check"]) == 1
+    assert "not made from these sources" in capsys.readouterr().out
+
+
+def test_the_generated_header_holds_every_offset_of_the_layouts() -> None:
+    header = build.constants_header()
+    assert "#define AOF_RECORD_EXT_ID_OFFSET UINT64_C(0x10)" in header
+    assert "#define KERATIN_RECORD_OFFSET_OFFSET UINT64_C(0x18)" in header
+    assert "#define KERATIN_MAGIC UINT64_C(0x4b52)" in header
+    assert build.source_hash() in header
