@@ -127,7 +127,7 @@ def _open_barrier(file: File) -> Iterator[Barrier[Buffer, int]]:
             FileTail(file, end=0),
             name=file.path,
             runner=runner,
-            wake=lambda: task.wake(),
+            wake=lambda: task.wake(),  # noqa: PLW0108 - the task comes later
             config=CommitConfig(),
         )
         task = runner.spawn("commit", barrier.step)
