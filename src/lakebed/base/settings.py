@@ -1,0 +1,164 @@
+"""All settings of a root: defaults, then `lakebed.toml`, then the environment.
+
+A program passes the sections it knows, as a table of section name to configuration class; this
+module knows no engine. A section is a TOML table; a field is overridden by the environment
+variable `LAKEBED_<SECTION>_<FIELD>`. Each value remembers where it came from.
+
+Reading is bounded: the file is a regular one of at most `FILE_BYTES_MAX`. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from lakebed.base.config import (
+    ConfigClass,
+    Value,
+    construct,
+    field_names,
+    read_text,
+    read_value,
+    unknown,
+)
+from lakebed.base.errors import BadConfig, from_os_error
+from lakebed.base.units import MIB, shown
+
+FILE_NAME = "lakebed.toml"
+FILE_BYTES_MAX = 1 * MIB
+ENVIRONMENT_PREFIX = "LAKEBED_"
+
+Sections = Mapping[str, type[ConfigClass]]
+AnyConfig = TypeVar("AnyConfig")
+
+
+class Setting(NamedTuple):
+    """One value and where it came from: `default`, the file, or the variable's name."""
+
+    section: str
+    name: str
+    value: Value
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every section's configuration, checked. `file` is None if there is no file."""
+
+    file: Path | None
+    configs: Mapping[str, ConfigClass]
+    origins: Mapping[tuple[str, str], str] = field(repr=False)
+
+    def config(self, kind: type[AnyConfig]) -> AnyConfig:
+        """The configuration of that class."""
+        for config in self.configs.values():
+            if isinstance(config, kind):
+                return config
+        raise KeyError(kind.__name__)
+
+    def __iter__(self) -> Iterator[Setting]:
+        for section, config in self.configs.items():
+            for name in field_names(type(config)):
+                origin = self.origins.get((section, name), "default")
+                yield Setting(section, name, getattr(config, name), origin)
+
+
+def load_settings(sections: Sections, *, file: Path, environment: Mapping[str, str]) -> Settings:
+    """Read, override and check; `BadConfig` tells the first thing that is wrong."""
+    document = read_file(file)
+    for name, table in (document or {}).items():
+        if name not in sections:
+            raise unknown(name, known=sections, noun="section", where=str(file))
+        if not isinstance(table, dict):
+            raise BadConfig(f"{file}: {name} = {shown(table)}: expected a table, as [{name}]")
+    overrides = _overrides(sections, environment)
+    origins: dict[tuple[str, str], str] = {}
+    configs: dict[str, ConfigClass] = {}
+    for section, kind in sections.items():
+        where = f"{file}: [{section}]"
+        values: dict[str, Value] = {}
+        for name, raw in (document or {}).get(section, {}).items():
+            if name not in field_names(kind):
+                raise unknown(name, known=field_names(kind), noun="setting", where=where)
+            values[name] = read_value(kind, name, raw, where=where)
+            origins[section, name] = str(file)
+        for name, variable in overrides.get(section, {}).items():
+            values[name] = read_text(kind, name, environment[variable], where=variable)
+            origins[section, name] = variable
+        configs[section] = construct(
+            kind, values, where=f"[{section}]" if section in overrides else where
+        )
+    return Settings(
+        file=None if document is None else file,
+        configs=MappingProxyType(configs),
+        origins=MappingProxyType(origins),
+    )
+
+
+def read_file(file: Path) -> dict[str, Any] | None:
+    """The parsed file, or None if there is none. Anything else that is wrong is `BadConfig`."""
+    data = _read_bytes(file)
+    if data is None:
+        return None
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise BadConfig(f"{file}: not UTF-8 (byte {error.start})") from error
+    except RecursionError as error:
+        raise BadConfig(f"{file}: nested too deeply") from error
+    except ValueError as error:
+        # `TOMLDecodeError`, which says line and column, or a number with thousands of digits.
+        raise BadConfig(f"{file}: not valid TOML: {str(error)[:200]}") from error
+
+
+def _read_bytes(file: Path) -> bytes | None:
+    try:
+        # Non-blocking, so that a pipe in the file's place is refused below and not waited for.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISDIR(mode):
+                raise BadConfig(f"{file}: is a folder, expected a file")
+            if not stat.S_ISREG(mode):
+                raise BadConfig(f"{file}: is not a regular file")
+            with os.fdopen(descriptor, "rb", closefd=False) as stream:
+                data = stream.read(FILE_BYTES_MAX + 1)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP):
+            raise BadConfig(f"{file}: {error.strerror}") from error
+        raise from_os_error(error, operation="open", path=file) from error
+    if len(data) > FILE_BYTES_MAX:
+        raise BadConfig(f"{file}: is larger than {FILE_BYTES_MAX} bytes")
+    return data
+
+
+def _overrides(sections: Sections, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The variables that name a setting: section → field → variable.
+
+    A variable outside every known section is somebody else's (`LAKEBED_ROOT`); inside one, a
+    field that does not exist is a mistake worth an error.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for variable in sorted(environment):
+        # The longest section wins, should one be the beginning of another.
+        for section in sorted(sections, key=len, reverse=True):
+            prefix = f"{ENVIRONMENT_PREFIX}{section.upper()}_"
+            if variable.startswith(prefix):
+                name = variable.removeprefix(prefix).lower()
+                known = field_names(sections[section])
+                if name not in known:
+                    raise unknown(name, known=known, noun="setting", where=variable)
+                found.setdefault(section, {})[name] = variable
+                break
+    return found

@@ -1,0 +1,78 @@
+"""`lakebed config`: what is set, where that was said, and whether it is right."""
+
+from __future__ import annotations
+
+import typer
+
+from lakebed.base.settings import FILE_NAME, Settings
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.output import table
+from lakebed.cli.settings import settings_of
+from lakebed.version import VERSION
+
+app = typer.Typer(add_completion=False, help="Show and check the settings of a root.")
+
+
+@app.command()
+def show(context: typer.Context) -> None:
+    """Print every setting with its origin, and what this installation can use."""
+    run = invocation(context)
+    exists = run.root_exists()
+    settings = settings_of(run.root)
+    facts = _facts(run, settings, exists=exists)
+    rows = [(f"{s.section}.{s.name}", str(s.value), s.origin) for s in settings]
+    document = {
+        **{name: fact for name, (fact, _) in facts.items()},
+        "settings": [setting._asdict() for setting in settings],
+    }
+    lines = [f"{name:<8} {text}" for name, (_, text) in facts.items()]
+    run.output.result(document, lines=[*lines, "", *table(("setting", "value", "origin"), rows)])
+
+
+@app.command()
+def check(context: typer.Context) -> None:
+    """Check the root's lakebed.toml and the environment; one line tells what is wrong."""
+    run = invocation(context)
+    root = run.require_root()
+    settings = settings_of(root)
+    document = {"ok": True, "root": run.root, "file": settings.file}
+    path = root / FILE_NAME
+    source = f"{path}: no such file, defaults are used" if settings.file is None else f"{path}: ok"
+    run.output.result(document, lines=[source])
+
+
+# What only `show` needs is imported by it: `check` runs in scripts, before every start.
+
+
+def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tuple[object, str]]:
+    """Each fact as JSON has it and as a line has it."""
+    from lakebed import kernels
+
+    features = sorted(kernels.features())
+    kind = "compiled" if kernels.COMPILED else "reference"
+    return {
+        "version": (VERSION, VERSION),
+        "root": (
+            {"path": run.root, "origin": run.root_origin, "exists": exists},
+            f"{run.root} ({run.root_origin}{'' if exists else ', does not exist yet'})",
+        ),
+        "file": (settings.file, str(settings.file or "none, defaults are used")),
+        "kernels": (
+            {"kind": kind, "features": features},
+            f"{kind} ({', '.join(features) or 'no features'})",
+        ),
+        "java": _java(),
+    }
+
+
+def _java() -> tuple[object, str]:
+    from lakebed.spark import java
+    from lakebed.spark.errors import SparkUnavailable
+
+    try:
+        found = java.find()
+    except SparkUnavailable as error:
+        return {"version": None, "problem": str(error)}, f"none: {error}"
+    home, origin = found.candidate.home, found.candidate.origin
+    document = {"version": found.version, "home": home, "origin": origin}
+    return document, f"{found.version} ({home}, {origin})"

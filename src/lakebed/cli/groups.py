@@ -1,0 +1,45 @@
+"""The table of command groups, and a stand-in that imports a group when it is chosen.
+
+The table holds what the top-level help shows, so that neither `lakebed --help` nor one group
+pays for the imports of another.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from typer.core import TyperCommand
+from typer.main import get_command
+
+
+class Group(NamedTuple):
+    """A name on the command line and the module whose `app` serves it."""
+
+    name: str
+    module: str
+    help: str
+
+
+GROUPS = (
+    Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
+    Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
+)
+
+
+def lazy_command(group: Group) -> TyperCommand:
+    """A command that shows the table's help and becomes the real one when it is run."""
+    return _LazyCommand(group)
+
+
+class _LazyCommand(TyperCommand):
+    def __init__(self, group: Group) -> None:
+        super().__init__(group.name, help=group.help)
+        self._module = group.module
+
+    # The types are those of the parser inside typer, which has no public name for them.
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        command: Any = get_command(import_module(self._module).app)
+        return command.make_context(info_name, args, parent=parent, **extra)

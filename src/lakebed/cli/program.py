@@ -1,0 +1,67 @@
+"""The top level of the command line: its options, its groups, and how one command is run."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from lakebed.cli.groups import GROUPS, lazy_command
+from lakebed.cli.invocation import Invocation, resolve_root
+from lakebed.cli.output import Output
+from lakebed.version import VERSION
+
+PROGRAM = "lakebed"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run; usage errors and everything a command raises go to the caller."""
+    logging.basicConfig(format=f"{PROGRAM}: %(message)s")
+    command = build()
+    try:
+        with command.make_context(PROGRAM, list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as exit_request:
+        return exit_request.exit_code
+    return 0
+
+
+def build() -> Any:
+    """The top command with every group of the table, none of them imported yet."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.callback(invoke_without_command=True)(_top)
+    command: Any = get_command(app)
+    for group in GROUPS:
+        command.add_command(lazy_command(group))
+    return command
+
+
+def _top(
+    context: typer.Context,
+    root: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="The store's folder; else LAKEBED_ROOT, else ./lakebed-data."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print one JSON document.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", metavar="", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """One log-structured store for Python and Spark."""
+    output = Output(as_json=as_json)
+    if version:
+        output.result({"version": VERSION}, lines=[f"{PROGRAM} {VERSION}"])
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help(), end="")
+        raise typer.Exit(2)
+    place = resolve_root(root, environment=os.environ)
+    context.obj = Invocation(root=place.path, root_origin=place.origin, output=output)

