@@ -8,7 +8,6 @@ the file's number, the caller's, the batch's, its offset in the file and its len
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -93,8 +92,8 @@ def _caller(
         offset = barrier.commit(data, size=len(data))
         if offset + 2 * CALLER_COUNT * len(data) > FILE_BYTES:
             return None
-        # One write to a pipe of so few bytes is atomic, whatever the other callers do.
-        os.write(1, Acknowledgement(file, caller, batch, offset, len(data)).line())
+        sys.stdout.buffer.write(Acknowledgement(file, caller, batch, offset, len(data)).line())
+        sys.stdout.buffer.flush()
         batch += 1
         return 0
 

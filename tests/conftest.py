@@ -1,0 +1,33 @@
+"""For all tests: where those that need Spark run, and what is listed at the end of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
+from tests.tidy.scan import long_functions
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that need Spark in one process: a session takes seconds and much memory."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List, without failing, files and functions grown past what reads comfortably."""
+    lines = []
+    for path in modules():
+        source = path.read_text(encoding="utf-8")
+        place = path.relative_to(ROOT)
+        if source.count("\n") > FILE_LINES_MAX:
+            lines.append(f"{place}: {source.count(chr(10))} lines")
+        lines += [
+            f"{place}: {name}() has {length} lines"
+            for name, length in long_functions(source, lines_max=FUNCTION_LINES_MAX)
+        ]
+    if lines:
+        terminalreporter.section("long files and functions", sep="-")
+        for line in lines:
+            terminalreporter.write_line(line)
