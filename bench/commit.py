@@ -7,6 +7,7 @@ order ("unordered") the kernel may merge syncs, but a power cut could leave hole
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.row import Contestant, Row, Run
-from lakebed.base.commit import Barrier, CommitConfig, FileTail
+from lakebed.base.commit import Barrier, Batch, CommitConfig, FileTail
 from lakebed.base.files import File
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import ThreadRunner
@@ -23,7 +24,7 @@ from lakebed.kernels.disk import real_disk
 
 RECORD = b"x" * 1024
 FILE_BYTES = 8 << 20  # more than one run writes
-COMMITS = {1: 200, 16: 50, 128: 20}  # of each caller in a run
+COMMITS = {1: 100, 16: 40, 128: 30}  # of each caller in a run
 SCRATCH = Path(__file__).parent / "results"  # on the disk that is measured, not in memory
 
 Commit = Callable[[], object]
@@ -49,7 +50,8 @@ def _row(name: str, callers: int, prepare: Prepare, *, busy: bool) -> Row:
         contestant("limit: one sync per round", _one_sync),
     ]
     if callers > 1:
-        contestants.insert(1, contestant("barrier, tickets", _tickets))
+        contestants.insert(1, contestant("barrier, coroutines", _coroutines))
+        contestants.insert(2, contestant("barrier, tickets", _tickets))
     return Row(name=name, unit="commits", baseline="one sync per call", contestants=contestants)
 
 
@@ -78,8 +80,50 @@ def _barrier(file: File, crew: Crew, count: int) -> None:
         crew.work(count, lambda: barrier.commit(RECORD, size=len(RECORD)))
 
 
+def _coroutines(file: File, crew: Crew, count: int) -> None:
+    """The callers are coroutines of one event loop, as those of a server are."""
+
+    async def all_callers(barrier: Barrier[Buffer, int]) -> None:
+        bridge = _LoopBridge(barrier)
+
+        async def caller() -> None:
+            for _ in range(count):
+                await bridge.commit(RECORD)
+
+        await asyncio.gather(*(caller() for _ in range(crew.size)))
+
+    with _open_barrier(file, delay_ms_max=0) as barrier:
+        asyncio.run(all_callers(barrier))
+
+
+class _LoopBridge:
+    """Awaits commits: the loop is told once a batch, not once a commit."""
+
+    def __init__(self, barrier: Barrier[Buffer, int]) -> None:
+        self._barrier = barrier
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Batch[Buffer, int], asyncio.Event] = {}
+
+    async def commit(self, record: bytes) -> int:
+        ticket = self._barrier.submit(record, size=len(record), timeout=0)
+        batch = ticket.batch
+        event = self._waiting.get(batch)
+        if event is None:
+            event = self._waiting[batch] = asyncio.Event()
+            told = partial(self._tell, batch)
+            ticket.when_done(partial(self._wake_loop, told))
+        await event.wait()
+        return ticket.result()
+
+    def _wake_loop(self, told: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(told)
+
+    def _tell(self, batch: Batch[Buffer, int]) -> None:
+        self._waiting.pop(batch).set()
+
+
 def _tickets(file: File, crew: Crew, count: int) -> None:
-    """As an event loop does it: one thread, all callers' commits in flight, one call per batch."""
+    """One thread that has as many commits in flight as there would be callers."""
     with _open_barrier(file) as barrier:
         for _ in range(count):
             tickets = [barrier.submit(RECORD, size=len(RECORD)) for _ in range(crew.size)]
@@ -121,14 +165,14 @@ def _one_sync(file: File, crew: Crew, count: int) -> None:
 
 
 @contextmanager
-def _open_barrier(file: File) -> Iterator[Barrier[Buffer, int]]:
+def _open_barrier(file: File, *, delay_ms_max: int = 5) -> Iterator[Barrier[Buffer, int]]:
     with ThreadRunner() as runner:
         barrier: Barrier[Buffer, int] = Barrier(
             FileTail(file, end=0),
             name=file.path,
             runner=runner,
             wake=lambda: task.wake(),  # noqa: PLW0108 - the task comes later
-            config=CommitConfig(),
+            config=CommitConfig(delay_ms_max=delay_ms_max),
         )
         task = runner.spawn("commit", barrier.step)
         with barrier:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lakebed.base.config import bounded, check
-from lakebed.base.errors import BadConfig, BadName
+from lakebed.base.errors import BadConfig, BadName, DiskError
 from lakebed.base.settings import FILE_BYTES_MAX, Settings, load_settings
 
 
@@ -145,10 +146,25 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
         settings(tmp_path / ("x" * 300))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_refused(file: Path) -> None:
-    file.touch(mode=0o000)
-    with pytest.raises(BadConfig, match="Permission denied"):
+def test_a_file_that_may_not_be_read_is_refused() -> None:
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        file = Path(folder) / "lakebed.toml"
+        file.touch(mode=0o000)
+        user = os.geteuid()
+        if user == 0:  # who may read everything
+            os.seteuid(nobody)
+        try:
+            with pytest.raises(BadConfig, match="Permission denied"):
+                settings(file)
+        finally:
+            os.seteuid(user)
+
+
+def test_a_file_that_fails_to_be_read_is_refused(file: Path) -> None:
+    file.symlink_to("/proc/self/mem")  # a regular file without a first byte
+    with pytest.raises(DiskError, match="Input/output error"):
         settings(file)
 
 

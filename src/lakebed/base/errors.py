@@ -21,6 +21,8 @@
     │   └── Poisoned        the file takes no more writes since an earlier failure
     └── Closed              the object was closed, or opened before a fork
 
+Errors that belong to one module alone stand there, below these.
+
 An error carries its facts as attributes and says them in one line: that line is what the
 command line prints, and `exit_code` is what it exits with (the numbers of sysexits.h).
 """

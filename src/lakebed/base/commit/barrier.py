@@ -76,25 +76,33 @@ class Barrier(Generic[Item, Result]):
         self._reserve = reserve
         self._recover = recover
         counters = counters or Counters()
-        self._batches = counters.counter("commit_batches")
         self._items = counters.counter("commit_items")
         self._bytes = counters.counter("commit_bytes")
         self._failures = counters.counter("commit_failures")
         self._duration_ns = counters.histogram("commit_duration_ns")
         # The mutex guards everything below and the batches that are not done. It is never held
-        # during I/O. Only the leader touches the sink.
+        # during I/O. Only the leader touches the sink, and sets the poison.
         self._mutex = runner.mutex()
         self._queue: deque[Batch[Item, Result]] = deque()
-        self._in_sink: Batch[Item, Result] | None = None
         self._is_led = False
         self._pending_bytes = 0
         self._pending_count = 0
-        self._room: Event | None = None  # for those who wait for room in the queue
+        self._passed: Event | None = None  # set, for those who wait, when the lead is passed on
         self._poison: LakebedError | None = None
         self._is_closed = False
 
     def commit(self, item: Item, *, size: int, timeout: float | None = None) -> Result:
         """Hand over an item of `size` bytes and wait until it is durable."""
+        self._check_size(size)
+        with self._mutex:
+            self._check_open()
+            is_alone = not self._is_led and not self._queue
+            if is_alone:
+                self._is_led = True
+                self._pending_bytes += size
+                self._pending_count += 1
+        if is_alone:
+            return self._commit_alone(item, size)
         return self._enqueue(item, size, timeout).wait(timeout)
 
     def submit(
@@ -104,6 +112,7 @@ class Barrier(Generic[Item, Result]):
 
         Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
         """
+        self._check_size(size)
         ticket = self._enqueue(item, size, timeout)
         batch = ticket.batch
         if len(batch.items) == 1 or self._is_full(batch):
@@ -128,10 +137,17 @@ class Barrier(Generic[Item, Result]):
 
         The sink stays its owner's to close.
         """
-        with self._mutex:
-            self._is_closed = True
-        while (last := self._last_pending()) is not None:
-            self.wait_for(last, None)
+        while True:
+            with self._mutex:
+                self._is_closed = True
+                last = self._queue[-1] if self._queue else None
+                if last is None and not self._is_led:
+                    return
+                passed = self._passed = self._passed or self._runner.event()
+            if last is not None:
+                self.wait_for(last, None)
+            else:
+                passed.wait()
 
     def __enter__(self) -> Barrier[Item, Result]:
         return self
@@ -169,8 +185,6 @@ class Barrier(Generic[Item, Result]):
     # Queueing.
 
     def _enqueue(self, item: Item, size: int, timeout: float | None) -> Ticket[Item, Result]:
-        if size > self._config.queue_bytes_max:
-            raise TooLarge(f"{self._name}: an item", size=size, limit=self._config.queue_bytes_max)
         deadline_ns = None if timeout is None else self._clock.monotonic_ns() + timeout * NS_PER_S
         while True:
             with self._mutex:
@@ -181,15 +195,19 @@ class Barrier(Generic[Item, Result]):
                 head = None if self._is_led or timeout == 0 else self._queue[0]
                 if head is not None:
                     self._is_led = True
-                room = self._room = self._room or self._runner.event()
+                passed = self._passed = self._passed or self._runner.event()
             if head is not None:
                 self._lead(until=head)
                 continue
             seconds = None
             if deadline_ns is not None:
                 seconds = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
-            if not room.wait(seconds):
+            if not passed.wait(seconds):
                 raise Busy(f"{self._name}: the queue of writes is full")
+
+    def _check_size(self, size: int) -> None:
+        if size > self._config.queue_bytes_max:
+            raise TooLarge(f"{self._name}: an item", size=size, limit=self._config.queue_bytes_max)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -230,10 +248,6 @@ class Barrier(Generic[Item, Result]):
         due_ns = head.created_ns + self._config.delay_ms_max * NS_PER_MS
         return due_ns - self._clock.monotonic_ns()
 
-    def _last_pending(self) -> Batch[Item, Result] | None:
-        with self._mutex:
-            return self._queue[-1] if self._queue else self._in_sink
-
     # Leading.
 
     def _await_turn(self, batch: Batch[Item, Result], turn: Event, timeout: float | None) -> bool:
@@ -252,95 +266,113 @@ class Barrier(Generic[Item, Result]):
             given, batch.is_lead_given = batch.is_lead_given, False
             return given
 
+    def _commit_alone(self, item: Item, size: int) -> Result:
+        """As the leader, with nothing queued: what a lone caller pays for is the sync."""
+        try:
+            result = self._call_sink((item,), size)[0]
+        finally:
+            self._pass_lead(freed_count=1, freed_bytes=size)
+        if isinstance(result, LakebedError):
+            raise result
+        return result
+
     def _lead(self, *, until: Batch[Item, Result]) -> None:
         """Commit up to and with that batch. Who is done hears of it after the lead is passed on,
         so that the next sync runs while they wake."""
         ended: list[Batch[Item, Result]] = []
         try:
-            while not until.is_done:
-                with self._mutex:
-                    batch = self._in_sink = self._queue.popleft()
-                self._commit_batch(batch, ended)
+            while not until.is_done and self._poison is None:
+                self._commit_next(ended)
         finally:
             self._pass_lead()
-            for each in ended:
-                each.tell()
+            for batch in ended:
+                batch.tell()
 
-    def _pass_lead(self) -> None:
+    def _commit_next(self, ended: list[Batch[Item, Result]]) -> None:
         with self._mutex:
-            heir = next((batch for batch in self._queue if batch.has_heir), None)
-            if heir is not None:
-                heir.is_lead_given = True
+            batch = self._queue.popleft()
+        ended.append(batch)
+        try:
+            batch.results = self._call_sink(batch.items, batch.size)
+        except LakebedError as error:
+            batch.error = error
+        except BaseException as error:
+            batch.error = self._refusal(error)
+            raise
+        finally:
+            with self._mutex:
+                self._end(batch)
+
+    def _call_sink(self, items: Sequence[Item], size: int) -> Sequence[Result | LakebedError]:
+        """One commit, measured. If it raises, the sink was replaced, or the barrier poisoned."""
+        started_ns = self._clock.monotonic_ns()
+        try:
+            if self._reserve is not None:
+                self._reserve.check(size)
+            results = self._sink.commit(items)
+            assert len(results) == len(items), "the sink lost count"
+        except DiskError as error:
+            self._failures.add()
+            self._replace_sink(error)
+            raise
+        except LakebedError:
+            self._failures.add()
+            raise
+        except BaseException as error:
+            # Interrupted, or a bug: what the sink did is unknown, so it is done with.
+            self._failures.add()
+            self._poison = self._refusal(error)
+            raise
+        self._items.add(len(items))
+        self._bytes.add(size)
+        self._duration_ns.observe(self._clock.monotonic_ns() - started_ns)
+        return results
+
+    def _replace_sink(self, error: DiskError) -> None:
+        """After a failure: go on with another sink, or refuse everything from now on."""
+        if self._recover is None:
+            self._poison = error
+            return
+        try:
+            self._sink = self._recover(error)
+        except LakebedError as failure:
+            self._poison = failure
+
+    def _pass_lead(self, *, freed_count: int = 0, freed_bytes: int = 0) -> None:
+        """To the first who waits for a batch; to nobody if none does."""
+        refused: list[Batch[Item, Result]] = []
+        heir = None
+        with self._mutex:
+            self._pending_count -= freed_count
+            self._pending_bytes -= freed_bytes
+            if self._poison is not None:
+                while self._queue:
+                    refused.append(self._queue.popleft())
+                    refused[-1].error = self._refusal(self._poison)
+                    self._end(refused[-1])
+            for batch in self._queue:
+                if batch.has_heir:
+                    heir = batch
+                    heir.is_lead_given = True
+                    break
             else:
                 self._is_led = False
             is_unattended = heir is None and bool(self._queue)
-            room, self._room = self._room, None
+            passed, self._passed = self._passed, None
         if heir is not None and heir.turn is not None:
             heir.turn.set()
         elif is_unattended:
             self._wake()
-        if room is not None:
-            room.set()
+        if passed is not None:
+            passed.set()
+        for batch in refused:
+            batch.tell()
 
-    def _commit_batch(self, batch: Batch[Item, Result], ended: list[Batch[Item, Result]]) -> None:
-        """One call of the sink; the batches it brought to an end are added to `ended`."""
-        started_ns = self._clock.monotonic_ns()
-        try:
-            if self._reserve is not None:
-                self._reserve.check(batch.size)
-            results = self._sink.commit(batch.items)
-            assert len(results) == len(batch.items), "the sink lost count"
-        except LakebedError as error:
-            self._failures.add()
-            ended += self._finish(batch, (), error, self._replace_sink(error))
-        except BaseException as error:
-            # Interrupted, or a bug: what the sink did is unknown, so it is done with.
-            unknown = self._refusal(error)
-            self._failures.add()
-            ended += self._finish(batch, (), unknown, unknown)
-            raise
-        else:
-            self._batches.add()
-            self._items.add(len(batch.items))
-            self._bytes.add(batch.size)
-            self._duration_ns.observe(self._clock.monotonic_ns() - started_ns)
-            ended += self._finish(batch, results, None, None)
-
-    def _replace_sink(self, error: LakebedError) -> LakebedError | None:
-        """After a failure: what poisons the barrier, or None if it can go on."""
-        if not isinstance(error, DiskError):
-            return None
-        if self._recover is None:
-            return error
-        try:
-            self._sink = self._recover(error)
-        except LakebedError as failure:
-            return failure
-        return None
-
-    def _finish(
-        self,
-        batch: Batch[Item, Result],
-        results: Sequence[Result | LakebedError],
-        error: LakebedError | None,
-        poison: LakebedError | None,
-    ) -> list[Batch[Item, Result]]:
-        batch.results = results
-        batch.error = error
-        ended = [batch]
-        with self._mutex:
-            self._in_sink = None
-            if poison is not None:
-                self._poison = poison
-                for refused in self._queue:
-                    refused.error = self._refusal(poison)
-                    ended.append(refused)
-                self._queue.clear()
-            for each in ended:
-                self._pending_bytes -= each.size
-                self._pending_count -= len(each.items)
-                each.is_done = True
-        return ended
+    def _end(self, batch: Batch[Item, Result]) -> None:
+        """Nothing about the batch changes any more. Under the mutex."""
+        self._pending_bytes -= batch.size
+        self._pending_count -= len(batch.items)
+        batch.is_done = True
 
     def _refusal(self, cause: BaseException) -> Poisoned:
         return Poisoned("commit", self._name, why=f"refused after a failure: {cause}")
