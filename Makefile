@@ -62,6 +62,7 @@ test: kernels java ## All tests but the slow ones
 
 test-slow: kernels java ## The long sweeps and soaks
 	@$(COMPILED) $(PYTEST) -m slow
+	@$(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
 
 bench: kernels ## The benchmarks, with ARGS="…"
 	@$(COMPILED) $(BIN) -m bench $(ARGS)

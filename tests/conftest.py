@@ -1,11 +1,21 @@
-"""For all tests: where those that need Spark run, and what is listed at the end of a run."""
+"""For all tests: how Hypothesis searches, where Spark runs, what is listed at the end of a run."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
+
+# The same examples in every run, and nothing that depends on how fast the machine is today. The
+# slow tests search elsewhere each time; a failure prints how to repeat it.
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("repeatable", _UNTIMED, derandomize=True)
+settings.register_profile("searching", _UNTIMED, print_blob=True, max_examples=1000)
+settings.load_profile(os.environ.get("LAKEBED_HYPOTHESIS", "repeatable"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,11 +27,9 @@ U16_MAX = (1 << 16) - 1
 U64_MAX = (1 << 64) - 1
 
 quick = settings(
-    max_examples=150,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    settings(),
+    max_examples=max(150, settings().max_examples),
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture],
 )
 
 u16 = st.integers(0, U16_MAX)
