@@ -183,6 +183,11 @@ def test_free_space_is_told(disk: Disk, folder: str) -> None:
     assert disk.free_bytes(folder) > 0
 
 
+def test_the_boot_id_stays_the_same(disk: Disk) -> None:
+    assert len(disk.boot_id()) == 16
+    assert disk.boot_id() == disk.boot_id()
+
+
 def test_ranges_no_file_has_are_refused(disk: Disk, folder: str) -> None:
     with disk.create(f"{folder}/f") as file:
         for offset in (-1, 2**63):

@@ -262,6 +262,15 @@ def test_locks_end_with_their_process() -> None:
     disk.lock("/lock")
 
 
+def test_a_power_loss_changes_the_boot_id_and_a_kill_does_not() -> None:
+    disk = _disk()
+    before = disk.boot_id()
+    disk.restart(Crash.KILL)
+    assert disk.boot_id() == before
+    disk.restart(Crash.POWER)
+    assert disk.boot_id() != before
+
+
 def test_a_copy_goes_its_own_way() -> None:
     disk = _disk()
     disk.make_folder("/d")

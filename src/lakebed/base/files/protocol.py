@@ -111,6 +111,9 @@ class Disk(Protocol):
     def free_bytes(self, folder: PathLike) -> int:
         """What this process may still write on the folder's file system."""
 
+    def boot_id(self) -> bytes:
+        """16 bytes that change when the machine, and so the page cache, starts anew."""
+
     def temporary_name(self, path: PathLike) -> str:
         """A name beside `path` that nobody else was given; it ends in `TEMPORARY_SUFFIX`."""
 

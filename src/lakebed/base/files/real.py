@@ -13,6 +13,7 @@ import itertools
 import mmap
 import os
 import stat
+import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -25,6 +26,7 @@ from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
 _FILE_MODE = 0o644
+_BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
 class WriteAndSync(Protocol):
@@ -258,6 +260,11 @@ class RealDisk:
         with _translated("stat", os.fspath(folder)):
             facts = os.statvfs(folder)
             return facts.f_bavail * facts.f_frsize
+
+    def boot_id(self) -> bytes:
+        with _translated("read", _BOOT_ID_PATH):
+            with open(_BOOT_ID_PATH, encoding="ascii") as file:
+                return uuid.UUID(file.read().strip()).bytes
 
     def temporary_name(self, path: PathLike) -> str:
         return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"

@@ -69,6 +69,7 @@ class SimulatedDisk:
         self._random = random
         self._tree = Tree()
         self._life = 0
+        self._boots = 1
         self._crashed = False
         self._locked: set[str] = set()
         self._temporaries = 0
@@ -87,6 +88,7 @@ class SimulatedDisk:
         self._locked.clear()
         self.faults = Faults()
         if crash is Crash.POWER:
+            self._boots += 1
             if survivors == 0:
                 self._tree.lose_power(keep_nothing, keep_nothing)
             elif survivors == 1:
@@ -104,6 +106,7 @@ class SimulatedDisk:
         twin = SimulatedDisk(random, scheduler=scheduler, capacity_bytes=self.capacity_bytes)
         twin._tree = self._tree.copy()
         twin._temporaries = self._temporaries
+        twin._boots = self._boots
         return twin
 
     def flip_bit(self, path: PathLike, *, offset: int, bit: int = 0) -> None:
@@ -190,6 +193,9 @@ class SimulatedDisk:
     def free_bytes(self, folder: PathLike) -> int:
         self.look("stat", folder)
         return max(0, self.capacity_bytes - self.used_bytes())
+
+    def boot_id(self) -> bytes:
+        return self._boots.to_bytes(16, "big")
 
     def temporary_name(self, path: PathLike) -> str:
         self._temporaries += 1

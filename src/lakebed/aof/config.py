@@ -1,0 +1,75 @@
+"""The settings of a log: section `[aof]` and its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakebed.base.commit import CommitConfig
+from lakebed.base.config import bounded, check
+from lakebed.base.errors import BadConfig
+from lakebed.base.units import GIB, KIB, MIB, TIB
+
+_YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlushConfig:
+    """When appended bytes are made durable without anybody asking for it."""
+
+    flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
+    flush_ms: int = bounded(5, minimum=0, maximum=60_000)
+    max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.flush_bytes > self.max_unflushed_bytes:
+            raise BadConfig(
+                f"flush_bytes is {self.flush_bytes}, "
+                f"more than max_unflushed_bytes ({self.max_unflushed_bytes})"
+            )
+
+    def commit_config(self) -> CommitConfig:
+        """The same for the barrier."""
+        return CommitConfig(
+            batch_bytes_max=self.flush_bytes,
+            batch_count_max=1_000_000,
+            delay_ms_max=self.flush_ms,
+            queue_bytes_max=self.max_unflushed_bytes,
+            queue_count_max=10_000_000,
+            reserve_bytes=self.reserve_bytes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetentionConfig:
+    """Which sealed segments leave `segments/`: the oldest, while any limit is exceeded. 0: none.
+
+    They go to `archive/`, or are deleted. The last sealed segment always stays.
+    """
+
+    age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
+    bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
+    count_max: int = bounded(0, minimum=0, maximum=1_000_000)
+    archive: bool = False
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AofConfig:
+    """One log."""
+
+    segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
+    preallocate_segments: int = bounded(1, minimum=0, maximum=8)
+    zero_fill_ahead_bytes: int = bounded(16 * MIB, minimum=0, maximum=GIB)
+    enable_sparse_index: bool = False
+    flush: FlushConfig = field(default_factory=FlushConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
+
+    def __post_init__(self) -> None:
+        if self.segment_bytes & (self.segment_bytes - 1):
+            raise BadConfig(f"segment_bytes is {self.segment_bytes}, not a power of two")
+        if not 64 * KIB <= self.segment_bytes <= GIB:
+            raise BadConfig(f"segment_bytes = {self.segment_bytes}: allowed are 64KiB to 1GiB")

@@ -1,0 +1,116 @@
+"""The bytes of an AOF2 log: segments, the sealed pointer, the durable end. Little-endian.
+
+    segment  := header record* zero* footer      header at 0, footer in the last 96 bytes
+    record   := AOF_RECORD payload zero*         on 8-byte boundaries, see `kernels.format`
+    header   := SEGMENT_HEADER | zero[64]        all zero: activated, no record yet
+    footer   := SEGMENT_FOOTER | zero[96]        all zero: not sealed
+
+A segment has its full length from the start. `current.sealed` and `durable_end` are one
+record each.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from lakebed.base.layout import Layout, PadAfter, Raw, i64, u8, u16, u32, u64
+from lakebed.kernels.format import AOF_ALIGNMENT, AOF_RECORD, AofRecordHeader
+
+__all__ = ["AOF_ALIGNMENT", "AOF_RECORD", "AofRecordHeader"]
+
+
+class SegmentHeader(NamedTuple):
+    """At the start of a runtime segment; written with its first record."""
+
+    magic: u32  # 0x414F4632, "AOF2"
+    version: u16  # 2
+    header_length: u16  # 64
+    segment_index: u32  # as in the file's name
+    base_record_count: u64  # records in the log before this segment
+    base_offset: u64  # bytes in the log before this segment: headers, records and footers
+    max_size: u32  # the file's length
+    created_at: i64  # ns since 1970, as in the file's name
+    base_timestamp: u64  # of the first record, ns
+    ext_id: Annotated[u64, PadAfter(8)]  # of the first record
+
+
+class SegmentFooter(NamedTuple):
+    """In the last 96 bytes of a sealed runtime segment."""
+
+    magic: u32  # 0x464F4F54, "FOOT"
+    version: u16  # 2
+    reserved: u16  # 0
+    segment_index: u32  # as in the header
+    checksum: u32  # folded crc64-nvme of the footer with this field zero
+    base_record_count: u64  # as in the header
+    record_count: u64  # records in this segment
+    durable_bytes: u64  # file offset behind the last record and its padding
+    last_record_id: u64  # packed; 0 if there is no record
+    last_timestamp: u64  # the largest of the segment, ns
+    sealed_at: i64  # ns since 1970
+    payload_checksum: u64  # crc64-nvme over [64, durable_bytes)
+    ext_id: u64  # as in the header
+    coordinator_watermark: u64  # the user's, when it was sealed
+    flush_failure: Annotated[u8, PadAfter(7)]  # 1 if a flush of this segment ever failed
+
+
+class SealedPointer(NamedTuple):
+    """The file `current.sealed`: the last segment whose seal was acknowledged."""
+
+    magic: u32  # 0x43505332, "CPS2"
+    version: u16  # 1
+    reserved: u16  # 0
+    segment_id: u64
+    durable_bytes: u64  # as in that segment's footer
+    coordinator_watermark: u64  # as in that segment's footer
+    crc64: u64  # crc64-nvme over the 32 bytes before
+
+
+class DurableEnd(NamedTuple):
+    """The file `durable_end`: how far readers in other processes may read.
+
+    Written after each sync and not synced itself. With another boot id it is only a lower bound.
+    """
+
+    magic: u32  # 0x41454E44, "AEND"
+    version: u16  # 1
+    reserved: u16  # 0
+    boot_id: Annotated[bytes, Raw(16)]  # of the machine's boot that wrote it
+    writer_epoch: u64  # counts the openings of the log
+    segment_id: u64  # the segment that was written last
+    offset: u64  # the durable end in that segment's file
+    coordinator_watermark: u64  # the user's, at that time
+    crc64: u64  # crc64-nvme over the 56 bytes before
+
+
+SEGMENT_HEADER = Layout(SegmentHeader, order="<", size=64)
+SEGMENT_FOOTER = Layout(SegmentFooter, order="<", size=96)
+SEALED_POINTER = Layout(SealedPointer, order="<", size=40)
+DURABLE_END = Layout(DurableEnd, order="<", size=64)
+
+SEGMENT_MAGIC = 0x414F4632
+SEGMENT_VERSION = 2
+FOOTER_MAGIC = 0x464F4F54
+FOOTER_VERSION = 2
+POINTER_MAGIC = 0x43505332
+POINTER_VERSION = 1
+DURABLE_END_MAGIC = 0x41454E44
+DURABLE_END_VERSION = 1
+
+RECORDS_START = SEGMENT_HEADER.size
+FOOTER_BYTES = SEGMENT_FOOTER.size
+
+
+def record_bytes(payload_bytes: int) -> int:
+    """What a record takes in a segment, padding included."""
+    return -(-(AOF_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
+
+
+def records_end_max(segment_bytes: int) -> int:
+    """Where the space for records ends in a segment of that length."""
+    return segment_bytes - FOOTER_BYTES
+
+
+def next_base_offset(base_offset: int, durable_bytes: int) -> int:
+    """The base offset of the segment behind one that ends at `durable_bytes`."""
+    return base_offset + durable_bytes + FOOTER_BYTES
