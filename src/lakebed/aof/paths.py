@@ -64,6 +64,7 @@ class LogPaths:
         self.archive = os.path.join(self.folder, "archive")
         self.pointer = os.path.join(self.segments, "current.sealed")
         self.durable_end = os.path.join(self.folder, "durable_end")
+        self.quarantine = os.path.join(os.fspath(root), "quarantine")
         self.cursors = os.path.join(self.folder, "warm", "durability")
 
     def segment(self, name: SegmentName) -> str:

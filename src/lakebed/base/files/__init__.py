@@ -8,6 +8,7 @@
 """
 
 from lakebed.base.files.durable import (
+    build_atomically,
     make_folders,
     read_file,
     remove_temporaries,
@@ -20,6 +21,7 @@ __all__ = [
     "File",
     "Lock",
     "PathLike",
+    "build_atomically",
     "make_folders",
     "read_file",
     "remove_temporaries",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 
 from lakebed.base.errors import Corrupt, DiskError, LakebedError, NotFound, SyncFailed
-from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, PathLike
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, PathLike
 from lakebed.base.layout import Buffer
 
 
@@ -22,10 +23,19 @@ def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
     If it raises, the file holds the old bytes or the new ones; a `SyncFailed` leaves it open
     which of the two a power cut would leave.
     """
+    build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
+
+
+def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
+    """As `replace_atomically`, for what is too large to hold: `build` writes it and syncs it.
+
+    `build` is given a new, empty file beside `path`, and leaves it with all of its bytes durable.
+    Whatever it raises, `path` stays as it was.
+    """
     temporary = disk.temporary_name(path)
     try:
         with disk.create(temporary) as file:
-            file.write_and_sync(0, [data])
+            build(file)
         disk.rename(temporary, path)
     except LakebedError:
         with contextlib.suppress(LakebedError):

@@ -262,9 +262,8 @@ class RealDisk:
             return facts.f_bavail * facts.f_frsize
 
     def boot_id(self) -> bytes:
-        with _translated("read", _BOOT_ID_PATH):
-            with open(_BOOT_ID_PATH, encoding="ascii") as file:
-                return uuid.UUID(file.read().strip()).bytes
+        with _translated("read", _BOOT_ID_PATH), open(_BOOT_ID_PATH, encoding="ascii") as file:
+            return uuid.UUID(file.read().strip()).bytes
 
     def temporary_name(self, path: PathLike) -> str:
         return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"

@@ -1,0 +1,35 @@
+"""Back-pressure as an error: the call did not block, and says what it would have waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from lakebed.aof.record_id import RecordId
+from lakebed.base.errors import Busy, RetryError
+
+
+class BackpressureKind(Enum):
+    """What an append waits for."""
+
+    ADMISSION = "admission"  # a writable segment
+    ROLLOVER = "rollover"  # the segment before the last one to be sealed
+    FLUSH = "flush"  # appended bytes to become durable
+    HYDRATION = "hydration"  # a segment to come back from a colder tier
+    TAIL = "tail"  # a follower of the tail
+    UNKNOWN = "unknown"
+
+
+class WouldBlock(Busy):
+    """Nothing was appended, but for `record_ids`: the first records of a batch."""
+
+    def __init__(
+        self, kind: BackpressureKind, why: str, *, record_ids: Sequence[RecordId] = ()
+    ) -> None:
+        super().__init__(f"{why} (waits for: {kind.value})")
+        self.kind = kind
+        self.record_ids = record_ids
+
+
+class RolloverFailed(RetryError):
+    """The coordinator could not take the full segment over; the log stays as it was."""

@@ -1,0 +1,570 @@
+"""One log: appending, flushing, rolling over and sealing, and what its readers see.
+
+Appending encodes records, gives them their ids and queues them; it never waits and touches no
+disk. The barrier writes and syncs them, led by whoever waits for a flush, or by the manager's
+flush step. Readers see what is durable.
+
+Invariants:
+- ids are handed out in order and never twice; what is durable is a prefix of what was appended;
+- at most two segments are not finalised: the one that is written and the one before it;
+- after a failed sync the log takes no more appends until it is opened again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from lakebed.aof.config import AofConfig
+from lakebed.aof.durable_end import DurableEndFile
+from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, next_base_offset
+from lakebed.aof.paths import LogPaths, SegmentName
+from lakebed.aof.pointer import encode_pointer
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.recovery import Recovered
+from lakebed.aof.rollover import Signal, State, after
+from lakebed.aof.segment import (
+    Chunk,
+    Numbers,
+    RecordIds,
+    Segment,
+    fits_empty_segment,
+    payload_bytes_max,
+)
+from lakebed.aof.spares import Spares
+from lakebed.aof.view import SegmentInfo
+from lakebed.aof.writer import SegmentSink
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.commit import Barrier, SpaceReserve, Ticket
+from lakebed.base.counters import Counters
+from lakebed.base.errors import (
+    Busy,
+    Closed,
+    DiskError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    Poisoned,
+    TooLarge,
+)
+from lakebed.base.files import Disk, replace_atomically
+from lakebed.base.layout import Buffer
+from lakebed.base.runner import Event, Runner
+
+RETRY_NS = 250 * NS_PER_MS
+
+
+class Aof:
+    """A log that is open for writing. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: LogPaths,
+        recovered: Recovered,
+        *,
+        config: AofConfig,
+        runner: Runner,
+        wake_flush: Callable[[], None],
+        wake_maintenance: Callable[[], None],
+        counters: Counters,
+    ) -> None:
+        self.disk = disk
+        self.name = paths.name
+        self.counters = counters
+        self.recovered = recovered
+        self._paths = paths
+        self._config = config
+        self._runner = runner
+        self._clock = runner.clock
+        self._wake_flush = wake_flush
+        self._wake_maintenance = wake_maintenance
+        self._spares = Spares(disk, paths, segment_bytes=config.segment_bytes, mutex=runner.mutex())
+        self._sink = SegmentSink(
+            disk, paths, self._spares, on_durable=self._on_durable, on_failure=self._on_failure
+        )
+        reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.flush.reserve_bytes)
+        self._barrier: Barrier[Chunk, None] = Barrier(
+            self._sink,
+            name=paths.folder,
+            runner=runner,
+            wake=wake_flush,
+            config=config.flush.commit_config(),
+            reserve=reserve if config.flush.reserve_bytes else None,
+            counters=counters,
+        )
+        self._durable_file = DurableEndFile(
+            disk, paths.durable_end, writer_epoch=recovered.writer_epoch
+        )
+        self._appended_bytes = counters.counter("aof_appended_bytes")
+        self._appended_records = counters.counter("aof_appended_records")
+        self._rollovers = counters.counter("aof_segment_rollovers")
+        self._flush_failures = counters.counter("aof_flush_failures")
+        self._would_block = {
+            kind: counters.counter(f"would_block_{kind.value}") for kind in BackpressureKind
+        }
+        # The mutex guards everything below, and the segments that are not sealed.
+        self._mutex = runner.mutex()
+        self._sealed: list[SegmentInfo] = list(recovered.sealed)
+        self._to_seal: list[Segment] = list(recovered.to_seal)
+        self._state = State.POST_ACK_CLEANUP if self._to_seal else State.ACTIVE
+        self._watermark = recovered.coordinator_watermark
+        self._last_timestamp = recovered.last_timestamp
+        self._next = (
+            recovered.next_segment_id,
+            recovered.next_base_offset,
+            recovered.next_record_count,
+        )
+        self._active = recovered.tail or self._new_segment()
+        self._durable = self._active.position(self._active.durable or RECORDS_START)
+        self._is_tail_full = False  # an append found no room and could not roll over
+        self._ticket: Ticket[Chunk, None] | None = None
+        self._flush_error: NoSpace | None = None
+        self._retry_at_ns = 0
+        self._failure: LakebedError | None = None
+        self._is_closed = False
+        self._changed: Event | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        """Publish the durable end; called once, before anything else."""
+        self._spares.remove_leftovers()
+        self._durable_file.start(
+            segment_id=self._durable.segment_index,
+            offset=self._durable.segment_offset,
+            coordinator_watermark=self._watermark,
+        )
+
+    # Appending.
+
+    def append_record(
+        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """Append one record; it has its id at once and is durable after a flush.
+
+        Never waits: `WouldBlock` says what it would have waited for.
+        """
+        return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
+
+    def append_records(
+        self,
+        payloads: Sequence[Buffer],
+        *,
+        ext_ids: Numbers = 0,
+        timestamps: Numbers | None = None,
+    ) -> Sequence[RecordId]:
+        """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
+        if not payloads:
+            return ()
+        parts: list[RecordIds] = []
+        done = 0
+        with self._mutex:
+            stamps = self._stamp() if timestamps is None else timestamps
+            try:
+                while done < len(payloads):
+                    parts.append(
+                        self._append_some(
+                            payloads[done:] if done else payloads,
+                            timestamps=_rest(stamps, done),
+                            ext_ids=_rest(ext_ids, done),
+                        )
+                    )
+                    done += len(parts[-1])
+            except WouldBlock as error:
+                self._would_block[error.kind].add()
+                error.record_ids = _joined(parts)
+                raise
+        return _joined(parts)
+
+    def append_record_with_timeout(
+        self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
+        deadline_ns = self._clock.monotonic_ns() + round(timeout * NS_PER_S)
+        while True:
+            seen = self._change()
+            try:
+                return self.append_record(payload, ext_id=ext_id, timestamp=timestamp)
+            except WouldBlock as error:
+                if not self._wait_for_change(error.kind, seen, deadline_ns):
+                    raise
+
+    def wait_for_writable_segment(self, timeout: float | None = None) -> None:
+        """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
+        deadline_ns = None if timeout is None else self._deadline(timeout)
+        while True:
+            seen = self._change()
+            with self._mutex:
+                self._check_writable()
+                if self._flush_error is None and (not self._is_tail_full or self._may_roll()):
+                    return
+                kind = BackpressureKind.ROLLOVER
+            if not self._wait_for_change(kind, seen, deadline_ns):
+                raise WouldBlock(BackpressureKind.ADMISSION, f"{self.name}: no writable segment")
+
+    def _append_some(
+        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
+    ) -> RecordIds:
+        """As many as fit the segment that is written; the next one if none do. With the mutex."""
+        self._check_writable()
+        if self._flush_error is not None:
+            raise WouldBlock(
+                BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flush_error}"
+            )
+        encoded = self._active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+        if not len(encoded.offsets):
+            self._check_fits(payloads[0])
+            self._roll()
+            encoded = self._active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+        segment = self._active
+        chunk = segment.chunk(encoded, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
+        try:
+            self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
+        except Busy:
+            raise WouldBlock(
+                BackpressureKind.FLUSH, f"{self.name}: too much is not durable yet"
+            ) from None
+        ids = segment.accept(encoded, timestamps=timestamps, ext_ids=ext_ids)
+        self._last_timestamp = max(self._last_timestamp, segment.max_timestamp)
+        self._appended_records.add(len(ids))
+        self._appended_bytes.add(len(encoded.data))
+        return ids
+
+    def _stamp(self) -> int:
+        """Now, but never before a record that is there."""
+        self._last_timestamp = max(self._last_timestamp, self._clock.wall_ns())
+        return self._last_timestamp
+
+    def _check_fits(self, payload: Buffer) -> None:
+        size = memoryview(payload).nbytes
+        if not fits_empty_segment(size, self._config.segment_bytes):
+            limit = payload_bytes_max(self._config.segment_bytes)
+            raise TooLarge(f"{self.name}: the payload", size=size, limit=limit)
+
+    def _check_writable(self) -> None:
+        if self._is_closed:
+            raise Closed(f"{self.name}: the log is closed")
+        if self._failure is not None:
+            raise Poisoned("append", self._paths.folder, why=f"failed earlier: {self._failure}")
+
+    # Flushing.
+
+    def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
+        """Until that record, or everything appended so far, is durable.
+
+        If a flush fails, so does this; after `NoSpace` it may be called again.
+        """
+        with self._mutex:
+            end = self._active.position(self._active.end)
+            ticket, failed = self._ticket, self._flush_error
+            if record_id is not None and record_id >= end:
+                raise NotFound(f"{self.name}: no record {record_id} was appended yet")
+            if self._is_durable(record_id):
+                return
+            if self._failure is not None:
+                self._check_writable()
+        if failed is not None or ticket is None or ticket.is_done:
+            self._barrier.commit(self._nothing(), size=0, timeout=timeout)
+        else:
+            ticket.wait(timeout)
+
+    def flush_step(self) -> int | None:
+        """The manager's flush task: commit what is due, try again what failed."""
+        if self._flush_error is not None:
+            delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if delay_ns > 0:
+                return delay_ns
+            with contextlib.suppress(LakebedError):
+                self._barrier.commit(self._nothing(), size=0)
+            if self._flush_error is not None:
+                return RETRY_NS
+        return self._barrier.step()
+
+    def _is_durable(self, record_id: RecordId | None) -> bool:
+        if record_id is not None:
+            return record_id < self._durable
+        written = [segment for segment in (*self._to_seal, self._active) if segment.record_count]
+        return not written or self._durable >= written[-1].position(written[-1].end)
+
+    def _nothing(self) -> Chunk:
+        """A chunk without bytes: makes the sink write what it still has."""
+        with self._mutex:
+            return Chunk(self._active, 0, (), 0)
+
+    def _on_durable(self, segment: Segment, end: int) -> None:
+        """The leader's: bytes up to `end` of the segment were synced."""
+        with self._mutex:
+            segment.durable = end
+            self._durable = segment.position(end)
+            self._flush_error = None
+            watermark = self._watermark
+            is_complete = bool(self._to_seal) and self._to_seal[0] is segment
+        self._durable_file.publish(
+            segment_id=segment.name.segment_id, offset=end, coordinator_watermark=watermark
+        )
+        self._tell()
+        if is_complete:
+            self._wake_maintenance()
+
+    def _on_failure(self, segment: Segment, error: LakebedError) -> None:
+        """The leader's: nothing of the batch was acknowledged."""
+        self._flush_failures.add()
+        with self._mutex:
+            segment.flush_failure = True
+            if isinstance(error, NoSpace):
+                self._flush_error = error
+                self._retry_at_ns = self._clock.monotonic_ns() + RETRY_NS
+            elif isinstance(error, DiskError):
+                self._failure = error
+        self._tell()
+        self._wake_flush()
+
+    # Rolling over and sealing.
+
+    def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
+        """Seal the segment that is written, and return when that is durable.
+
+        None if it has no record: there is nothing to seal.
+        """
+        deadline_ns = None if timeout is None else self._deadline(timeout)
+        while True:
+            seen = self._change()
+            with self._mutex:
+                self._check_writable()
+                if not self._active.record_count:
+                    return None
+                segment_id = self._active.name.segment_id
+                if self._may_roll():
+                    self._roll()
+                    break
+            if not self._wait_for_change(BackpressureKind.ROLLOVER, seen, deadline_ns):
+                raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
+        while True:
+            seen = self._change()
+            with self._mutex:
+                for info in reversed(self._sealed):
+                    if info.segment_id == segment_id:
+                        return info
+                self._check_writable()
+            if not self._wait_for_change(BackpressureKind.ROLLOVER, seen, deadline_ns):
+                raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
+
+    def maintenance_step(self) -> int | None:
+        """The manager's: seal what is complete, then prepare spares. ns to the next, or None."""
+        try:
+            while self._seal_next():
+                pass
+            return 0 if self._prepare_spare() else None
+        except NoSpace:
+            return RETRY_NS
+
+    def _may_roll(self) -> bool:
+        return self._state is State.ACTIVE
+
+    def _roll(self) -> None:
+        """Hand the segment over and go on in the next one. With the mutex."""
+        if not self._may_roll():
+            self._is_tail_full = True
+            raise WouldBlock(
+                BackpressureKind.ROLLOVER, f"{self.name}: the segment before is not sealed yet"
+            )
+        for signal in (Signal.REQUEST, Signal.TAKE, Signal.ACKNOWLEDGE, Signal.PROMOTE):
+            self._state = after(self._state, signal)
+        full = self._active
+        self._to_seal.append(full)
+        self._next = (
+            full.name.segment_id + 1,
+            next_base_offset(full.name.base_offset, full.end),
+            full.base_record_count + full.record_count,
+        )
+        self._active = self._new_segment()
+        self._is_tail_full = False
+        self._rollovers.add()
+        self._wake_maintenance()
+
+    def _new_segment(self) -> Segment:
+        segment_id, base_offset, record_count = self._next
+        name = SegmentName(segment_id, base_offset, self._clock.wall_ns())
+        return Segment(name, size=self._config.segment_bytes, base_record_count=record_count)
+
+    def _seal_next(self) -> bool:
+        """Seal the oldest segment that waits for it; whether there may be another."""
+        with self._mutex:
+            if not self._to_seal or self._failure is not None:
+                return False
+            segment = self._to_seal[0]
+            is_durable = segment.durable >= segment.end
+            ticket, watermark = self._ticket, self._watermark
+        if not is_durable:
+            if ticket is not None and not ticket.is_done:
+                with contextlib.suppress(LakebedError):
+                    ticket.wait()
+            return segment.durable >= segment.end
+        try:
+            self._write_footer(segment, watermark)
+        except NoSpace:
+            raise
+        except DiskError as error:
+            with self._mutex:
+                self._failure = error
+            self._tell()
+            return False
+        with self._mutex:
+            self._to_seal.pop(0)
+            self._sealed.append(self._info(segment, is_sealed=True))
+            if not self._to_seal:
+                self._state = after(self._state, Signal.RELEASE)
+        self._tell()
+        return True
+
+    def _write_footer(self, segment: Segment, watermark: int) -> None:
+        """Footer, sync, pointer: in that order, so that the pointer never names less."""
+        footer = segment.footer(sealed_at=self._clock.wall_ns(), coordinator_watermark=watermark)
+        with self.disk.open(self._paths.segment(segment.name), writable=True) as file:
+            file.write_and_sync(segment.size - FOOTER_BYTES, [footer])
+        pointer = encode_pointer(
+            segment_id=segment.name.segment_id,
+            durable_bytes=segment.end,
+            coordinator_watermark=watermark,
+        )
+        replace_atomically(self.disk, self._paths.pointer, pointer)
+
+    def _prepare_spare(self) -> bool:
+        """A spare once the segment is a quarter full; zero-filled if the log is a busy one."""
+        with self._mutex:
+            active = self._active
+            is_due = active.end * 4 >= active.size and not self._is_closed
+            age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
+            is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
+        if not is_due or not self._config.preallocate_segments:
+            return False
+        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=is_busy)
+
+    # What readers see: see `lakebed.aof.view.LogView`.
+
+    def segments(self) -> list[SegmentInfo]:
+        with self._mutex:
+            unsealed = [
+                self._info(segment, is_sealed=False)
+                for segment in (*self._to_seal, self._active)
+                if segment.durable
+            ]
+            return [*self._sealed, *unsealed]
+
+    def durable_end(self) -> RecordId:
+        return self._durable
+
+    def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
+        deadline_ns = None if timeout is None else self._deadline(timeout)
+        while True:
+            seen = self._change()
+            if self._durable > position:
+                return True
+            if self._is_closed:
+                raise Closed(f"{self.name}: the log is closed")
+            if not self._wait_for_change(BackpressureKind.TAIL, seen, deadline_ns):
+                return False
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once per change, from whatever thread; the result ends it."""
+        with self._mutex:
+            self._listeners.append(callback)
+
+        def remove() -> None:
+            with self._mutex:
+                if callback in self._listeners:
+                    self._listeners.remove(callback)
+
+        return remove
+
+    @property
+    def coordinator_watermark(self) -> int:
+        return self._watermark
+
+    def set_coordinator_watermark(self, watermark: int) -> None:
+        """Kept with the next seal and given back after recovery; it never goes back."""
+        with self._mutex:
+            self._watermark = max(self._watermark, watermark)
+
+    def close(self) -> None:
+        """Flush everything, hand back every waiter, and let go of the files. Idempotent."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._tell()
+        self._barrier.close()
+        if self._flush_error is not None:
+            with contextlib.suppress(LakebedError):
+                self._sink.commit(())
+        self._durable_file.publish(
+            segment_id=self._durable.segment_index,
+            offset=self._durable.segment_offset,
+            coordinator_watermark=self._watermark,
+        )
+        self._durable_file.close()
+        self._sink.close()
+        self._spares.close()
+        self._tell()
+
+    # Telling those who wait.
+
+    def _change(self) -> Event:
+        """Set at the next change of anything that somebody may wait for."""
+        with self._mutex:
+            self._changed = self._changed or self._runner.event()
+            return self._changed
+
+    def _tell(self) -> None:
+        with self._mutex:
+            changed, self._changed = self._changed, None
+            listeners = list(self._listeners)
+        if changed is not None:
+            changed.set()
+        for listener in listeners:
+            listener()
+
+    def _wait_for_change(
+        self, kind: BackpressureKind, seen: Event, deadline_ns: int | None
+    ) -> bool:
+        """False if the deadline came first. Who waits for a flush flushes."""
+        seconds = None
+        if deadline_ns is not None:
+            seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S
+            if seconds <= 0:
+                return False
+        if kind is BackpressureKind.FLUSH and self._flush_error is None:
+            with contextlib.suppress(Busy):
+                self.flush(timeout=seconds)
+            return True
+        return seen.wait(seconds)
+
+    def _deadline(self, timeout: float) -> int:
+        return self._clock.monotonic_ns() + round(timeout * NS_PER_S)
+
+    def _info(self, segment: Segment, *, is_sealed: bool) -> SegmentInfo:
+        return SegmentInfo(
+            segment_id=segment.name.segment_id,
+            base_offset=segment.name.base_offset,
+            created_at=segment.name.created_at,
+            path=self._paths.segment(segment.name),
+            is_sealed=is_sealed,
+            end=segment.end if is_sealed else None,
+        )
+
+
+BUSY_BYTES_PER_S = 1 << 20
+
+
+def _rest(numbers: Numbers, start: int) -> Numbers:
+    return numbers if isinstance(numbers, int) or not start else numbers[start:]
+
+
+def _at(numbers: Numbers, index: int) -> int:
+    return numbers if isinstance(numbers, int) else numbers[index]
+
+
+def _joined(parts: Sequence[RecordIds]) -> Sequence[RecordId]:
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))

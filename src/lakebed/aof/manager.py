@@ -1,0 +1,130 @@
+"""All the logs below one root: opens them, and drives their flushing and sealing.
+
+    with AofManager(root) as manager:
+        log = manager.open("orders")
+        record_id = log.append_record(b"...", ext_id=7)
+        log.flush(record_id)
+
+The manager holds the root's lock: one process writes. Two tasks on its runner serve all logs: one
+commits what is due, the other seals full segments and prepares new ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+from lakebed.aof.config import AofConfig
+from lakebed.aof.log import Aof
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.recovery import recover
+from lakebed.base.counters import Counters
+from lakebed.base.errors import AlreadyExists, Closed
+from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.runner import Runner, Task, ThreadRunner
+from lakebed.kernels.disk import real_disk
+
+LOCK_NAME = "lakebed.lock"
+
+
+class AofManager:
+    """Owns the lock, the tasks and the open logs."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        config: AofConfig | None = None,
+        disk: Disk | None = None,
+        runner: Runner | None = None,
+    ) -> None:
+        self.root = os.fspath(root)
+        self.disk = disk or real_disk()
+        self._config = config or AofConfig()
+        self._own_runner = ThreadRunner() if runner is None else None
+        self._runner = runner or self._own_runner
+        assert self._runner is not None
+        self._mutex = self._runner.mutex()
+        self._logs: dict[str, Aof] = {}  # guarded by _mutex
+        self._is_closed = False
+        self._tasks: list[Task] = []
+        make_folders(self.disk, self.root)
+        self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
+        try:
+            self._flush_task = self._spawn("aof flush", Aof.flush_step)
+            self._maintenance_task = self._spawn("aof maintenance", Aof.maintenance_step)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
+        """Open a log for writing, creating it if need be. Once at a time."""
+        paths = LogPaths(self.root, name)
+        with self._mutex:
+            if self._is_closed:
+                raise Closed(f"{self.root}: the manager is closed")
+            if name in self._logs:
+                raise AlreadyExists(f"{name}: the log is open already")
+        paths.ensure(self.disk)
+        assert self._runner is not None
+        log = Aof(
+            self.disk,
+            paths,
+            recover(self.disk, paths),
+            config=config or self._config,
+            runner=self._runner,
+            wake_flush=self._flush_task.wake,
+            wake_maintenance=self._maintenance_task.wake,
+            counters=Counters(),
+        )
+        log.start()
+        with self._mutex:
+            self._logs[name] = log
+        self._maintenance_task.wake()
+        return log
+
+    def close_log(self, name: str) -> None:
+        with self._mutex:
+            log = self._logs.pop(name, None)
+        if log is not None:
+            log.close()
+
+    def names(self) -> list[str]:
+        """All logs there are, open or not."""
+        folder = os.path.join(self.root, "aof")
+        return self.disk.names(folder) if self.disk.exists(folder) else []
+
+    def close(self) -> None:
+        """Close every log, stop the tasks, let go of the lock. Idempotent."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            logs, self._logs = self._logs, {}
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._lock.release)
+            if self._own_runner is not None:
+                stack.callback(self._own_runner.close)
+            for task in self._tasks:
+                stack.callback(task.stop)
+            for log in logs.values():
+                stack.callback(log.close)
+
+    def __enter__(self) -> AofManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _spawn(self, name: str, step: Callable[[Aof], int | None]) -> Task:
+        def all_logs() -> int | None:
+            with self._mutex:
+                logs = list(self._logs.values())
+            delays = [step(log) for log in logs]
+            return min((delay for delay in delays if delay is not None), default=None)
+
+        assert self._runner is not None
+        task = self._runner.spawn(name, all_logs)
+        self._tasks.append(task)
+        return task

@@ -1,0 +1,405 @@
+"""Opening a log for writing: what is there, what of it can be trusted, what the tail becomes.
+
+The sealed pointer says up to which segment everything was finalised: those are not opened at all.
+What lies behind it, two segments at most, is looked at. The last one may have bytes that were
+never confirmed: its good records are written again and synced, everything behind them is zeroed.
+
+- Bytes behind the last good record with nothing valid behind them are torn: cut.
+- If good records stand behind bad ones, all of it is saved in the quarantine first. Below the
+  confirmed end it is damage: the file is left as it is, sealed, and the log goes on behind it.
+
+Recovery may itself be cut short anywhere; doing it again gives the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lakebed.aof import durable_end
+from lakebed.aof.format import (
+    FOOTER_BYTES,
+    FOOTER_MAGIC,
+    FOOTER_VERSION,
+    RECORDS_START,
+    SEALED_POINTER,
+    SEGMENT_FOOTER,
+    SEGMENT_HEADER,
+    SEGMENT_MAGIC,
+    SEGMENT_VERSION,
+    DurableEnd,
+    SealedPointer,
+    SegmentFooter,
+    SegmentHeader,
+    next_base_offset,
+    records_end_max,
+)
+from lakebed.aof.paths import LogPaths, SegmentName
+from lakebed.aof.pointer import decode_pointer
+from lakebed.aof.segment import Segment
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.checksum import crc64nvme, fold64
+from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.base.files import (
+    Disk,
+    File,
+    make_folders,
+    read_file,
+    remove_temporaries,
+    replace_atomically,
+)
+from lakebed.base.units import MIB
+from lakebed.kernels import Stop, aof_find, aof_scan
+
+_log = logging.getLogger(__name__)
+WINDOW_BYTES = 4 * MIB
+
+
+@dataclass
+class Recovered:
+    """What an open log starts from."""
+
+    sealed: list[SegmentInfo] = field(default_factory=list)
+    to_seal: list[Segment] = field(default_factory=list)  # whole, but without a footer
+    tail: Segment | None = None  # goes on being written
+    next_segment_id: int = 0
+    next_base_offset: int = 0
+    next_record_count: int = 0
+    last_timestamp: int = 0
+    coordinator_watermark: int = 0
+    writer_epoch: int = 1
+    torn_bytes: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a file from elsewhere."""
+
+    confirmed_end: int  # synced at least so far
+    is_same_boot: bool  # the page cache may hold bytes that the device does not
+    is_open: bool  # the log may go on in it: it was never sealed, and nothing follows it
+
+
+@dataclass
+class Tail:
+    """The records of an unsealed file."""
+
+    end: int
+    record_count: int
+    max_timestamp: int
+    last_offset: int
+    crc64: int
+    base_timestamp: int = 0
+    ext_id: int = 0
+
+
+def recover(disk: Disk, paths: LogPaths) -> Recovered:
+    """Look, repair the tail, and tell what there is."""
+    remove_temporaries(disk, paths.segments)
+    names = _segment_names(disk, paths)
+    pointer = _load_pointer(disk, paths)
+    confirmed = durable_end.load(disk, paths.durable_end)
+    result = Recovered()
+    if confirmed is not None:
+        result.writer_epoch = confirmed.writer_epoch + 1
+        result.coordinator_watermark = confirmed.coordinator_watermark
+    trusted = -1
+    if pointer is not None:
+        result.coordinator_watermark = max(
+            result.coordinator_watermark, pointer.coordinator_watermark
+        )
+        if any(name.segment_id == pointer.segment_id for name in names):
+            trusted = pointer.segment_id
+        else:
+            _log.warning("%s names a segment that is not there; it is not used", paths.pointer)
+    for index, name in enumerate(names):
+        is_last = index == len(names) - 1
+        if name.segment_id < trusted or (name.segment_id == trusted and not is_last):
+            end = pointer.durable_bytes if pointer and name.segment_id == trusted else None
+            result.sealed.append(_sealed_info(paths, name, end))
+            continue
+        confirmed_end = _confirmed_end(confirmed, name)
+        if not is_last:
+            confirmed_end = names[index + 1].base_offset - next_base_offset(name.base_offset, 0)
+        elif pointer is not None and name.segment_id == trusted:
+            confirmed_end = pointer.durable_bytes
+        is_open = is_last and name.segment_id != trusted
+        is_same_boot = confirmed is not None and confirmed.boot_id == disk.boot_id()
+        known = Known(confirmed_end, is_same_boot=is_same_boot, is_open=is_open)
+        _examine(disk, paths, name, known, result)
+    # Numbers are never used again, whatever became of the files.
+    for seen in (pointer, confirmed):
+        if seen is not None and (not names or seen.segment_id > names[-1].segment_id):
+            result.next_segment_id = max(result.next_segment_id, seen.segment_id + 1)
+    return result
+
+
+def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
+    names = [SegmentName.parse(name) for name in disk.names(paths.segments)]
+    found = sorted(name for name in names if name is not None)
+    for one, other in pairwise(found):
+        if one.segment_id == other.segment_id:
+            raise Corrupt("two files have one segment's number", path=paths.segment(other))
+    return found
+
+
+def _load_pointer(disk: Disk, paths: LogPaths) -> SealedPointer | None:
+    try:
+        return decode_pointer(read_file(disk, paths.pointer, size_max=SEALED_POINTER.size))
+    except NotFound:
+        return None
+    except UnknownVersion:
+        raise
+    except DataError as error:
+        _log.warning("the sealed pointer is unreadable and not used: %s", error)
+        return None
+
+
+def _sealed_info(paths: LogPaths, name: SegmentName, end: int | None) -> SegmentInfo:
+    return SegmentInfo(
+        segment_id=name.segment_id,
+        base_offset=name.base_offset,
+        created_at=name.created_at,
+        path=paths.segment(name),
+        is_sealed=True,
+        end=end,
+    )
+
+
+def _examine(
+    disk: Disk,
+    paths: LogPaths,
+    name: SegmentName,
+    known: Known,
+    result: Recovered,
+) -> None:
+    path = paths.segment(name)
+    with disk.open(path, writable=True) as file:
+        size = file.size()
+        if size < RECORDS_START + FOOTER_BYTES:
+            raise Corrupt("shorter than a segment can be", path=path, found=size)
+        footer = read_footer(file, path, name)
+        if footer is not None:
+            result.sealed.append(_sealed_info(paths, name, footer.durable_bytes))
+            result.coordinator_watermark = max(
+                result.coordinator_watermark, footer.coordinator_watermark
+            )
+            _follow(
+                result,
+                name,
+                end=footer.durable_bytes,
+                record_count=footer.base_record_count + footer.record_count,
+                timestamp=footer.last_timestamp,
+            )
+            return
+        segment = _recover_tail(disk, paths, file, name, size, known, result)
+    _follow(
+        result,
+        name,
+        end=segment.end,
+        record_count=segment.base_record_count + segment.record_count,
+        timestamp=segment.max_timestamp,
+    )
+    if known.is_open and not segment.flush_failure:
+        result.tail = segment
+    else:
+        result.to_seal.append(segment)
+
+
+def _follow(
+    result: Recovered, name: SegmentName, *, end: int, record_count: int, timestamp: int
+) -> None:
+    result.next_segment_id = name.segment_id + 1
+    result.next_base_offset = next_base_offset(name.base_offset, end)
+    result.next_record_count = record_count
+    result.last_timestamp = max(result.last_timestamp, timestamp)
+
+
+def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
+    """The footer, if the segment has a good one that belongs to it."""
+    data = file.pread(file.size() - FOOTER_BYTES, FOOTER_BYTES)
+    footer = SEGMENT_FOOTER.unpack(data)
+    if footer.magic != FOOTER_MAGIC:
+        return None
+    unsigned = SEGMENT_FOOTER.pack(footer._replace(checksum=0))
+    if footer.checksum != fold64(crc64nvme(unsigned)) or not SEGMENT_FOOTER.padding_is_zero(data):
+        return None
+    if footer.version > FOOTER_VERSION:
+        raise UnknownVersion("footer", path=path, expected=FOOTER_VERSION, found=footer.version)
+    return footer if footer.segment_index == name.segment_id else None
+
+
+def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
+    """The header; None if it was never written. `Corrupt` if it is not this segment's."""
+    data = file.pread(0, SEGMENT_HEADER.size)
+    if not any(data):
+        return None
+    header = SEGMENT_HEADER.unpack(data)
+    if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
+        raise UnknownVersion("segment", path=path, expected=SEGMENT_VERSION, found=header.version)
+    expected = (SEGMENT_MAGIC, SEGMENT_HEADER.size, *name, size)
+    found = (
+        header.magic,
+        header.header_length,
+        header.segment_index,
+        header.base_offset,
+        header.created_at,
+        header.max_size,
+    )
+    if expected != found:
+        raise Corrupt("the header is not this segment's", path=path, expected=expected, found=found)
+    return header
+
+
+def _recover_tail(
+    disk: Disk,
+    paths: LogPaths,
+    file: File,
+    name: SegmentName,
+    size: int,
+    known: Known,
+    result: Recovered,
+) -> Segment:
+    """Make the records of an unsealed file durable, and what is behind them nothing."""
+    path = paths.segment(name)
+    region_end = records_end_max(size)
+    segment = Segment(name, size=size, base_record_count=result.next_record_count)
+    segment.is_on_disk = True
+    tail = scan_tail(file, region_end)
+    start = tail.end if tail.record_count else 0
+    behind_end = _last_byte(file, start, size)
+    is_damaged = start < known.confirmed_end
+    if is_damaged or (behind_end > start and _has_records(file, start, behind_end)):
+        saved = _quarantine(disk, paths, file, name, start, behind_end)
+        problem = f"{path}: at byte {start}: bad bytes with records behind them, saved as {saved}"
+        result.problems.append(problem)
+        _log.error("%s", problem)
+    if is_damaged:
+        # Damage among what was acknowledged: it is left as it is, the log goes on behind it.
+        tail = _tail_around_damage(file, region_end, behind_end)
+        segment.flush_failure = True
+    else:
+        _rewrite(file, known.confirmed_end if known.is_same_boot else start, start)
+        if behind_end > start:
+            result.torn_bytes += behind_end - start
+            file.zero_fill(start, behind_end - start)
+    _count_in(segment, tail)
+    if tail.record_count:
+        _check_header(file, path, segment, result)
+    file.sync()
+    segment.durable = segment.end if tail.record_count else 0
+    return segment
+
+
+def _check_header(file: File, path: str, segment: Segment, result: Recovered) -> None:
+    """Take the header's count; mend a header that is not this segment's: it has no checksum, but
+    everything in it is known from elsewhere."""
+    try:
+        header = _read_header(file, path, segment.name, segment.size)
+    except Corrupt as error:
+        header = None
+        result.problems.append(str(error))
+        _log.error("%s; mended", error)
+    if header is not None:
+        segment.base_record_count = header.base_record_count
+        segment.base_timestamp, segment.ext_id = header.base_timestamp, header.ext_id
+    else:
+        file.pwrite(0, segment.header())
+
+
+def _count_in(segment: Segment, tail: Tail) -> None:
+    segment.record_count = tail.record_count
+    segment.end = tail.end
+    segment.max_timestamp = tail.max_timestamp
+    segment.crc64 = tail.crc64
+    segment.base_timestamp, segment.ext_id = tail.base_timestamp, tail.ext_id
+    if tail.record_count:
+        segment.last_record_id = segment.position(tail.last_offset)
+
+
+def _confirmed_end(confirmed: DurableEnd | None, name: SegmentName) -> int:
+    """How far this file is known to have been synced; 0 if that is not known."""
+    if confirmed is None or confirmed.segment_id < name.segment_id:
+        return 0
+    return confirmed.offset if confirmed.segment_id == name.segment_id else 0
+
+
+def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:
+    """The good records from `start` on, read in windows."""
+    tail = Tail(start, 0, 0, 0, 0)
+    window = WINDOW_BYTES
+    while tail.end < region_end:
+        data = file.pread(tail.end, min(window, region_end - tail.end))
+        scan = aof_scan(data, 0, len(data), count_max=len(data))
+        count = len(scan.offsets)
+        if count:
+            if not tail.record_count:
+                tail.base_timestamp, tail.ext_id = scan.timestamps[0], scan.ext_ids[0]
+            tail.record_count += count
+            tail.max_timestamp = max(tail.max_timestamp, *scan.timestamps)
+            tail.last_offset = tail.end + scan.offsets[count - 1]
+            tail.crc64 = crc64nvme(memoryview(data)[: scan.end], tail.crc64)
+            tail.end += scan.end
+        elif scan.stop is Stop.CUT and tail.end + len(data) < region_end:
+            window *= 2  # one record is longer than the window
+            continue
+        else:
+            return tail
+        if scan.stop is not Stop.CUT and scan.end < len(data):
+            return tail
+    return tail
+
+
+def _tail_around_damage(file: File, region_end: int, behind_end: int) -> Tail:
+    """Up to the last whole record of a damaged file, counting only whole ones."""
+    data = file.pread(0, min(region_end, behind_end + SEGMENT_HEADER.size))
+    total = Tail(RECORDS_START, 0, 0, 0, 0)
+    position = RECORDS_START
+    while position >= 0:
+        scan = aof_scan(data, position, len(data), count_max=len(data))
+        count = len(scan.offsets)
+        if count:
+            if not total.record_count:
+                total.base_timestamp, total.ext_id = scan.timestamps[0], scan.ext_ids[0]
+            total.record_count += count
+            total.max_timestamp = max(total.max_timestamp, *scan.timestamps)
+            total.last_offset = scan.offsets[count - 1]
+            total.end = scan.end
+        position = aof_find(data, scan.end, len(data))
+    total.crc64 = crc64nvme(memoryview(data)[RECORDS_START : total.end])
+    return total
+
+
+def _last_byte(file: File, start: int, end: int) -> int:
+    """Behind the last byte in `[start, end)` that is not zero; `start` if all are."""
+    for window_end in range(end, start, -WINDOW_BYTES):
+        window_start = max(start, window_end - WINDOW_BYTES)
+        data = file.pread(window_start, window_end - window_start)
+        length = len(data.rstrip(b"\0"))
+        if length:
+            return window_start + length
+    return start
+
+
+def _has_records(file: File, start: int, end: int) -> bool:
+    data = file.pread(start, end - start + SEGMENT_HEADER.size)
+    return aof_find(data, 0, len(data)) >= 0
+
+
+def _rewrite(file: File, start: int, end: int) -> None:
+    """Bytes that may be in the page cache alone, marked clean by a sync that failed: again."""
+    for position in range(start, end, WINDOW_BYTES):
+        data = file.pread(position, min(WINDOW_BYTES, end - position))
+        file.pwrite(position, data)
+
+
+def _quarantine(
+    disk: Disk, paths: LogPaths, file: File, name: SegmentName, start: int, end: int
+) -> str:
+    """Save the bytes; the same name for the same bytes, however often it is tried."""
+    make_folders(disk, paths.quarantine)
+    target = f"{paths.quarantine}/aof-{paths.name}-{name.segment_id:020}-{start}.bin"
+    replace_atomically(disk, target, file.pread(start, max(0, end - start)))
+    return target

@@ -1,0 +1,186 @@
+"""The segment that is being written: what is known of it in memory, and how records enter it.
+
+No I/O here: an append gives bytes and the place where they belong, and the flush puts them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lakebed.aof.format import (
+    AOF_RECORD,
+    FOOTER_BYTES,
+    FOOTER_MAGIC,
+    FOOTER_VERSION,
+    RECORDS_START,
+    SEGMENT_FOOTER,
+    SEGMENT_HEADER,
+    SEGMENT_MAGIC,
+    SEGMENT_VERSION,
+    SegmentFooter,
+    SegmentHeader,
+    record_bytes,
+    records_end_max,
+)
+from lakebed.aof.paths import SegmentName
+from lakebed.aof.record_id import RecordId
+from lakebed.base.checksum import crc64nvme, fold64
+from lakebed.base.layout import Buffer
+from lakebed.kernels import AofEncoded, aof_encode
+
+Numbers = int | Sequence[int]
+
+
+class RecordIds(Sequence[RecordId]):
+    """The ids of records appended together, made when looked at: a thousand cost as much as a sync."""
+
+    __slots__ = ("_base", "_offsets")
+
+    def __init__(self, base: RecordId, offsets: Sequence[int] | memoryview) -> None:
+        self._base = base
+        self._offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if isinstance(index, slice):
+            return [RecordId(self._base + offset) for offset in self._offsets[index]]
+        return RecordId(self._base + self._offsets[index])
+
+
+class Chunk(NamedTuple):
+    """Bytes on their way into a segment."""
+
+    segment: Segment
+    offset: int
+    data: Sequence[Buffer]
+    size: int
+
+
+class Segment:
+    """A segment that takes records, or waits to be sealed. Guarded by its log's mutex."""
+
+    __slots__ = (
+        "base_record_count",
+        "base_timestamp",
+        "crc64",
+        "durable",
+        "end",
+        "ext_id",
+        "flush_failure",
+        "is_on_disk",
+        "last_record_id",
+        "max_timestamp",
+        "name",
+        "record_count",
+        "size",
+    )
+
+    def __init__(self, name: SegmentName, *, size: int, base_record_count: int) -> None:
+        self.name = name
+        self.size = size
+        self.base_record_count = base_record_count
+        self.record_count = 0
+        self.end = RECORDS_START  # behind the last appended record
+        self.durable = 0  # behind the last byte that was synced
+        self.base_timestamp = 0
+        self.max_timestamp = 0
+        self.ext_id = 0
+        self.last_record_id = 0
+        self.crc64 = 0  # over [RECORDS_START, end)
+        self.flush_failure = False
+        self.is_on_disk = False
+
+    @property
+    def room(self) -> int:
+        return records_end_max(self.size) - self.end
+
+    def position(self, offset: int) -> RecordId:
+        return RecordId.from_parts(self.name.segment_id, offset)
+
+    def encode(
+        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
+    ) -> AofEncoded:
+        """As many of the payloads as there is room for; changes nothing."""
+        return aof_encode(
+            payloads, timestamps=timestamps, ext_ids=ext_ids, capacity=self.room, crc64=self.crc64
+        )
+
+    def chunk(self, encoded: AofEncoded, *, base_timestamp: int, ext_id: int) -> Chunk:
+        """Where the encoded records belong; with the header, if they are the first."""
+        if self.record_count:
+            return Chunk(self, self.end, [encoded.data], len(encoded.data))
+        header = self.header(base_timestamp, ext_id)
+        return Chunk(self, 0, [header, encoded.data], len(header) + len(encoded.data))
+
+    def accept(self, encoded: AofEncoded, *, timestamps: Numbers, ext_ids: Numbers) -> RecordIds:
+        """Count the records in; they follow those before them."""
+        count = len(encoded.offsets)
+        if not self.record_count:
+            self.base_timestamp = _first(timestamps)
+            self.ext_id = _first(ext_ids)
+        base = self.position(self.end)
+        self.record_count += count
+        self.max_timestamp = max(self.max_timestamp, _largest(timestamps, count))
+        self.last_record_id = base + encoded.offsets[count - 1]
+        self.end += len(encoded.data)
+        self.crc64 = encoded.crc64
+        return RecordIds(base, encoded.offsets)
+
+    def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:
+        """The footer of the segment as it is now."""
+        footer = SegmentFooter(
+            magic=FOOTER_MAGIC,
+            version=FOOTER_VERSION,
+            reserved=0,
+            segment_index=self.name.segment_id,
+            checksum=0,
+            base_record_count=self.base_record_count,
+            record_count=self.record_count,
+            durable_bytes=self.end,
+            last_record_id=self.last_record_id,
+            last_timestamp=self.max_timestamp,
+            sealed_at=sealed_at,
+            payload_checksum=self.crc64,
+            ext_id=self.ext_id,
+            coordinator_watermark=coordinator_watermark,
+            flush_failure=self.flush_failure,
+        )
+        checksum = fold64(crc64nvme(SEGMENT_FOOTER.pack(footer)))
+        return SEGMENT_FOOTER.pack(footer._replace(checksum=checksum))
+
+    def header(self, base_timestamp: int | None = None, ext_id: int | None = None) -> bytes:
+        """The header, with what is known of the first record or what is given."""
+        return SEGMENT_HEADER.pack(
+            SegmentHeader(
+                magic=SEGMENT_MAGIC,
+                version=SEGMENT_VERSION,
+                header_length=SEGMENT_HEADER.size,
+                segment_index=self.name.segment_id,
+                base_record_count=self.base_record_count,
+                base_offset=self.name.base_offset,
+                max_size=self.size,
+                created_at=self.name.created_at,
+                base_timestamp=self.base_timestamp if base_timestamp is None else base_timestamp,
+                ext_id=self.ext_id if ext_id is None else ext_id,
+            )
+        )
+
+
+def payload_bytes_max(segment_bytes: int) -> int:
+    """The largest payload that fits into an empty segment of that size."""
+    return segment_bytes - RECORDS_START - FOOTER_BYTES - AOF_RECORD.size
+
+
+def fits_empty_segment(payload_bytes: int, segment_bytes: int) -> bool:
+    return record_bytes(payload_bytes) <= records_end_max(segment_bytes) - RECORDS_START
+
+
+def _first(numbers: Numbers) -> int:
+    return numbers if isinstance(numbers, int) else numbers[0]
+
+
+def _largest(numbers: Numbers, count: int) -> int:
+    return numbers if isinstance(numbers, int) else max(numbers[:count])

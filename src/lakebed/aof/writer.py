@@ -1,0 +1,83 @@
+"""The barrier's sink of a log: puts chunks where they belong and syncs them.
+
+Invariants:
+- chunks are written in the order they were appended, so a segment is durable in full before the
+  next one exists;
+- a chunk that could not be written stays in the backlog and goes first next time: its records
+  have their ids, and what follows must not leave a hole before it;
+- a file called `*.seg` has its full length and is durable in its folder before it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.segment import Chunk, Segment
+from lakebed.aof.spares import Spares
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import Disk, File
+
+
+class SegmentSink:
+    """One writes at a time: the barrier's leader."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: LogPaths,
+        spares: Spares,
+        *,
+        on_durable: Callable[[Segment, int], None],
+        on_failure: Callable[[Segment, LakebedError], None],
+    ) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._spares = spares
+        self._on_durable = on_durable
+        self._on_failure = on_failure
+        self._backlog: list[Chunk] = []
+        self._open: tuple[Segment, File] | None = None
+
+    def commit(self, items: Sequence[Chunk]) -> Sequence[None]:
+        self._backlog.extend(items)
+        while self._backlog:
+            segment = self._backlog[0].segment
+            run = list(takewhile(lambda chunk: chunk.segment is segment, self._backlog))  # noqa: B023
+            try:
+                self._write(segment, run)
+            except LakebedError as error:
+                self._on_failure(segment, error)
+                raise
+            del self._backlog[: len(run)]
+        return [None] * len(items)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def _write(self, segment: Segment, run: Sequence[Chunk]) -> None:
+        chunks = [chunk for chunk in run if chunk.size]
+        if chunks:
+            buffers = [buffer for chunk in chunks for buffer in chunk.data]
+            self._file_of(segment).write_and_sync(chunks[0].offset, buffers)
+            self._on_durable(segment, chunks[-1].offset + chunks[-1].size)
+
+    def _file_of(self, segment: Segment) -> File:
+        if self._open is not None:
+            if self._open[0] is segment:
+                return self._open[1]
+            self.close()
+        path = self._paths.segment(segment.name)
+        if not segment.is_on_disk:
+            self._activate(path)
+            segment.is_on_disk = True
+        file = self._disk.open(path, writable=True)
+        self._open = (segment, file)
+        return file
+
+    def _activate(self, path: str) -> None:
+        self._disk.rename(self._spares.take(), path)
+        self._disk.sync_folder(self._paths.segments)
