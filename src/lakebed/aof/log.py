@@ -13,18 +13,25 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.chain import SegmentChain
 from lakebed.aof.config import AofConfig
+from lakebed.aof.cursors import write_cursor
 from lakebed.aof.durable_end import DurableEndFile
 from lakebed.aof.errors import BackpressureKind, WouldBlock
-from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, next_base_offset
-from lakebed.aof.paths import LogPaths, SegmentName
-from lakebed.aof.pointer import encode_pointer
+from lakebed.aof.follower import Follower
+from lakebed.aof.format import RECORDS_START
+from lakebed.aof.holds import Holds
+from lakebed.aof.notifier import Notifier
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.reader import LogReader
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.recovery import Recovered
-from lakebed.aof.rollover import Signal, State, after
+from lakebed.aof.retiring import Retiring
+from lakebed.aof.sealing import seal
 from lakebed.aof.segment import (
     Chunk,
     Numbers,
@@ -49,7 +56,7 @@ from lakebed.base.errors import (
     Poisoned,
     TooLarge,
 )
-from lakebed.base.files import Disk, replace_atomically
+from lakebed.base.files import Disk
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 
@@ -70,8 +77,10 @@ class Aof:
         wake_flush: Callable[[], None],
         wake_maintenance: Callable[[], None],
         counters: Counters,
+        is_pinned: Callable[[int], bool],
     ) -> None:
         self.disk = disk
+        self.runner = runner
         self.name = paths.name
         self.counters = counters
         self.recovered = recovered
@@ -105,28 +114,26 @@ class Aof:
         self._would_block = {
             kind: counters.counter(f"would_block_{kind.value}") for kind in BackpressureKind
         }
-        # The mutex guards everything below, and the segments that are not sealed.
+        self._notifier = Notifier(runner)
+        self._holds = Holds(runner.mutex())
+        self._retiring = Retiring(disk, paths, config.retention, counters=counters)
+        self._is_pinned = is_pinned
+        self._reader = LogReader(self)
+        # The mutex guards everything below, the chain and its unsealed segments included.
         self._mutex = runner.mutex()
-        self._sealed: list[SegmentInfo] = list(recovered.sealed)
-        self._to_seal: list[Segment] = list(recovered.to_seal)
-        self._state = State.POST_ACK_CLEANUP if self._to_seal else State.ACTIVE
+        self._chain = SegmentChain(
+            recovered, paths=paths, segment_bytes=config.segment_bytes, clock=runner.clock
+        )
         self._watermark = recovered.coordinator_watermark
         self._last_timestamp = recovered.last_timestamp
-        self._next = (
-            recovered.next_segment_id,
-            recovered.next_base_offset,
-            recovered.next_record_count,
-        )
-        self._active = recovered.tail or self._new_segment()
-        self._durable = self._active.position(self._active.durable or RECORDS_START)
+        tail = self._chain.active
+        self._durable = tail.position(tail.durable or RECORDS_START)
         self._is_tail_full = False  # an append found no room and could not roll over
         self._ticket: Ticket[Chunk, None] | None = None
         self._flush_error: NoSpace | None = None
         self._retry_at_ns = 0
         self._failure: LakebedError | None = None
         self._is_closed = False
-        self._changed: Event | None = None
-        self._listeners: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Publish the durable end; called once, before anything else."""
@@ -184,7 +191,7 @@ class Aof:
         """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
         deadline_ns = self._clock.monotonic_ns() + round(timeout * NS_PER_S)
         while True:
-            seen = self._change()
+            seen = self._notifier.next_change()
             try:
                 return self.append_record(payload, ext_id=ext_id, timestamp=timestamp)
             except WouldBlock as error:
@@ -195,10 +202,10 @@ class Aof:
         """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
         deadline_ns = None if timeout is None else self._deadline(timeout)
         while True:
-            seen = self._change()
+            seen = self._notifier.next_change()
             with self._mutex:
                 self._check_writable()
-                if self._flush_error is None and (not self._is_tail_full or self._may_roll()):
+                if self._flush_error is None and (not self._is_tail_full or self._chain.may_roll):
                     return
                 kind = BackpressureKind.ROLLOVER
             if not self._wait_for_change(kind, seen, deadline_ns):
@@ -213,12 +220,12 @@ class Aof:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flush_error}"
             )
-        encoded = self._active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+        encoded = self._chain.active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
         if not len(encoded.offsets):
             self._check_fits(payloads[0])
             self._roll()
-            encoded = self._active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
-        segment = self._active
+            encoded = self._chain.active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+        segment = self._chain.active
         chunk = segment.chunk(encoded, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         try:
             self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
@@ -257,7 +264,7 @@ class Aof:
         If a flush fails, so does this; after `NoSpace` it may be called again.
         """
         with self._mutex:
-            end = self._active.position(self._active.end)
+            end = self._chain.active.position(self._chain.active.end)
             ticket, failed = self._ticket, self._flush_error
             if record_id is not None and record_id >= end:
                 raise NotFound(f"{self.name}: no record {record_id} was appended yet")
@@ -285,13 +292,13 @@ class Aof:
     def _is_durable(self, record_id: RecordId | None) -> bool:
         if record_id is not None:
             return record_id < self._durable
-        written = [segment for segment in (*self._to_seal, self._active) if segment.record_count]
-        return not written or self._durable >= written[-1].position(written[-1].end)
+        last = self._chain.last_written()
+        return last is None or self._durable >= last.position(last.end)
 
     def _nothing(self) -> Chunk:
         """A chunk without bytes: makes the sink write what it still has."""
         with self._mutex:
-            return Chunk(self._active, 0, (), 0)
+            return Chunk(self._chain.active, 0, (), 0)
 
     def _on_durable(self, segment: Segment, end: int) -> None:
         """The leader's: bytes up to `end` of the segment were synced."""
@@ -300,11 +307,11 @@ class Aof:
             self._durable = segment.position(end)
             self._flush_error = None
             watermark = self._watermark
-            is_complete = bool(self._to_seal) and self._to_seal[0] is segment
+            is_complete = bool(self._chain.to_seal) and self._chain.to_seal[0] is segment
         self._durable_file.publish(
             segment_id=segment.name.segment_id, offset=end, coordinator_watermark=watermark
         )
-        self._tell()
+        self._notifier.tell()
         if is_complete:
             self._wake_maintenance()
 
@@ -318,7 +325,7 @@ class Aof:
                 self._retry_at_ns = self._clock.monotonic_ns() + RETRY_NS
             elif isinstance(error, DiskError):
                 self._failure = error
-        self._tell()
+        self._notifier.tell()
         self._wake_flush()
 
     # Rolling over and sealing.
@@ -330,21 +337,21 @@ class Aof:
         """
         deadline_ns = None if timeout is None else self._deadline(timeout)
         while True:
-            seen = self._change()
+            seen = self._notifier.next_change()
             with self._mutex:
                 self._check_writable()
-                if not self._active.record_count:
+                if not self._chain.active.record_count:
                     return None
-                segment_id = self._active.name.segment_id
-                if self._may_roll():
+                segment_id = self._chain.active.name.segment_id
+                if self._chain.may_roll:
                     self._roll()
                     break
             if not self._wait_for_change(BackpressureKind.ROLLOVER, seen, deadline_ns):
                 raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
         while True:
-            seen = self._change()
+            seen = self._notifier.next_change()
             with self._mutex:
-                for info in reversed(self._sealed):
+                for info in reversed(self._chain.sealed):
                     if info.segment_id == segment_id:
                         return info
                 self._check_writable()
@@ -352,49 +359,33 @@ class Aof:
                 raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
 
     def maintenance_step(self) -> int | None:
-        """The manager's: seal what is complete, then prepare spares. ns to the next, or None."""
+        """The manager's: seal, retire, prepare spares. ns to the next time, or None."""
         try:
             while self._seal_next():
                 pass
-            return 0 if self._prepare_spare() else None
+            delay_ns = self._retire()
+            return 0 if self._prepare_spare() else delay_ns
         except NoSpace:
             return RETRY_NS
 
-    def _may_roll(self) -> bool:
-        return self._state is State.ACTIVE
-
     def _roll(self) -> None:
         """Hand the segment over and go on in the next one. With the mutex."""
-        if not self._may_roll():
+        if not self._chain.may_roll:
             self._is_tail_full = True
             raise WouldBlock(
                 BackpressureKind.ROLLOVER, f"{self.name}: the segment before is not sealed yet"
             )
-        for signal in (Signal.REQUEST, Signal.TAKE, Signal.ACKNOWLEDGE, Signal.PROMOTE):
-            self._state = after(self._state, signal)
-        full = self._active
-        self._to_seal.append(full)
-        self._next = (
-            full.name.segment_id + 1,
-            next_base_offset(full.name.base_offset, full.end),
-            full.base_record_count + full.record_count,
-        )
-        self._active = self._new_segment()
+        self._chain.roll()
         self._is_tail_full = False
         self._rollovers.add()
         self._wake_maintenance()
 
-    def _new_segment(self) -> Segment:
-        segment_id, base_offset, record_count = self._next
-        name = SegmentName(segment_id, base_offset, self._clock.wall_ns())
-        return Segment(name, size=self._config.segment_bytes, base_record_count=record_count)
-
     def _seal_next(self) -> bool:
         """Seal the oldest segment that waits for it; whether there may be another."""
         with self._mutex:
-            if not self._to_seal or self._failure is not None:
+            if not self._chain.to_seal or self._failure is not None:
                 return False
-            segment = self._to_seal[0]
+            segment = self._chain.to_seal[0]
             is_durable = segment.durable >= segment.end
             ticket, watermark = self._ticket, self._watermark
         if not is_durable:
@@ -403,38 +394,30 @@ class Aof:
                     ticket.wait()
             return segment.durable >= segment.end
         try:
-            self._write_footer(segment, watermark)
+            seal(
+                self.disk,
+                self._paths,
+                segment,
+                sealed_at=self._clock.wall_ns(),
+                coordinator_watermark=watermark,
+            )
         except NoSpace:
             raise
         except DiskError as error:
             with self._mutex:
                 self._failure = error
-            self._tell()
+            self._notifier.tell()
             return False
         with self._mutex:
-            self._to_seal.pop(0)
-            self._sealed.append(self._info(segment, is_sealed=True))
-            if not self._to_seal:
-                self._state = after(self._state, Signal.RELEASE)
-        self._tell()
+            self._chain.finish(segment)
+        self._notifier.tell()
+        self._write_cursor()
         return True
-
-    def _write_footer(self, segment: Segment, watermark: int) -> None:
-        """Footer, sync, pointer: in that order, so that the pointer never names less."""
-        footer = segment.footer(sealed_at=self._clock.wall_ns(), coordinator_watermark=watermark)
-        with self.disk.open(self._paths.segment(segment.name), writable=True) as file:
-            file.write_and_sync(segment.size - FOOTER_BYTES, [footer])
-        pointer = encode_pointer(
-            segment_id=segment.name.segment_id,
-            durable_bytes=segment.end,
-            coordinator_watermark=watermark,
-        )
-        replace_atomically(self.disk, self._paths.pointer, pointer)
 
     def _prepare_spare(self) -> bool:
         """A spare once the segment is a quarter full; zero-filled if the log is a busy one."""
         with self._mutex:
-            active = self._active
+            active = self._chain.active
             is_due = active.end * 4 >= active.size and not self._is_closed
             age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
             is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
@@ -442,16 +425,63 @@ class Aof:
             return False
         return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=is_busy)
 
+    def _retire(self) -> int | None:
+        """Remove what retention no longer wants; ns until age wants more gone."""
+        with self._mutex:
+            sealed = list(self._chain.sealed)
+        lowest = self._holds.lowest_segment()
+        gone, delay_ns = self._retiring.plan(
+            sealed,
+            now_ns=self._clock.wall_ns(),
+            is_needed=lambda number: (
+                self._is_pinned(number) or (lowest is not None and lowest <= number)
+            ),
+        )
+        if gone:
+            with self._mutex:
+                self._chain.sealed = [info for info in self._chain.sealed if info not in gone]
+            self._retiring.remove(gone)
+            self._notifier.tell()
+        return delay_ns
+
+    # Reading: see `LogReader`.
+
+    def get(self, record_id: RecordId) -> Record:
+        """The record with that id."""
+        return self._reader.get(record_id)
+
+    def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
+        """The durable records of `[start, end)`, oldest first."""
+        return self._reader.read(start, end)
+
+    def read_batches(
+        self, start: RecordId | None = None, end: RecordId | None = None
+    ) -> Iterator[RecordBatch]:
+        """The same as columns, many at a time: much faster."""
+        return self._reader.read_batches(start, end)
+
+    def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
+        """The durable records before `start`, newest first."""
+        return self._reader.read_backward(start)
+
+    def seek_timestamp(self, timestamp_ns: int) -> RecordId:
+        """Where the first record is that is not older."""
+        return self._reader.seek_timestamp(timestamp_ns)
+
+    def follow(self, start: RecordId | None = None) -> Follower:
+        """Records from `start` (or the oldest) on, waiting for new ones; retention spares them."""
+        follower = Follower(self, start)
+        self._holds.add(follower)
+        return follower
+
     # What readers see: see `lakebed.aof.view.LogView`.
+
+    def refresh(self) -> None:
+        """Nothing: this is the writer."""
 
     def segments(self) -> list[SegmentInfo]:
         with self._mutex:
-            unsealed = [
-                self._info(segment, is_sealed=False)
-                for segment in (*self._to_seal, self._active)
-                if segment.durable
-            ]
-            return [*self._sealed, *unsealed]
+            return self._chain.readable()
 
     def durable_end(self) -> RecordId:
         return self._durable
@@ -459,7 +489,7 @@ class Aof:
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         deadline_ns = None if timeout is None else self._deadline(timeout)
         while True:
-            seen = self._change()
+            seen = self._notifier.next_change()
             if self._durable > position:
                 return True
             if self._is_closed:
@@ -468,16 +498,8 @@ class Aof:
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once per change, from whatever thread; the result ends it."""
-        with self._mutex:
-            self._listeners.append(callback)
-
-        def remove() -> None:
-            with self._mutex:
-                if callback in self._listeners:
-                    self._listeners.remove(callback)
-
-        return remove
+        """Call at each change, from whatever thread; the function returned ends it."""
+        return self._notifier.listen(callback)
 
     @property
     def coordinator_watermark(self) -> int:
@@ -494,7 +516,7 @@ class Aof:
             if self._is_closed:
                 return
             self._is_closed = True
-        self._tell()
+        self._notifier.tell()
         self._barrier.close()
         if self._flush_error is not None:
             with contextlib.suppress(LakebedError):
@@ -505,26 +527,22 @@ class Aof:
             coordinator_watermark=self._watermark,
         )
         self._durable_file.close()
+        self._write_cursor()
+        self._reader.close()
         self._sink.close()
         self._spares.close()
-        self._tell()
+        self._notifier.tell()
 
-    # Telling those who wait.
-
-    def _change(self) -> Event:
-        """Set at the next change of anything that somebody may wait for."""
+    def _write_cursor(self) -> None:
         with self._mutex:
-            self._changed = self._changed or self._runner.event()
-            return self._changed
+            requested = self._chain.active.position(self._chain.active.end)
+            durable = self._durable
+        now_ns = self._clock.wall_ns()
+        write_cursor(
+            self.disk, self._paths, requested=requested, durable=durable, written_at=now_ns
+        )
 
-    def _tell(self) -> None:
-        with self._mutex:
-            changed, self._changed = self._changed, None
-            listeners = list(self._listeners)
-        if changed is not None:
-            changed.set()
-        for listener in listeners:
-            listener()
+    # Waiting.
 
     def _wait_for_change(
         self, kind: BackpressureKind, seen: Event, deadline_ns: int | None
@@ -543,16 +561,6 @@ class Aof:
 
     def _deadline(self, timeout: float) -> int:
         return self._clock.monotonic_ns() + round(timeout * NS_PER_S)
-
-    def _info(self, segment: Segment, *, is_sealed: bool) -> SegmentInfo:
-        return SegmentInfo(
-            segment_id=segment.name.segment_id,
-            base_offset=segment.name.base_offset,
-            created_at=segment.name.created_at,
-            path=self._paths.segment(segment.name),
-            is_sealed=is_sealed,
-            end=segment.end if is_sealed else None,
-        )
 
 
 BUSY_BYTES_PER_S = 1 << 20

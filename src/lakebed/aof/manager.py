@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from functools import partial
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.log import Aof
@@ -38,13 +39,16 @@ class AofManager:
         config: AofConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
+        is_pinned: Callable[[str, int], bool] | None = None,
     ) -> None:
+        """`is_pinned` tells, by log and segment, what retention must leave alone."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
         self._own_runner = ThreadRunner() if runner is None else None
         self._runner = runner or self._own_runner
         assert self._runner is not None
+        self._is_pinned = is_pinned
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex
         self._is_closed = False
@@ -77,6 +81,7 @@ class AofManager:
             wake_flush=self._flush_task.wake,
             wake_maintenance=self._maintenance_task.wake,
             counters=Counters(),
+            is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
         )
         log.start()
         with self._mutex:
@@ -128,3 +133,7 @@ class AofManager:
         task = self._runner.spawn(name, all_logs)
         self._tasks.append(task)
         return task
+
+
+def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
+    return False

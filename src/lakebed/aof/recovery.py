@@ -18,13 +18,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from lakebed.aof import durable_end
+from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
-    FOOTER_MAGIC,
-    FOOTER_VERSION,
     RECORDS_START,
     SEALED_POINTER,
-    SEGMENT_FOOTER,
     SEGMENT_HEADER,
     SEGMENT_MAGIC,
     SEGMENT_VERSION,
@@ -39,7 +37,7 @@ from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_pointer
 from lakebed.aof.segment import Segment
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.checksum import crc64nvme, fold64
+from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
 from lakebed.base.files import (
     Disk,
@@ -130,9 +128,12 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         known = Known(confirmed_end, is_same_boot=is_same_boot, is_open=is_open)
         _examine(disk, paths, name, known, result)
     # Numbers are never used again, whatever became of the files.
-    for seen in (pointer, confirmed):
-        if seen is not None and (not names or seen.segment_id > names[-1].segment_id):
-            result.next_segment_id = max(result.next_segment_id, seen.segment_id + 1)
+    if pointer is not None:
+        result.next_segment_id = max(result.next_segment_id, pointer.segment_id + 1)
+    if confirmed is not None and result.tail is None:
+        was_used = confirmed.offset > RECORDS_START
+        used_up_to = confirmed.segment_id + was_used
+        result.next_segment_id = max(result.next_segment_id, used_up_to)
     return result
 
 
@@ -219,16 +220,15 @@ def _follow(
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
     """The footer, if the segment has a good one that belongs to it."""
-    data = file.pread(file.size() - FOOTER_BYTES, FOOTER_BYTES)
-    footer = SEGMENT_FOOTER.unpack(data)
-    if footer.magic != FOOTER_MAGIC:
+    try:
+        footer = decode_footer(file.pread(file.size() - FOOTER_BYTES, FOOTER_BYTES))
+    except UnknownVersion as error:
+        raise UnknownVersion(
+            error.problem, path=path, expected=error.expected, found=error.found
+        ) from None
+    except DataError:
         return None
-    unsigned = SEGMENT_FOOTER.pack(footer._replace(checksum=0))
-    if footer.checksum != fold64(crc64nvme(unsigned)) or not SEGMENT_FOOTER.padding_is_zero(data):
-        return None
-    if footer.version > FOOTER_VERSION:
-        raise UnknownVersion("footer", path=path, expected=FOOTER_VERSION, found=footer.version)
-    return footer if footer.segment_index == name.segment_id else None
+    return footer if footer and footer.segment_index == name.segment_id else None
 
 
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lakebed.aof.footer import encode_footer
 from lakebed.aof.format import (
     AOF_RECORD,
     FOOTER_BYTES,
     FOOTER_MAGIC,
     FOOTER_VERSION,
     RECORDS_START,
-    SEGMENT_FOOTER,
     SEGMENT_HEADER,
     SEGMENT_MAGIC,
     SEGMENT_VERSION,
@@ -25,7 +25,6 @@ from lakebed.aof.format import (
 )
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.record_id import RecordId
-from lakebed.base.checksum import crc64nvme, fold64
 from lakebed.base.layout import Buffer
 from lakebed.kernels import AofEncoded, aof_encode
 
@@ -33,7 +32,7 @@ Numbers = int | Sequence[int]
 
 
 class RecordIds(Sequence[RecordId]):
-    """The ids of records appended together, made when looked at: a thousand cost as much as a sync."""
+    """The ids of records appended together, made when looked at: many cost as much as a sync."""
 
     __slots__ = ("_base", "_offsets")
 
@@ -131,25 +130,25 @@ class Segment:
 
     def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:
         """The footer of the segment as it is now."""
-        footer = SegmentFooter(
-            magic=FOOTER_MAGIC,
-            version=FOOTER_VERSION,
-            reserved=0,
-            segment_index=self.name.segment_id,
-            checksum=0,
-            base_record_count=self.base_record_count,
-            record_count=self.record_count,
-            durable_bytes=self.end,
-            last_record_id=self.last_record_id,
-            last_timestamp=self.max_timestamp,
-            sealed_at=sealed_at,
-            payload_checksum=self.crc64,
-            ext_id=self.ext_id,
-            coordinator_watermark=coordinator_watermark,
-            flush_failure=self.flush_failure,
+        return encode_footer(
+            SegmentFooter(
+                magic=FOOTER_MAGIC,
+                version=FOOTER_VERSION,
+                reserved=0,
+                segment_index=self.name.segment_id,
+                checksum=0,
+                base_record_count=self.base_record_count,
+                record_count=self.record_count,
+                durable_bytes=self.end,
+                last_record_id=self.last_record_id,
+                last_timestamp=self.max_timestamp,
+                sealed_at=sealed_at,
+                payload_checksum=self.crc64,
+                ext_id=self.ext_id,
+                coordinator_watermark=coordinator_watermark,
+                flush_failure=self.flush_failure,
+            )
         )
-        checksum = fold64(crc64nvme(SEGMENT_FOOTER.pack(footer)))
-        return SEGMENT_FOOTER.pack(footer._replace(checksum=checksum))
 
     def header(self, base_timestamp: int | None = None, ext_id: int | None = None) -> bytes:
         """The header, with what is known of the first record or what is given."""

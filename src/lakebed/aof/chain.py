@@ -1,0 +1,97 @@
+"""The segments of a log that is open for writing: sealed ones, one that is being sealed, one that
+is written; and the handshake that leads from one to the next.
+
+In memory only, guarded by the log's mutex.
+"""
+
+from __future__ import annotations
+
+from lakebed.aof.format import next_base_offset
+from lakebed.aof.paths import LogPaths, SegmentName
+from lakebed.aof.recovery import Recovered
+from lakebed.aof.rollover import Signal, State, after
+from lakebed.aof.segment import Segment
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import Clock
+
+
+class SegmentChain:
+    """At most two segments are not finalised: `active`, and one in `to_seal`.
+
+    (After a crash recovery may hand over two that want a footer; nothing rolls over before that.)
+    """
+
+    def __init__(
+        self, recovered: Recovered, *, paths: LogPaths, segment_bytes: int, clock: Clock
+    ) -> None:
+        self._paths = paths
+        self._segment_bytes = segment_bytes
+        self._clock = clock
+        self.sealed: list[SegmentInfo] = list(recovered.sealed)
+        self.to_seal: list[Segment] = list(recovered.to_seal)
+        self.state = State.POST_ACK_CLEANUP if self.to_seal else State.ACTIVE
+        self._next = (
+            recovered.next_segment_id,
+            recovered.next_base_offset,
+            recovered.next_record_count,
+        )
+        self.active = recovered.tail or self._new_segment()
+
+    @property
+    def may_roll(self) -> bool:
+        return self.state is State.ACTIVE
+
+    def roll(self) -> Segment:
+        """Hand the active segment over and go on in the next one; the one handed over."""
+        for signal in (Signal.REQUEST, Signal.TAKE, Signal.ACKNOWLEDGE, Signal.PROMOTE):
+            self.state = after(self.state, signal)
+        full = self.active
+        self.to_seal.append(full)
+        self._next = (
+            full.name.segment_id + 1,
+            next_base_offset(full.name.base_offset, full.end),
+            full.base_record_count + full.record_count,
+        )
+        self.active = self._new_segment()
+        return full
+
+    def finish(self, segment: Segment) -> SegmentInfo:
+        """The segment at the head of `to_seal` has its footer."""
+        assert self.to_seal[0] is segment
+        self.to_seal.pop(0)
+        info = self._info(segment, is_sealed=True)
+        self.sealed.append(info)
+        if not self.to_seal:
+            self.state = after(self.state, Signal.RELEASE)
+        return info
+
+    def last_written(self) -> Segment | None:
+        """The newest unsealed segment that has a record."""
+        for segment in (self.active, *reversed(self.to_seal)):
+            if segment.record_count:
+                return segment
+        return None
+
+    def readable(self) -> list[SegmentInfo]:
+        """All segments with something durable in them, oldest first."""
+        unsealed = [
+            self._info(segment, is_sealed=False)
+            for segment in (*self.to_seal, self.active)
+            if segment.durable
+        ]
+        return [*self.sealed, *unsealed]
+
+    def _new_segment(self) -> Segment:
+        segment_id, base_offset, record_count = self._next
+        name = SegmentName(segment_id, base_offset, self._clock.wall_ns())
+        return Segment(name, size=self._segment_bytes, base_record_count=record_count)
+
+    def _info(self, segment: Segment, *, is_sealed: bool) -> SegmentInfo:
+        return SegmentInfo(
+            segment_id=segment.name.segment_id,
+            base_offset=segment.name.base_offset,
+            created_at=segment.name.created_at,
+            path=self._paths.segment(segment.name),
+            is_sealed=is_sealed,
+            end=segment.end if is_sealed else None,
+        )

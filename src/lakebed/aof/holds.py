@@ -1,0 +1,40 @@
+"""Readers at work in this process, so that retention leaves alone what they have not read yet.
+
+They are held weakly: a reader that was dropped without being closed keeps nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Protocol
+
+from lakebed.aof.record_id import RecordId
+from lakebed.base.runner import Mutex
+
+
+class Positioned(Protocol):
+    @property
+    def position(self) -> RecordId: ...
+
+
+class Holds:
+    """Thread-safe."""
+
+    def __init__(self, mutex: Mutex) -> None:
+        self._mutex = mutex
+        self._readers: dict[int, weakref.ref[Positioned]] = {}  # guarded by _mutex
+
+    def add(self, reader: Positioned) -> None:
+        with self._mutex:
+            self._readers[id(reader)] = weakref.ref(reader)
+
+    def remove(self, reader: Positioned) -> None:
+        with self._mutex:
+            self._readers.pop(id(reader), None)
+
+    def lowest_segment(self) -> int | None:
+        """The oldest segment that a reader still needs."""
+        with self._mutex:
+            alive = {key: reader for key, ref in self._readers.items() if (reader := ref())}
+            self._readers = {key: weakref.ref(reader) for key, reader in alive.items()}
+        return min((reader.position.segment_index for reader in alive.values()), default=None)
