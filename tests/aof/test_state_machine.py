@@ -23,10 +23,8 @@ CONFIG = AofConfig(
     segment_bytes=64 * KIB,
     flush=FlushConfig(reserve_bytes=0, flush_ms=10, flush_bytes=16 * KIB),
 )
-PAYLOADS = st.one_of(
-    st.binary(min_size=1, max_size=40),
-    st.integers(1, 60_000).map(lambda size: b"%d" % size * (size // 5 + 1)),
-).filter(lambda payload: len(payload) <= 65_000)
+SMALL = st.binary(min_size=1, max_size=40)
+LARGE = st.integers(5_000, 60_000).map(lambda size: (b"%d " % size).ljust(size, b"."))
 
 Entry = tuple[RecordId, int, bytes]
 
@@ -54,7 +52,13 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.manager.open("orders")
         self.is_broken = False
 
-    @rule(payloads=st.lists(PAYLOADS, min_size=1, max_size=6), ext_id=st.integers(0, 2**64 - 1))
+    @rule(payloads=st.lists(LARGE, min_size=2, max_size=8))
+    def fill_segments(self, payloads: list[bytes]) -> None:
+        for payload in payloads:
+            self.append([payload], 0)
+            self.let_time_pass(20)
+
+    @rule(payloads=st.lists(SMALL, min_size=1, max_size=6), ext_id=st.integers(0, 2**64 - 1))
     def append(self, payloads: list[bytes], ext_id: int) -> None:
         try:
             ids = self.log.append_records(payloads, ext_ids=ext_id)
@@ -120,10 +124,12 @@ class LogMachine(RuleBasedStateMachine):
             self.followed += [(r.record_id, r.ext_id, r.payload) for r in batch]
         assert self.followed == self.served()
 
+    @precondition(lambda self: len(self.appended) > 3)
     @rule(crash=st.sampled_from(Crash), survivors=st.integers(0, 6))
     def crash(self, crash: Crash, survivors: int) -> None:
         self.restart(crash, survivors)
 
+    @precondition(lambda self: len(self.appended) > 3)
     @rule(step=st.integers(0, 60), crash=st.sampled_from(Crash), survivors=st.integers(0, 6))
     def crash_in_recovery(self, step: int, crash: Crash, survivors: int) -> None:
         self.follower = None

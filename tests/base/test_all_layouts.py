@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 import lakebed
 from lakebed.base.layout import Field, Layout
 
+MODULES = ("format", "interchange")  # where layouts are declared
 FORMATS = Path(__file__).parents[2] / "docs" / "formats"
 
 
 def _find_layouts() -> dict[str, Layout[tuple[object, ...]]]:
     found: dict[str, Layout[tuple[object, ...]]] = {}
     for module_info in pkgutil.walk_packages(lakebed.__path__, "lakebed."):
-        if module_info.name.rpartition(".")[2] == "format":
+        if module_info.name.rpartition(".")[2] in MODULES:
             module = importlib.import_module(module_info.name)
             for name, value in vars(module).items():
                 if isinstance(value, Layout) and value.record.__module__ == module_info.name:
@@ -40,9 +41,12 @@ def _values(field: Field) -> st.SearchStrategy[object]:
 
 
 def test_there_are_layouts_to_look_at() -> None:
-    assert {"lakebed.kernels.format.AOF_RECORD", "lakebed.kernels.format.KERATIN_RECORD"} <= set(
-        LAYOUTS
-    )
+    assert {
+        "lakebed.kernels.format.AOF_RECORD",
+        "lakebed.kernels.format.KERATIN_RECORD",
+        "lakebed.aof.format.SEGMENT_HEADER",
+        "lakebed.aof.interchange.INTERCHANGE_HEADER",
+    } <= set(LAYOUTS)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -72,6 +72,8 @@ def test_scans_refuse_the_same_with_the_same_words(
     for name in ("aof_scan", "keratin_scan"):
         assert_same(name, buffer, start, end, count_max=count_max)
         assert_same(name, bytes(40), start, end, count_max=count_max)
+    assert_same("aof_find", buffer, start, end)
+    assert_same("aof_find", bytes(40), start, end)
 
 
 @quick

@@ -36,8 +36,11 @@ def fuzz(seed: int) -> None:
         scan = getattr(compiled, name)(damaged, start, len(damaged), count_max=count_max)
         assert start <= scan.end <= len(damaged), (seed, number)
         assert isinstance(scan.stop, Stop)
+        found = compiled.aof_find(damaged, start, len(damaged))
+        assert found == -1 or start <= found < len(damaged), (seed, number)
         if number % COMPARED_EVERY == 0:
             assert_same(name, damaged, start, len(damaged), count_max=count_max)
+            assert_same("aof_find", damaged, start, len(damaged))
     print(f"seed {seed}: {ROUND_COUNT} rounds")
 
 

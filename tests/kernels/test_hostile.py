@@ -32,6 +32,7 @@ def test_what_is_not_contiguous_bytes_is_refused(kernels: Kernels, wrong: Any) -
         lambda: kernels.keratin_encode([b"fine", wrong], None, **keratin),
         lambda: kernels.aof_scan(wrong, 0, 0, count_max=1),
         lambda: kernels.keratin_scan(wrong, 0, 0, count_max=1),
+        lambda: kernels.aof_find(wrong, 0, 0),
         lambda: kernels.crc32c(wrong),
         lambda: kernels.crc64nvme(wrong),
         lambda: kernels.write_and_sync(1, 0, [wrong], sync=False),
@@ -82,6 +83,8 @@ def test_a_range_outside_the_buffer_is_refused(kernels: Kernels, start: Any, end
     for scan in (kernels.aof_scan, kernels.keratin_scan):
         with pytest.raises(InputError, match=r"start|end"):
             scan(bytes(32), start, end, count_max=1)
+    with pytest.raises(InputError, match=r"start|end"):
+        kernels.aof_find(bytes(32), start, end)
 
 
 def test_limits_may_be_huge_but_not_negative(kernels: Kernels) -> None:
@@ -239,6 +242,7 @@ def test_a_buffer_that_changes_under_a_scan_is_never_left(compiled: Kernels) -> 
         for _ in range(100):
             scan = compiled.aof_scan(buffer, 0, len(buffer), count_max=1 << 40)
             assert scan.end <= len(buffer)
+            assert compiled.aof_find(buffer, 8, len(buffer)) < len(buffer)
     finally:
         stopping.set()
         thread.join()

@@ -35,6 +35,15 @@ def test_the_reference_is_taken_with_one_warning_if_nothing_is_compiled() -> Non
     assert done.stderr.count("the compiled kernels are not installed") == 1
 
 
+def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
+    old = "import sys, types; name = 'lakebed.kernels._compiled'; "
+    old += "sys.modules[name] = types.ModuleType(name); sys.modules[name].__file__ = 'old.so'; "
+    done = run(old + REPORT)
+    assert done.stdout == "False lakebed.kernels.reference ()\n"
+    assert "old.so is out of date: it has no aof_encode" in done.stderr
+    assert "out of date" in run(old + REPORT, "compiled").stderr
+
+
 def test_absence_is_an_error_if_the_compiled_kernels_are_asked_for() -> None:
     done = run(HIDE + REPORT, "compiled")
     assert done.returncode == 1

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from lakebed.aof.record_id import RecordId
 from lakebed.base.files import Disk
+from lakebed.base.runner import Runner
 
 
 class SegmentInfo(NamedTuple):
     """One segment that can be read now.
 
-    `is_sealed`: the file never changes again; `end` is then where its records end, if that is
-    known without opening it. Otherwise the durable end is what bounds a read.
+    `is_sealed`: the file never changes again, and may be mapped. `end` is where its records end,
+    if that is known without opening it and will not change; otherwise a sealed segment's footer
+    tells, and the durable end bounds the read of an unsealed one.
     """
 
     segment_id: int
@@ -25,13 +27,24 @@ class SegmentInfo(NamedTuple):
 
 
 class LogView(Protocol):
-    """A log as its readers see it. Thread-safe."""
+    """A log as its readers see it. Thread-safe.
+
+    Who asks for `durable_end` first and for `segments` after it finds every segment that holds
+    durable records, but for those that were removed in between.
+    """
 
     @property
     def disk(self) -> Disk: ...
 
+    @property
+    def runner(self) -> Runner:
+        """Where readers get their locks and events from."""
+
     def segments(self) -> Sequence[SegmentInfo]:
         """All that exist now, oldest first; a snapshot that does not change any more."""
+
+    def refresh(self) -> None:
+        """Look again at what others may have changed. Nothing to do where this is the writer."""
 
     def durable_end(self) -> RecordId:
         """The position behind the last durable record: readers stop there."""
@@ -39,5 +52,13 @@ class LogView(Protocol):
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
         """Until the durable end is beyond `position`; False if the time-out passed first.
 
-        `Closed` if the log was closed and never will be.
+        `Closed` if the log was closed and it never will be.
+        """
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after each move of the durable end, and once by `close`.
+
+        Once a flush, from any thread, after `durable_end` and `wait_beyond` tell the new state.
+        It must not block and not raise. The function returned ends that; it may be called from
+        the callback, and again; a call that is under way may still come after it.
         """

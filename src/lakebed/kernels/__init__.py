@@ -26,12 +26,21 @@ _wanted = os.environ.get("LAKEBED_KERNELS", "")
 if _wanted not in ("", "compiled", "reference"):
     raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
 
+_FUNCTIONS = (
+    "aof_encode aof_find aof_scan crc32c crc64nvme features fold64 "
+    "keratin_encode keratin_scan write_and_sync zero_fill"
+)
+
 COMPILED: bool
 if _wanted == "reference":
     COMPILED = False
 else:
     try:
-        importlib.import_module("lakebed.kernels._compiled")
+        _module = importlib.import_module("lakebed.kernels._compiled")
+        # One that lacks a function was made from older sources: as good as none, until it is built.
+        for _name in _FUNCTIONS.split():
+            if not hasattr(_module, _name):
+                raise ImportError(f"{_module.__file__} is out of date: it has no {_name}")
         COMPILED = True
     except ImportError as _error:
         if _wanted == "compiled":
@@ -48,6 +57,7 @@ else:
 if COMPILED:
     from lakebed.kernels._compiled import (
         aof_encode,
+        aof_find,
         aof_scan,
         crc32c,
         crc64nvme,
@@ -61,6 +71,7 @@ if COMPILED:
 else:
     from lakebed.kernels.reference import (
         aof_encode,
+        aof_find,
         aof_scan,
         crc32c,
         crc64nvme,
@@ -79,6 +90,7 @@ __all__ = [
     "crc64nvme",
     "fold64",
     "aof_encode",
+    "aof_find",
     "aof_scan",
     "AofEncoded",
     "AofScan",

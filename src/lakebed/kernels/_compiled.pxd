@@ -1,6 +1,6 @@
 """What the compiled kernels take from the C headers, which say what each does."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from *:
@@ -57,6 +57,11 @@ cdef extern from "aof.h":
     int aof_scan_records(
         const uint8_t *buffer, uint64_t *position, uint64_t end, size_t count_max,
         aof_columns *columns) nogil
+
+
+cdef extern from "aof_find.h":
+    size_t marks_count(uint64_t length) nogil
+    int64_t aof_find_record(const uint8_t *data, uint64_t length, uint64_t *states) nogil
 
 
 cdef extern from "keratin.h":

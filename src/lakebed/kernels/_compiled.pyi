@@ -28,6 +28,7 @@ def aof_encode(
 def aof_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> AofScan: ...
+def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -> int: ...
 def keratin_encode(
     payloads: Iterable[ReadableBuffer],
     headers: Sequence[ReadableBuffer | None] | None,

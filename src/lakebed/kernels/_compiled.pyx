@@ -13,7 +13,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.bytes cimport PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_CheckExact
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from lakebed.base.files.writing import FILE_OFFSET_MAX, WriteOutcome, check_range
@@ -406,6 +406,26 @@ def aof_scan(buffer, start, end, *, count_max):
         rows.move(room, columns.count)
     offsets, stamps, ids, lengths = rows.views(columns.count)
     return AofScan(offsets, lengths, stamps, ids, position, STOPS[stop])
+
+
+def aof_find(buffer, start, end):
+    """The offset of the first whole record with a right checksum in `buffer[start:end]`, or -1."""
+    cdef Held held = Held(buffer, "buffer")
+    first, last = arguments.bounds(held.view.len, start, end)
+    cdef uint64_t first_byte = first
+    cdef uint64_t length = last - first
+    cdef const uint8_t *data = <const uint8_t *>held.view.buf + first_byte
+    cdef int64_t found
+    cdef uint64_t *states = <uint64_t *>PyMem_RawMalloc(marks_count(length) * sizeof(uint64_t))
+    if states == NULL:
+        raise MemoryError
+    if length < UNLOCK_BYTES:
+        found = aof_find_record(data, length, states)
+    else:
+        with nogil:
+            found = aof_find_record(data, length, states)
+    PyMem_RawFree(states)
+    return found if found < 0 else <int64_t>first_byte + found
 
 
 def keratin_encode(payloads, headers, *, offsets, timestamps_ms, flags, capacity):

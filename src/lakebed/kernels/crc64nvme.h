@@ -9,6 +9,43 @@
 
 static uint64_t crc64_table[8][256];
 
+/* What moves a state over `digit << (8 * k)` bytes: x to the power of their bits. The second has
+ * each power lowered by 65, as the carry-less product and its reduction want it. */
+enum { CRC64_DIGITS = 4 }; /* of 8 bits each: no payload is longer */
+static uint64_t crc64_powers[CRC64_DIGITS][256];
+static uint64_t crc64_lowered_powers[CRC64_DIGITS][256];
+
+/* The word times x; bit 63 is x^0. */
+static inline uint64_t crc64_times_x(uint64_t word) {
+    return (word >> 1) ^ (-(word & 1) & CRC64_POLYNOMIAL);
+}
+
+static inline uint64_t crc64_over_x(uint64_t word) {
+    return word >> 63 ? (word ^ CRC64_POLYNOMIAL) << 1 | 1 : word << 1;
+}
+
+/* The product of two words modulo the polynomial. */
+static uint64_t crc64_multiply_portable(uint64_t left, uint64_t right) {
+    uint64_t product = 0;
+    for (; left; left <<= 1, right = crc64_times_x(right)) product ^= -(left >> 63) & right;
+    return product;
+}
+
+static void crc64_prepare_powers(void) {
+    uint64_t one = UINT64_C(1) << 63, step = one >> 8; /* x^0, and x^8: over one byte */
+    for (int k = 0; k < CRC64_DIGITS; k++) {
+        uint64_t power = one;
+        for (int digit = 0; digit < 256; digit++) {
+            uint64_t lowered = power;
+            for (int i = 0; i < 65; i++) lowered = crc64_over_x(lowered);
+            crc64_powers[k][digit] = power;
+            crc64_lowered_powers[k][digit] = lowered;
+            power = crc64_multiply_portable(power, step);
+        }
+        step = power; /* its 256th power is the next digit's step */
+    }
+}
+
 /* To be called once, before any other function of this file. */
 static void crc64_prepare(void) {
     for (uint64_t byte = 0; byte < 256; byte++) {
@@ -22,6 +59,7 @@ static void crc64_prepare(void) {
             uint64_t before = crc64_table[k - 1][byte];
             crc64_table[k][byte] = (before >> 8) ^ crc64_table[0][before & 0xFF];
         }
+    crc64_prepare_powers();
 }
 
 static uint64_t crc64_portable(uint64_t state, const uint8_t *p, size_t length) {
@@ -85,6 +123,13 @@ TARGET_PCLMUL static inline uint64_t crc64_reduce(__m128i block) {
     __m128i sum = _mm_xor_si128(
         _mm_xor_si128(rest, product), _mm_slli_si128(quotient, 8));
     return (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
+}
+
+/* A word times a power that was lowered by 65: the product comes out one bit short, and the
+ * reduction moves it over 64 bits. */
+TARGET_PCLMUL static uint64_t crc64_multiply_lowered(uint64_t word, uint64_t lowered) {
+    return crc64_reduce(_mm_clmulepi64_si128(
+        _mm_cvtsi64_si128((long long)word), _mm_cvtsi64_si128((long long)lowered), 0x00));
 }
 
 /* Everything from `p` on folded into `block`, one block after the other. At least 16 bytes must
@@ -168,6 +213,22 @@ static inline uint64_t crc64_update(uint64_t state, const uint8_t *p, size_t len
     }
 #endif
     return crc64_portable(state, p, length);
+}
+
+/* The word moved over `length` bytes, as a state moves over that many zero bytes. */
+static inline uint64_t crc64_shift(uint64_t word, uint32_t length) {
+    for (int k = 0; length; k++, length >>= 8) {
+        uint32_t digit = length & 0xFF;
+        if (digit == 0) continue;
+#if LAKEBED_X86
+        if (features_in_use & FEATURE_PCLMUL) {
+            word = crc64_multiply_lowered(word, crc64_lowered_powers[k][digit]);
+            continue;
+        }
+#endif
+        word = crc64_multiply_portable(word, crc64_powers[k][digit]);
+    }
+    return word;
 }
 
 #endif

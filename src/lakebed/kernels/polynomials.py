@@ -14,6 +14,8 @@ The build writes these numbers into a C header: none of them is typed in by hand
 
 from __future__ import annotations
 
+from functools import cache
+
 CRC32C_POLYNOMIAL = 0x11EDC6F41  # x^32 first, as polynomials are written
 CRC64NVME_POLYNOMIAL = 0x1AD93D23594C93659
 
@@ -46,10 +48,19 @@ def quotient(exponent: int, polynomial: int) -> int:
     return result
 
 
+def shift_crc64(crc: int, length: int) -> int:
+    """What `crc` adds to the CRC of the bytes before, once `length` more have followed them."""
+    for index in range(-(-length.bit_length() // 8)):
+        digit = length >> 8 * index & 0xFF
+        power = _byte_power(digit << 8 * index)
+        crc = _reflected_product(crc, power)
+    return crc
+
+
 def crc64_constants() -> dict[str, int]:
     """What the carry-less-multiply crc64-nvme needs, by the names the C code uses."""
     polynomial = CRC64NVME_POLYNOMIAL
-    constants = {"CRC64_POLYNOMIAL": reflect(polynomial & (1 << 64) - 1, 64)}
+    constants = {"CRC64_POLYNOMIAL": _REFLECTED}
     for bits in CRC64_FOLD_BITS:
         constants[f"CRC64_FOLD_{bits}_FIRST"] = _reflected_power(bits + 63, polynomial, 64)
         constants[f"CRC64_FOLD_{bits}_SECOND"] = _reflected_power(bits - 1, polynomial, 64)
@@ -89,3 +100,21 @@ def _modulo(value: int, polynomial: int) -> int:
     while value.bit_length() >= polynomial.bit_length():
         value ^= polynomial << (value.bit_length() - polynomial.bit_length())
     return value
+
+
+@cache
+def _byte_power(length: int) -> int:
+    """x to the power of so many bytes' bits. Called for at most 256 lengths a digit."""
+    return _reflected_power(8 * length, CRC64NVME_POLYNOMIAL, 64)
+
+
+def _reflected_product(left: int, right: int) -> int:
+    product = 0
+    for bit in range(63, -1, -1):
+        if left >> bit & 1:
+            product ^= right
+        right = right >> 1 ^ (_REFLECTED if right & 1 else 0)
+    return product
+
+
+_REFLECTED = reflect(CRC64NVME_POLYNOMIAL & (1 << 64) - 1, 64)

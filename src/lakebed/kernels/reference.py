@@ -36,6 +36,7 @@ from lakebed.kernels.format import (
     KeratinRecordHeader,
     KeratinRecordTrailer,
 )
+from lakebed.kernels.polynomials import shift_crc64
 from lakebed.kernels.results import AofEncoded, AofScan, Column, KeratinEncoded, KeratinScan, Stop
 
 if TYPE_CHECKING:
@@ -129,6 +130,26 @@ def aof_scan(
         offset,
         Stop.COUNT if stop is None or len(headers) == count_limit else stop,
     )
+
+
+def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -> int:
+    """The offset of the first whole record with a right checksum in `buffer[start:end]`, or -1.
+
+    For bytes that may be anything: candidates stand at every `AOF_ALIGNMENT` bytes from `start`.
+    The time is proportional to the bytes, whatever lengths they pretend. A payload that holds
+    records of its own, at such offsets, looks no different from those records.
+    """
+    view = byte_view(buffer, "buffer")
+    first, last = arguments.bounds(len(view), start, end)
+    marks = _CrcMarks(view[first:last])
+    for offset in range(first, last - AOF_RECORD.size + 1, AOF_ALIGNMENT):
+        header = AOF_RECORD.unpack(view, offset)
+        if header.length == 0 or _aof_record_bytes(header.length) > last - offset:
+            continue
+        crc = marks.crc64(offset - first + AOF_RECORD.size, header.length)
+        if fold64(crc) == header.checksum:
+            return offset
+    return -1
 
 
 def keratin_encode(
@@ -260,6 +281,34 @@ def _column(code: str, values: list[int]) -> Column:
 def _aof_record_bytes(payload_bytes: int) -> int:
     size = AOF_RECORD.size + payload_bytes
     return size + -size % AOF_ALIGNMENT
+
+
+class _CrcMarks:
+    """The CRC of any part of a buffer, without summing that part anew.
+
+    The CRC up to marks in equal distances is kept; the one of a part follows from the two at its
+    ends, because a CRC moves over following bytes independently of what they are.
+    """
+
+    DISTANCE_BYTES = 1024
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._crcs = [0]
+
+    def crc64(self, offset: int, length: int) -> int:
+        if length <= self.DISTANCE_BYTES:
+            return checksum.crc64nvme(self._view[offset : offset + length])
+        before = shift_crc64(self._until(offset), length)
+        return self._until(offset + length) ^ before
+
+    def _until(self, offset: int) -> int:
+        index, rest = divmod(offset, self.DISTANCE_BYTES)
+        while len(self._crcs) <= index:
+            mark = (len(self._crcs) - 1) * self.DISTANCE_BYTES
+            between = self._view[mark : mark + self.DISTANCE_BYTES]
+            self._crcs.append(checksum.crc64nvme(between, self._crcs[-1]))
+        return checksum.crc64nvme(self._view[offset - rest : offset], self._crcs[index])
 
 
 def _keratin_record_bytes(headers_bytes: int, payload_bytes: int) -> int:

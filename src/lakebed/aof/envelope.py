@@ -1,0 +1,83 @@
+"""What stands around the records of a runtime segment: its header and its footer, checked.
+
+A header has no checksum of its own, so it is compared with the file's name and length. A footer
+has one, and must name the segment it stands in.
+"""
+
+from __future__ import annotations
+
+from lakebed.aof.footer import decode_footer
+from lakebed.aof.format import (
+    FOOTER_BYTES,
+    RECORDS_START,
+    SEGMENT_HEADER,
+    SEGMENT_MAGIC,
+    SEGMENT_VERSION,
+    SegmentFooter,
+    SegmentHeader,
+    records_end_max,
+)
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Corrupt, DataError, UnknownVersion
+from lakebed.base.layout import Buffer
+
+
+def check_size(info: SegmentInfo, *, size: int) -> None:
+    """A file that has no room for header and footer is no segment."""
+    least = RECORDS_START + FOOTER_BYTES
+    if size < least:
+        raise Corrupt("too short", path=info.path, expected=f"{least} bytes", found=size)
+
+
+def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader | None:
+    """The header, or None if none was written yet; `Corrupt` if it is not this file's."""
+    if not any(data):
+        return None
+    header = SEGMENT_HEADER.unpack(data)
+    if header.magic == SEGMENT_MAGIC and header.version != SEGMENT_VERSION:
+        raise UnknownVersion(
+            "a segment of a version that is not read",
+            path=info.path,
+            offset=SEGMENT_HEADER.offset_of("version"),
+            expected=SEGMENT_VERSION,
+            found=header.version,
+        )
+    wanted = header._replace(
+        magic=SEGMENT_MAGIC,
+        header_length=SEGMENT_HEADER.size,
+        segment_index=info.segment_id,
+        base_offset=info.base_offset,
+        max_size=size,
+        created_at=info.created_at,
+    )
+    for name, expected, found in zip(header._fields, wanted, header, strict=True):
+        if expected != found:
+            raise Corrupt(
+                f"the segment's header has a wrong {name}",
+                path=info.path,
+                offset=SEGMENT_HEADER.offset_of(name),
+                expected=expected,
+                found=found,
+            )
+    return header
+
+
+def check_footer(slot: Buffer, info: SegmentInfo, *, size: int) -> SegmentFooter | None:
+    """The footer, or None if none was written; `Corrupt` if it is damaged or another segment's."""
+    offset = size - FOOTER_BYTES
+    try:
+        footer = decode_footer(slot)
+    except DataError as error:
+        raise type(error)(
+            error.problem,
+            path=info.path,
+            offset=offset,
+            expected=error.expected,
+            found=error.found,
+        ) from None
+    if footer is None:
+        return None
+    fits = RECORDS_START <= footer.durable_bytes <= records_end_max(size)
+    if footer.segment_index != info.segment_id or not fits:
+        raise Corrupt("the footer is not this segment's", path=info.path, offset=offset)
+    return footer

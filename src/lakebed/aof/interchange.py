@@ -1,0 +1,185 @@
+"""The interchange layout of a segment: for export, import and compacted segments. Little-endian.
+
+    segment := header record* footer             nothing preallocated: the footer ends the file
+    record  := INTERCHANGE_RECORD payload zero*  on 8-byte boundaries
+
+A record knows its logical offset, so records can be left out (compaction) and the ids of those
+that stay remain valid: the id's offset is `logical_offset` minus the segment's base offset, which
+the file's name holds. The footer has no checksum of its own; it is recognised by standing exactly
+where it says that the records end. Its flags and its ext_id are covered by nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntFlag
+from typing import Annotated, NamedTuple
+
+from lakebed.aof.format import AOF_ALIGNMENT
+from lakebed.base.errors import InputError, UnknownVersion
+from lakebed.base.layout import Buffer, Layout, PadAfter, Raw, u32, u64
+from lakebed.kernels import crc64nvme, fold64
+
+
+class InterchangeHeader(NamedTuple):
+    """At the start of an interchange segment."""
+
+    magic: u64  # 0x414F46325345474D, "AOF2SEGM"
+    version: Annotated[u32, PadAfter(4)]  # 2
+    stream_id: u64  # of the log
+    segment_id: u64  # as in the file's name
+    creation_ts_ms: u64  # ms since 1970, as in the file's name there in ns
+    reserved: Annotated[bytes, Raw(16)]  # 0
+
+
+class InterchangeRecordHeader(NamedTuple):
+    """Precedes every record of an interchange segment; the payload follows."""
+
+    payload_len: u32  # payload bytes, never 0
+    record_crc32: u32  # crc64-nvme of the payload, upper half XOR lower half
+    logical_offset: u64  # the segment's base offset + the record's offset in the runtime file
+    append_ts_ms: u64  # ms since 1970
+    flags: Annotated[u32, PadAfter(4)]  # bit 0 snapshot boundary, bit 1 control frame
+
+
+class InterchangeFooter(NamedTuple):
+    """In the last 40 bytes of an interchange segment."""
+
+    record_count: u64  # records in this segment
+    durable_bytes: u64  # file offset behind the last record: where this footer begins
+    segment_crc64: u64  # crc64-nvme over header and records, [0, durable_bytes)
+    ext_id: u64  # as in the runtime segment's footer
+    flags: u64  # bit 0 sealed, bit 1 compacted, bit 2 partial
+
+
+class RecordFlags(IntFlag):
+    """What an interchange record is."""
+
+    SNAPSHOT_BOUNDARY = 1
+    CONTROL_FRAME = 2
+
+
+class FooterFlags(IntFlag):
+    """What an interchange segment is."""
+
+    SEALED = 1
+    COMPACTED = 2
+    PARTIAL = 4
+
+
+INTERCHANGE_HEADER = Layout(InterchangeHeader, order="<", size=56)
+INTERCHANGE_RECORD = Layout(InterchangeRecordHeader, order="<", size=32)
+INTERCHANGE_FOOTER = Layout(InterchangeFooter, order="<", size=40)
+
+INTERCHANGE_MAGIC = 0x414F46325345474D
+INTERCHANGE_VERSION = 2
+
+
+class InterchangeRecord(NamedTuple):
+    """One record to be written, or one that was read (its payload then is a view)."""
+
+    payload: Buffer
+    logical_offset: int
+    append_ts_ms: int
+    flags: int = 0
+
+
+class InterchangeEncoder:
+    """Header, records and footer of one segment, piece by piece, in the order of the file."""
+
+    def __init__(self, *, stream_id: int, segment_id: int, creation_ts_ms: int) -> None:
+        self._header = InterchangeHeader(
+            magic=INTERCHANGE_MAGIC,
+            version=INTERCHANGE_VERSION,
+            stream_id=stream_id,
+            segment_id=segment_id,
+            creation_ts_ms=creation_ts_ms,
+            reserved=bytes(INTERCHANGE_HEADER.field("reserved").size),
+        )
+        self._size = 0
+        self._crc64 = 0
+        self._record_count = 0
+        self._next_logical_offset = 0
+
+    def header(self) -> bytes:
+        """First, and once."""
+        return self._account(INTERCHANGE_HEADER.pack(self._header))
+
+    def records(self, records: Iterable[InterchangeRecord]) -> bytes:
+        """Some records behind those before; logical offsets only rise, payloads are not empty."""
+        data = bytearray()
+        for record in records:
+            if record.logical_offset < self._next_logical_offset:
+                raise InputError(f"logical offset {record.logical_offset} is not behind the last")
+            if not len(record.payload):
+                raise InputError("an empty payload: a length of 0 is no record")
+            data += _record_header(record)
+            data += record.payload
+            data += bytes(-len(data) % AOF_ALIGNMENT)
+            self._next_logical_offset = record.logical_offset + 1
+            self._record_count += 1
+        return self._account(bytes(data))
+
+    def footer(self, *, ext_id: int, flags: int = FooterFlags.SEALED) -> bytes:
+        """Last."""
+        return INTERCHANGE_FOOTER.pack(
+            InterchangeFooter(
+                record_count=self._record_count,
+                durable_bytes=self._size,
+                segment_crc64=self._crc64,
+                ext_id=ext_id,
+                flags=int(flags),
+            )
+        )
+
+    def _account(self, data: bytes) -> bytes:
+        self._crc64 = crc64nvme(data, self._crc64)
+        self._size += len(data)
+        return data
+
+
+def interchange_record_bytes(payload_bytes: int) -> int:
+    """What a record takes in an interchange segment, padding included."""
+    return -(-(INTERCHANGE_RECORD.size + payload_bytes) // AOF_ALIGNMENT) * AOF_ALIGNMENT
+
+
+def decode_interchange_header(data: Buffer) -> InterchangeHeader:
+    """The header of a file that has the magic; `UnknownVersion` if it is not of this version."""
+    header = INTERCHANGE_HEADER.unpack(data)
+    if header.version != INTERCHANGE_VERSION:
+        raise UnknownVersion(
+            "interchange segment", expected=INTERCHANGE_VERSION, found=header.version
+        )
+    return header
+
+
+def decode_interchange_footer(data: Buffer) -> InterchangeFooter | None:
+    """The footer at the end of a whole file; None if what stands there is not one."""
+    start = len(data) - INTERCHANGE_FOOTER.size
+    if start < INTERCHANGE_HEADER.size or start % AOF_ALIGNMENT:
+        return None
+    footer = INTERCHANGE_FOOTER.unpack(data, start)
+    return footer if footer.durable_bytes == start else None
+
+
+def iterate_interchange(data: memoryview, *, end: int) -> Iterator[InterchangeRecord]:
+    """The records of a whole segment up to `end`, without a further look at their checksums."""
+    offset = INTERCHANGE_HEADER.size
+    while offset < end:
+        header = INTERCHANGE_RECORD.unpack(data, offset)
+        first = offset + INTERCHANGE_RECORD.size
+        payload = data[first : first + header.payload_len]
+        yield InterchangeRecord(payload, header.logical_offset, header.append_ts_ms, header.flags)
+        offset += interchange_record_bytes(header.payload_len)
+
+
+def _record_header(record: InterchangeRecord) -> bytes:
+    return INTERCHANGE_RECORD.pack(
+        InterchangeRecordHeader(
+            payload_len=len(record.payload),
+            record_crc32=fold64(crc64nvme(record.payload)),
+            logical_offset=record.logical_offset,
+            append_ts_ms=record.append_ts_ms,
+            flags=record.flags,
+        )
+    )

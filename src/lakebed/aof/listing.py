@@ -1,0 +1,72 @@
+"""The segments of a log, found by looking into its folder; nothing is changed there.
+
+What stands beside the segments is left alone: spares, temporary files, the sealed pointer. Other
+names that are no segment's are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lakebed.aof.envelope import check_footer, check_size
+from lakebed.aof.format import FOOTER_BYTES, records_end_max
+from lakebed.aof.interchange import INTERCHANGE_HEADER
+from lakebed.aof.interchange_reading import is_interchange
+from lakebed.aof.paths import SPARE_SUFFIX, LogPaths, SegmentName
+from lakebed.aof.record_id import SEGMENT_INDEX_MAX
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Corrupt, NotFound
+from lakebed.base.files import Disk
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX
+
+
+class Listing(NamedTuple):
+    """Segments, oldest first, and how many names were not understood."""
+
+    segments: tuple[SegmentInfo, ...]
+    ignored_count: int
+
+
+def list_segments(disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInfo]) -> Listing:
+    """Look now. A segment `known` as sealed is not opened again: it does not change any more."""
+    found: list[SegmentInfo] = []
+    ignored_count = 0
+    for name in disk.names(paths.segments):
+        parsed = SegmentName.parse(name)
+        if parsed is None or parsed.segment_id > SEGMENT_INDEX_MAX:
+            ignored_count += not _is_other(name, paths)
+            continue
+        earlier = known.get(paths.segment(parsed))
+        info = earlier if earlier and earlier.is_sealed else _look(disk, paths, parsed)
+        if info is None:
+            continue
+        if found and found[-1].segment_id == info.segment_id:
+            raise Corrupt("two files have one segment's number", path=info.path)
+        found.append(info)
+    return Listing(tuple(found), ignored_count)
+
+
+def _is_other(name: str, paths: LogPaths) -> bool:
+    return name.endswith((SPARE_SUFFIX, TEMPORARY_SUFFIX)) or paths.pointer.endswith(f"/{name}")
+
+
+def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
+    """None if it was removed since it was listed."""
+    info = SegmentInfo(*name, path=paths.segment(name), is_sealed=False, end=None)
+    try:
+        with disk.open(info.path) as file:
+            if is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size))):
+                return info._replace(is_sealed=True)  # it is put there whole
+            size = file.size()
+            check_size(info, size=size)
+            data = file.pread(records_end_max(size), FOOTER_BYTES)
+    except NotFound:
+        return None
+    try:
+        footer = check_footer(data, info, size=size)
+    except Corrupt:
+        footer = None  # being written now, or damaged: in any case not to be mapped
+    if footer is None:
+        return info
+    return info._replace(is_sealed=True, end=footer.durable_bytes)

@@ -1,0 +1,107 @@
+"""The two small files beside the segments, as bytes: `current.sealed` and `durable_end`.
+
+Each is one record that ends in a CRC over all bytes before it. Decoding tells three cases apart:
+`Torn` if the file is short or was never written, `UnknownVersion` if it is sound but newer, and
+`Corrupt` for everything else. A version is believed only where the checksum matches, or where the
+file is longer than ours: one flipped bit must not look like a newer program.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from lakebed.aof.format import (
+    DURABLE_END,
+    DURABLE_END_MAGIC,
+    DURABLE_END_VERSION,
+    POINTER_MAGIC,
+    POINTER_VERSION,
+    SEALED_POINTER,
+    DurableEnd,
+    SealedPointer,
+)
+from lakebed.base.checksum import crc64nvme
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.base.layout import Buffer, Layout
+
+Summed = TypeVar("Summed", SealedPointer, DurableEnd)
+
+
+def encode_pointer(*, segment_id: int, durable_bytes: int, coordinator_watermark: int) -> bytes:
+    """The contents of `current.sealed`."""
+    pointer = SealedPointer(
+        magic=POINTER_MAGIC,
+        version=POINTER_VERSION,
+        reserved=0,
+        segment_id=segment_id,
+        durable_bytes=durable_bytes,
+        coordinator_watermark=coordinator_watermark,
+        crc64=0,
+    )
+    return SEALED_POINTER.pack(pointer._replace(crc64=_crc64(SEALED_POINTER, pointer)))
+
+
+def decode_pointer(data: Buffer, *, path: PathLike | None = None) -> SealedPointer:
+    """What `current.sealed` says."""
+    return _decode(SEALED_POINTER, data, POINTER_MAGIC, POINTER_VERSION, path)
+
+
+def encode_durable_end(
+    *,
+    boot_id: bytes,
+    writer_epoch: int,
+    segment_id: int,
+    offset: int,
+    coordinator_watermark: int,
+) -> bytes:
+    """The contents of `durable_end`."""
+    end = DurableEnd(
+        magic=DURABLE_END_MAGIC,
+        version=DURABLE_END_VERSION,
+        reserved=0,
+        boot_id=boot_id,
+        writer_epoch=writer_epoch,
+        segment_id=segment_id,
+        offset=offset,
+        coordinator_watermark=coordinator_watermark,
+        crc64=0,
+    )
+    return DURABLE_END.pack(end._replace(crc64=_crc64(DURABLE_END, end)))
+
+
+def decode_durable_end(data: Buffer, *, path: PathLike | None = None) -> DurableEnd:
+    """What `durable_end` says."""
+    return _decode(DURABLE_END, data, DURABLE_END_MAGIC, DURABLE_END_VERSION, path)
+
+
+def _crc64(layout: Layout[Summed], value: Summed) -> int:
+    return crc64nvme(layout.pack(value)[: layout.offset_of("crc64")])
+
+
+def _decode(
+    layout: Layout[Summed], data: Buffer, magic: int, version: int, path: PathLike | None
+) -> Summed:
+    """The checks that both files share, in the order in which they can be trusted."""
+    size = f"{layout.size} bytes"
+    if len(data) < layout.size:
+        raise Torn("the file is cut short", path=path, expected=size, found=len(data))
+    if not any(data):
+        # Created, but lost before its first bytes reached the device.
+        raise Torn("the file was never written", path=path, offset=0)
+    value = layout.unpack(data)
+    if value.magic != magic:
+        raise Corrupt("wrong magic", path=path, expected=hex(magic), found=hex(value.magic))
+    summed = crc64nvme(bytes(data[: layout.offset_of("crc64")]))
+    is_longer = len(data) > layout.size
+    if value.version > version and (is_longer or summed == value.crc64):
+        raise UnknownVersion("written by a newer version", path=path, expected=version,
+                             found=value.version)  # fmt: skip
+    if is_longer:
+        raise Corrupt("the file is too long", path=path, expected=size, found=len(data))
+    if summed != value.crc64:
+        raise Corrupt("wrong checksum", path=path, expected=hex(summed), found=hex(value.crc64))
+    if value.version != version:
+        raise UnknownVersion("not a version that is read", path=path, expected=version,
+                             found=value.version)  # fmt: skip
+    return value

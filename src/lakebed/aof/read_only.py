@@ -1,0 +1,173 @@
+"""A log seen from beside its writer, by another process. Writes nothing: no repair, no lock.
+
+How far it may be read is what the writer published in `durable_end`, if the machine was not
+started anew since: exactly that far, for bytes behind it may vanish and their places be used again.
+After a restart of the machine, or if there is no such file, the log ends before its first bad
+record, and not before what the file says. A writer publishes when it opens the log, before it
+appends; so bytes that are not durable are never taken for records.
+
+Nobody wakes a reader in another process. Waiting is looking at `durable_end` again, after 1 ms at
+first and up to 50 ms later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.end_scan import scan_end
+from lakebed.aof.format import DURABLE_END, RECORDS_START, DurableEnd
+from lakebed.aof.listing import Listing, list_segments
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.pointer import decode_durable_end
+from lakebed.aof.poll import POLL_NS_MAX, POLL_NS_MIN, DurablePoll
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Closed, Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.base.files import Disk, PathLike, read_file
+from lakebed.base.runner import Runner
+from lakebed.base.units import US_NS
+
+_READ_ATTEMPTS = 8
+_READ_AGAIN_NS = 50 * US_NS
+
+
+class ReadOnlyLog:
+    """A `LogView` of the log's files. Thread-safe. `NotFound` if there is no such log."""
+
+    def __init__(self, root: PathLike, name: str, *, disk: Disk, runner: Runner) -> None:
+        self._paths = LogPaths(root, name)
+        self._disk = disk
+        self._runner = runner
+        self._boot_id = disk.boot_id()
+        self._mutex = runner.mutex()
+        self._is_closed = False
+        self._listing = Listing((), 0)  # replaced as a whole, as are the two below
+        self._published: DurableEnd | None = None
+        self._scanned: tuple[DurableEnd | None, RecordId] | None = None
+        self._poll = DurablePoll(
+            f"look at the end of {name}", runner=runner, durable_end=self.durable_end
+        )
+        self.refresh()
+
+    @property
+    def disk(self) -> Disk:
+        return self._disk
+
+    @property
+    def runner(self) -> Runner:
+        return self._runner
+
+    @property
+    def ignored_count(self) -> int:
+        """Names in the folder that are no segment's, and nothing else that belongs there."""
+        return self._listing.ignored_count
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        return self._listing.segments
+
+    def refresh(self) -> None:
+        """List the folder again."""
+        self._check_open()
+        known = {info.path: info for info in self._listing.segments}
+        listing = list_segments(self._disk, self._paths, known=known)
+        with self._mutex:
+            self._listing = listing
+            self._scanned = None
+
+    def durable_end(self) -> RecordId:
+        self._check_open()
+        published = self._load_published()
+        if published is None or published.boot_id != self._boot_id:
+            return self._scan(published)
+        if self._newest_id() < published.segment_id:
+            self.refresh()
+            if self._newest_id() < published.segment_id and published.offset > RECORDS_START:
+                raise Corrupt(
+                    "a segment with durable records is missing",
+                    path=self._paths.segments,
+                    expected=f"segment {published.segment_id}",
+                    found=f"segment {self._newest_id()} as the last",
+                )
+        return _position(published)
+
+    def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
+        """See `LogView`; it polls."""
+        clock = self._runner.clock
+        deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
+        delay_ns = POLL_NS_MIN
+        while self.durable_end() <= position:
+            now = clock.monotonic_ns()
+            if deadline is not None:
+                delay_ns = min(delay_ns, deadline - now)
+                if delay_ns <= 0:
+                    return False
+            self._runner.sleep_ns(delay_ns)
+            if 2 * (clock.monotonic_ns() - now) < delay_ns:
+                raise Closed("the runner was closed: nobody can wait any longer")
+            delay_ns = min(2 * delay_ns, POLL_NS_MAX)
+        return True
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """See `LogView`; a task of the runner polls while anybody is subscribed."""
+        self._check_open()
+        return self._poll.subscribe(callback)
+
+    def close(self) -> None:
+        """Wake whoever waits. Idempotent."""
+        self._is_closed = True
+        self._poll.close()
+        self._poll.notify()
+
+    def __enter__(self) -> ReadOnlyLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _load_published(self) -> DurableEnd | None:
+        """What the writer published; None if nothing that can be read.
+
+        It is overwritten in place, so a look at the wrong moment may find a mix of two.
+        """
+        path = self._paths.durable_end
+        for attempt in range(_READ_ATTEMPTS):
+            if attempt:
+                self._runner.sleep_ns(attempt * _READ_AGAIN_NS)
+            try:
+                data = read_file(self._disk, path, size_max=DURABLE_END.size)
+                self._published = decode_durable_end(data, path=path)
+            except NotFound:
+                return None
+            except UnknownVersion:
+                raise
+            except DataError:
+                continue
+            return self._published
+        # Damaged for good: what it said last is still true, if it was read before.
+        return self._published
+
+    def _scan(self, published: DurableEnd | None) -> RecordId:
+        """The end by the records; kept until the folder is listed again, or somebody publishes."""
+        with self._mutex:
+            scanned, segments = self._scanned, self._listing.segments
+        if scanned is not None and scanned[0] == published:
+            return scanned[1]
+        confirmed = None if published is None else _position(published)
+        end = scan_end(self._disk, segments, confirmed=confirmed)
+        with self._mutex:
+            if self._listing.segments is segments:
+                self._scanned = (published, end)
+        return end
+
+    def _newest_id(self) -> int:
+        segments = self._listing.segments
+        return segments[-1].segment_id if segments else -1
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed(f"the log {self._paths.name} is closed")
+
+
+def _position(published: DurableEnd) -> RecordId:
+    return RecordId.from_parts(published.segment_id, published.offset)

@@ -1,0 +1,152 @@
+"""What a runtime segment's bytes say, and where they contradict each other or the file's name.
+
+The header has no checksum: its fields are compared with the name, the file's length and the
+footer. Its base timestamp and its padding have nothing to be compared with.
+"""
+
+from __future__ import annotations
+
+from lakebed.aof.facts import Facts, mismatches
+from lakebed.aof.footer import decode_footer
+from lakebed.aof.format import (
+    AOF_ALIGNMENT,
+    FOOTER_BYTES,
+    RECORDS_START,
+    SEGMENT_FOOTER,
+    SEGMENT_HEADER,
+    SEGMENT_MAGIC,
+    SEGMENT_VERSION,
+    SegmentFooter,
+    SegmentHeader,
+    records_end_max,
+)
+from lakebed.aof.inspection import SegmentLayout
+from lakebed.aof.paths import SegmentName
+from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
+from lakebed.aof.survey import Damage, RuntimeWalker, Survey, end_of_bytes, survey
+from lakebed.base.errors import DataError, UnknownVersion
+from lakebed.kernels import crc64nvme
+
+
+def runtime_facts(view: memoryview, name: SegmentName | None) -> Facts:
+    """All of the file: header against name and length, records, footer against both."""
+    header = _runtime_header(view)
+    problems = _header_problems(header, name, len(view))
+    if len(view) < RECORDS_START + FOOTER_BYTES:
+        short = Damage(len(view), 0, "the file is shorter than a segment can be")
+        return Facts(SegmentLayout.RUNTIME, header, problems=(*problems, short))
+    footer, footer_problem = runtime_footer(view)
+    end_max = records_end_max(len(view))
+    end = end_max
+    notes: list[str] = []
+    if footer is not None and _is_record_boundary(footer.durable_bytes, end_max):
+        end = footer.durable_bytes
+        if end_of_bytes(view, end, end_max) > end:
+            notes.append(f"bytes that are not zero between {end} and the footer")
+    records = survey(RuntimeWalker(), view, RECORDS_START, end)
+    if footer is not None:
+        problems += _seal_problems(view, header, footer, name, records)
+    elif header is None and records.good_ranges:
+        problems += (Damage(0, SEGMENT_HEADER.size, "records without a header before them"),)
+    if header is not None and not SEGMENT_HEADER.padding_is_zero(view):
+        notes.append("the header's padding is not zero")
+    return Facts(
+        SegmentLayout.RUNTIME,
+        header,
+        footer,
+        footer_problem,
+        is_sealed=footer is not None,
+        records=records,
+        problems=problems,
+        notes=tuple(notes),
+    )
+
+
+def _runtime_header(view: memoryview) -> SegmentHeader | None:
+    """The header, None if it is all zero. A right magic makes the version count."""
+    if len(view) < SEGMENT_HEADER.size or not any(view[: SEGMENT_HEADER.size]):
+        return None
+    header = SEGMENT_HEADER.unpack(view)
+    if header.magic == SEGMENT_MAGIC and header.version != SEGMENT_VERSION:
+        raise UnknownVersion(
+            "segment",
+            offset=SEGMENT_HEADER.offset_of("version"),
+            expected=SEGMENT_VERSION,
+            found=header.version,
+        )
+    return header
+
+
+def runtime_footer(view: memoryview) -> tuple[SegmentFooter | None, str | None]:
+    """The footer, or what is wrong with it; neither, if the slot is all zero."""
+    try:
+        return decode_footer(view[records_end_max(len(view)) :]), None
+    except UnknownVersion:
+        raise
+    except DataError as error:
+        return None, str(error)
+
+
+def _header_problems(
+    header: SegmentHeader | None, name: SegmentName | None, file_bytes: int
+) -> tuple[Damage, ...]:
+    if header is None:
+        return ()
+    expected: dict[str, object] = {
+        "magic": SEGMENT_MAGIC,
+        "version": SEGMENT_VERSION,
+        "header_length": SEGMENT_HEADER.size,
+        "max_size": file_bytes,
+    }
+    if name is not None:
+        expected |= {
+            "segment_index": name.segment_id,
+            "base_offset": name.base_offset,
+            "created_at": name.created_at,
+        }
+    return mismatches(SEGMENT_HEADER, header, expected, start=0)
+
+
+def _seal_problems(
+    view: memoryview,
+    header: SegmentHeader | None,
+    footer: SegmentFooter,
+    name: SegmentName | None,
+    records: Survey,
+) -> tuple[Damage, ...]:
+    """Where a footer differs from what it was made from."""
+    last = records.good_ranges[-1] if records.good_ranges else None
+    max_timestamp = max((good.max_timestamp_ns for good in records.good_ranges), default=0)
+    expected: dict[str, object] = {
+        "reserved": 0,
+        "durable_bytes": last.end if last else RECORDS_START,
+        "record_count": sum(good.record_count for good in records.good_ranges),
+        "last_timestamp": max_timestamp,
+        "last_record_id": RecordId.from_parts(footer.segment_index, last.last_offset)
+        if last
+        else 0,
+    }
+    if header is not None:
+        expected["segment_index"] = header.segment_index
+        expected["base_record_count"] = header.base_record_count
+        expected["ext_id"] = header.ext_id
+    elif name is not None:
+        expected["segment_index"] = name.segment_id
+    footer_at = records_end_max(len(view))
+    if _is_record_boundary(footer.durable_bytes, footer_at):
+        expected["payload_checksum"] = crc64nvme(view[RECORDS_START : footer.durable_bytes])
+    problems = mismatches(SEGMENT_FOOTER, footer, expected, start=footer_at)
+    if header is None and records.good_ranges:
+        problems += (Damage(0, SEGMENT_HEADER.size, "the header of a sealed segment is zero"),)
+    return problems
+
+
+def _is_record_boundary(offset: int, end_max: int) -> bool:
+    return RECORDS_START <= offset <= end_max and offset % AOF_ALIGNMENT == 0
+
+
+def _packed(segment_index: int, offset: int) -> int | None:
+    """A record's id; none fits one in a file that is longer than any segment."""
+    if offset > SEGMENT_OFFSET_MAX:
+        return None
+    return int(RecordId.from_parts(segment_index, offset))

@@ -1,0 +1,177 @@
+"""Walking the records of a segment, around damage: what is whole stays known and readable.
+
+Two walkers, one for each layout, tell how far good records reach from a place and where the next
+ones begin. `survey` goes from one to the other and keeps what it saw as ranges and damages.
+A payload that itself holds whole records cannot be told from those once its own header is damaged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from lakebed.aof.format import AOF_ALIGNMENT
+from lakebed.aof.interchange import INTERCHANGE_RECORD, interchange_record_bytes
+from lakebed.base.units import MIB
+from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme, fold64
+
+DAMAGES_COUNT_MAX = 1000
+"""Searched past at most so often: each search may look at all that is left of the file."""
+
+_SCAN_COUNT = 1 << 16  # records of one scan, so that the columns stay small
+_WINDOW_BYTES = MIB
+_NS_PER_MS = 1_000_000
+_OFFSET_SPAN_MAX = 1 << 32  # of the logical offsets of one segment
+
+_PROBLEMS = {
+    Stop.END: "zeros where a record should be",
+    Stop.CUT: "a record that is longer than what is left",
+    Stop.BAD_HEADER: "bytes that are not a record's header",
+    Stop.BAD_CHECKSUM: "a record whose checksum does not match",
+}
+
+
+class Damage(NamedTuple):
+    """Bytes `[offset, offset + length)` that are not what they must be."""
+
+    offset: int
+    length: int
+    problem: str
+
+
+class GoodRange(NamedTuple):
+    """Whole records, one behind the other, in `[start, end)` of the file."""
+
+    start: int
+    end: int
+    record_count: int
+    last_offset: int  # where the last of them begins
+    last_timestamp_ns: int
+    max_timestamp_ns: int
+
+
+class Survey(NamedTuple):
+    """The records between two places of a file."""
+
+    good_ranges: tuple[GoodRange, ...]
+    damages: tuple[Damage, ...]  # each with good records behind it
+    tail: Damage | None  # bytes behind the last good record that are not zero
+
+
+class Walker(Protocol):
+    """One layout's records."""
+
+    def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
+        """The good records from `start` on (perhaps none), and why there are no more."""
+
+    def find(self, data: memoryview, start: int, end: int) -> int:
+        """The next good record at or behind `start`, in steps of the alignment; -1 if none."""
+
+
+def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
+    """All of `data[start:end]`, which begins with a record."""
+    ranges: list[GoodRange] = []
+    damages: list[Damage] = []
+    used_end = end_of_bytes(data, start, end)
+    while True:
+        good, stop = walker.walk(data, start, end)
+        if good.record_count:
+            ranges.append(good)
+        if used_end <= good.end:
+            return Survey(tuple(ranges), tuple(damages), None)
+        problem = _PROBLEMS[stop]
+        start = -1
+        if len(damages) < DAMAGES_COUNT_MAX:
+            start = walker.find(data, good.end + AOF_ALIGNMENT, end)
+        else:
+            problem += "; so much is damaged that the rest was not looked at"
+        if start < 0:
+            tail = Damage(good.end, used_end - good.end, problem)
+            return Survey(tuple(ranges), tuple(damages), tail)
+        damages.append(Damage(good.end, start - good.end, problem))
+
+
+def end_of_bytes(data: memoryview, start: int, end: int) -> int:
+    """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
+    for window_end in range(end, start, -_WINDOW_BYTES):
+        window_start = max(start, window_end - _WINDOW_BYTES)
+        used = len(bytes(data[window_start:window_end]).rstrip(b"\0"))
+        if used:
+            return window_start + used
+    return start
+
+
+class RuntimeWalker:
+    """Records of a runtime segment, by the kernels."""
+
+    def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
+        count = last_offset = last_timestamp = max_timestamp = 0
+        position = start
+        while True:
+            scan = aof_scan(data, position, end, count_max=_SCAN_COUNT)
+            if len(scan.offsets):
+                count += len(scan.offsets)
+                last_offset, last_timestamp = scan.offsets[-1], scan.timestamps[-1]
+                newest = max(scan.timestamps)
+                max_timestamp = max(max_timestamp, newest)
+            position = scan.end
+            if scan.stop is not Stop.COUNT:
+                break
+        good = GoodRange(start, position, count, last_offset, last_timestamp, max_timestamp)
+        return good, scan.stop
+
+    def find(self, data: memoryview, start: int, end: int) -> int:
+        return aof_find(data, start, end) if start < end else -1
+
+
+class InterchangeWalker:
+    """Records of an interchange segment, in Python: they are read by tools, not by readers.
+
+    A logical offset lies within one segment's span of the base offset, and the header's padding is
+    zero: that tells records from other bytes before any checksum is taken. Offsets also rise, but
+    which of two that do not is wrong cannot be said: `unordered_at` is where that was first seen.
+    """
+
+    def __init__(self, *, base_offset: int | None) -> None:
+        self._allowed = range(1 << 64)
+        if base_offset is not None:
+            self._allowed = range(base_offset, base_offset + _OFFSET_SPAN_MAX, AOF_ALIGNMENT)
+        self._least = 0  # of the next logical offset
+        self.unordered_at: int | None = None
+
+    def walk(self, data: memoryview, start: int, end: int) -> tuple[GoodRange, Stop]:
+        count = last_offset = last_timestamp = max_timestamp = 0
+        position = start
+        while (stop := self._stop(data, position, end)) is None:
+            header = INTERCHANGE_RECORD.unpack(data, position)
+            if header.logical_offset < self._least and self.unordered_at is None:
+                self.unordered_at = position
+            self._least = header.logical_offset + 1
+            count, last_offset = count + 1, position
+            last_timestamp = header.append_ts_ms * _NS_PER_MS
+            max_timestamp = max(max_timestamp, last_timestamp)
+            position += interchange_record_bytes(header.payload_len)
+        good = GoodRange(start, position, count, last_offset, last_timestamp, max_timestamp)
+        return good, stop
+
+    def find(self, data: memoryview, start: int, end: int) -> int:
+        for offset in range(start, end - INTERCHANGE_RECORD.size + 1, AOF_ALIGNMENT):
+            if self._stop(data, offset, end) is None:
+                return offset
+        return -1
+
+    def _stop(self, data: memoryview, offset: int, end: int) -> Stop | None:
+        """Why there is no good record at `offset`, or None if there is one."""
+        if end - offset < INTERCHANGE_RECORD.size:
+            return Stop.CUT if any(data[offset:end]) else Stop.END
+        header = INTERCHANGE_RECORD.unpack(data, offset)
+        if header.payload_len == 0:
+            is_zero = not any(data[offset : offset + INTERCHANGE_RECORD.size])
+            return Stop.END if is_zero else Stop.BAD_HEADER
+        is_padded = INTERCHANGE_RECORD.padding_is_zero(data, offset)
+        if header.logical_offset not in self._allowed or not is_padded:
+            return Stop.BAD_HEADER
+        if interchange_record_bytes(header.payload_len) > end - offset:
+            return Stop.CUT
+        first = offset + INTERCHANGE_RECORD.size
+        crc = crc64nvme(data[first : first + header.payload_len])
+        return None if fold64(crc) == header.record_crc32 else Stop.BAD_CHECKSUM
