@@ -14,7 +14,7 @@ from lakebed.aof.batch import Record
 from lakebed.base.errors import Closed, NotFound
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
-from tests.fakes.aof import FakeLog
+from tests.fakes.aof import FakeLog, OvertakenLog
 
 
 @pytest.fixture
@@ -69,6 +69,17 @@ def test_a_cancelled_wait_loses_no_record(log: FakeLog, seed: int) -> None:
         return taken
 
     assert asyncio.run(follow()) == log.records
+
+
+def test_a_publication_between_the_look_and_the_wait_is_not_missed(tmp_path: Path) -> None:
+    async def follow(log: FakeLog) -> Record:
+        async with AsyncFollower(log) as follower:
+            return await asyncio.wait_for(anext(follower), 30)
+
+    with ThreadRunner() as runner:
+        log = OvertakenLog(real_disk(), str(tmp_path), runner=runner)
+        assert asyncio.run(follow(log)).payload == b"published in between"
+        log.close()
 
 
 def test_two_tasks_share_a_follower_without_repetition(log: FakeLog) -> None:

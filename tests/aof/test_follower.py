@@ -17,7 +17,7 @@ from lakebed.base.errors import Closed, NotFound
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
-from tests.fakes.aof import FakeLog
+from tests.fakes.aof import FakeLog, OvertakenLog
 
 SEEDS = range(120)
 
@@ -206,6 +206,14 @@ def test_the_end_of_the_log_ends_its_followers(log: FakeLog) -> None:
         assert next(follower).payload == b"last"
         with pytest.raises(Closed, match="log is closed"):
             next(follower)
+
+
+def test_a_publication_between_the_look_and_the_wait_is_not_missed() -> None:
+    world = World(1)
+    log = OvertakenLog(world.disk, "/", runner=world.runner)
+    with Follower(log) as follower:
+        assert follower.next_batch(timeout=3) is not None
+    assert world.clock.monotonic_ns() == 0
 
 
 def test_a_time_out_passes_on_the_clock_that_was_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_full_segments_are_sealed_in_the_background() -> None:
     infos = log.segments()
     assert [info.segment_id for info in infos] == [0, 1, 2, 3, 4]
     assert [info.is_sealed for info in infos] == [True, True, True, True, False]
-    for one, other in zip(infos, infos[1:], strict=False):
+    for one, other in pairwise(infos):
         assert one.end is not None
         assert other.base_offset == one.base_offset + one.end + 96
 
@@ -116,8 +117,7 @@ def test_too_much_that_is_not_durable_holds_appends_back() -> None:
     world = World(7)
     _, log = open_log(world, AofConfig(segment_bytes=64 * KIB, flush=flush))
     with pytest.raises(WouldBlock) as caught:
-        for number in range(100):
-            log.append_record(payload(number))
+        [log.append_record(payload(number)) for number in range(100)]
     assert caught.value.kind is BackpressureKind.FLUSH
     assert log.append_record_with_timeout(b"x", timeout=1)
     counts = log.counters.snapshot().counters
@@ -245,7 +245,7 @@ def test_a_failed_sync_ends_appends_until_the_log_is_opened_again() -> None:
     _, again = open_log(world)
     again.append_record(b"more")
     again.flush()
-    assert [record[3] for record in scan_log(world.disk)][0] == b"kept"
+    assert scan_log(world.disk)[0][3] == b"kept"
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])

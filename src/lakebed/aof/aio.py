@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.cursor import LogCursor
+from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.follower import BATCH_BYTES
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogView
 from lakebed.base.errors import Closed
+from lakebed.base.layout import Buffer
+
+if TYPE_CHECKING:
+    from lakebed.aof.log import Aof
 
 
 class AsyncFollower(AsyncIterator[Record]):
@@ -123,3 +129,62 @@ class AsyncFollower(AsyncIterator[Record]):
         if not self._moved.is_set():
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(self._moved.set)
+
+
+# Which kinds of back-pressure an awaited append waits out: those that the log itself resolves and
+# tells of. The others are for the caller to route.
+AWAITED: Mapping[BackpressureKind, bool] = {
+    BackpressureKind.ADMISSION: True,
+    BackpressureKind.ROLLOVER: True,
+    BackpressureKind.FLUSH: True,
+    BackpressureKind.HYDRATION: False,
+    BackpressureKind.TAIL: False,
+    BackpressureKind.UNKNOWN: False,
+}
+
+
+async def append_record_async(
+    log: Aof, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
+) -> RecordId:
+    """`Aof.append_record`, waiting where that would block.
+
+    Cancelled, it has appended nothing. If the log is closed meanwhile, the `WouldBlock` that it
+    waited out is raised.
+    """
+    changed = asyncio.Event()
+    stop: Callable[[], None] | None = None
+    blocked: WouldBlock | None = None
+    try:
+        while True:
+            # First the event, then the try: a change in between is tried again or waited for.
+            changed.clear()
+            try:
+                return log.append_record(payload, ext_id=ext_id, timestamp=timestamp)
+            except WouldBlock as error:
+                if not AWAITED[error.kind]:
+                    raise
+                blocked = error
+            except Closed:
+                if blocked is None:
+                    raise
+                raise blocked from None
+            if stop is None:
+                stop = log.on_durable(_setter(changed, asyncio.get_running_loop()))
+            else:
+                await changed.wait()
+    finally:
+        if stop is not None:
+            stop()
+
+
+async def flush_async(log: Aof, record_id: RecordId | None = None) -> None:
+    """`Aof.flush`, led in the loop's executor."""
+    await asyncio.get_running_loop().run_in_executor(None, log.flush, record_id)
+
+
+def _setter(event: asyncio.Event, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+    def set_soon() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed
+            loop.call_soon_threadsafe(event.set)
+
+    return set_soon

@@ -198,6 +198,14 @@ class Aof:
                 if not self._wait_for_change(error.kind, seen, deadline_ns):
                     raise
 
+    async def append_record_async(
+        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """As `append_record`, awaiting what it would wait for. See `lakebed.aof.aio`."""
+        from lakebed.aof.aio import append_record_async
+
+        return await append_record_async(self, payload, ext_id=ext_id, timestamp=timestamp)
+
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
         deadline_ns = None if timeout is None else self._deadline(timeout)
