@@ -89,6 +89,7 @@ cdef extern from "writing.h":
         uint64_t written
         int write_errno
         int sync_errno
+    size_t writing_scratch_bytes(const span *chunks, size_t count) nogil
     int writing_put_chunks(
         int fd, uint64_t offset, const span *chunks, size_t count, uint8_t *scratch,
         write_outcome *outcome) nogil

@@ -511,7 +511,7 @@ def write_and_sync(fd, offset, chunks, *, sync):
     check_range(place, spans.total_bytes)
     cdef const span *inputs = spans.spans
     cdef size_t count = <size_t>spans.count
-    cdef size_t scratch_bytes = <size_t>min(spans.total_bytes, <uint64_t>WRITE_BYTES_MAX)
+    cdef size_t scratch_bytes = writing_scratch_bytes(inputs, count)
     cdef write_outcome outcome = write_outcome(0, 0, 0)
     cdef uint8_t *scratch = <uint8_t *>PyMem_RawMalloc(max(scratch_bytes, <size_t>1))
     if scratch == NULL:

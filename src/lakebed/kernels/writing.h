@@ -46,7 +46,15 @@ static int writing_put(
     return 0;
 }
 
-/* `scratch` has room for WRITE_BYTES_MAX bytes, or for all chunks if they are less. */
+/* What gathering the small chunks needs at most: nothing, if there is a single chunk. */
+static size_t writing_scratch_bytes(const span *chunks, size_t count) {
+    size_t total = 0;
+    for (size_t i = 0; i < count && count > 1 && total < WRITE_BYTES_MAX; i++)
+        if (chunks[i].length < GATHER_BYTES) total += chunks[i].length;
+    return total < WRITE_BYTES_MAX ? total : WRITE_BYTES_MAX;
+}
+
+/* `scratch` has room for `writing_scratch_bytes`. */
 static int writing_put_chunks(
     int fd, uint64_t offset, const span *chunks, size_t count, uint8_t *scratch,
     write_outcome *outcome) {

@@ -372,6 +372,7 @@ class Barrier(Generic[Item, Result]):
         """Nothing about the batch changes any more. Under the mutex."""
         self._pending_bytes -= batch.size
         self._pending_count -= len(batch.items)
+        batch.items = []  # tickets may live on; what they covered need not
         batch.is_done = True
 
     def _refusal(self, cause: BaseException) -> Poisoned:
