@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, SyncFailed
-from lakebed.base.retry import RetryPolicy, retry
+from lakebed.base.retry import Backoff, RetryPolicy, retry
 
 
 def test_delays_double_up_to_the_cap() -> None:
@@ -24,6 +24,13 @@ def test_jitter_only_shortens_and_by_no_more_than_it_says(seed: int, jitter: flo
     policy = RetryPolicy(attempts=4, delay_ms_first=100, delay_ms_max=100, jitter=jitter)
     for delay_ns in policy.delays_ns(Random(seed)):
         assert (1 - jitter) * 100 * NS_PER_MS - 1 <= delay_ns <= 100 * NS_PER_MS
+
+
+def test_a_backoff_grows_to_the_cap_and_starts_over_after_a_success() -> None:
+    backoff = Backoff(RetryPolicy(delay_ms_first=5, delay_ms_max=18, jitter=0), Random(0))
+    assert [backoff.next_ns() // NS_PER_MS for _ in range(4)] == [5, 10, 18, 18]
+    backoff.reset()
+    assert backoff.next_ns() == 5 * NS_PER_MS
 
 
 class Flaky:

@@ -13,8 +13,10 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from random import Random
 
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.chain import SegmentChain
@@ -25,6 +27,7 @@ from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.follower import Follower
 from lakebed.aof.format import RECORDS_START
 from lakebed.aof.holds import Holds
+from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.notifier import Notifier
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.reader import LogReader
@@ -43,7 +46,7 @@ from lakebed.aof.segment import (
 from lakebed.aof.spares import Spares
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.writer import SegmentSink
-from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.commit import Barrier, SpaceReserve, Ticket
 from lakebed.base.counters import Counters
 from lakebed.base.errors import (
@@ -56,11 +59,14 @@ from lakebed.base.errors import (
     Poisoned,
     TooLarge,
 )
+from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.layout import Buffer
+from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Event, Runner
+from lakebed.kernels import AofEncoded
 
-RETRY_NS = 250 * NS_PER_MS
+_log = logging.getLogger(__name__)
 
 
 class Aof:
@@ -77,6 +83,7 @@ class Aof:
         wake_flush: Callable[[], None],
         wake_maintenance: Callable[[], None],
         counters: Counters,
+        random: Random,
         is_pinned: Callable[[int], bool],
     ) -> None:
         self.disk = disk
@@ -107,13 +114,8 @@ class Aof:
         self._durable_file = DurableEndFile(
             disk, paths.durable_end, writer_epoch=recovered.writer_epoch
         )
-        self._appended_bytes = counters.counter("aof_appended_bytes")
-        self._appended_records = counters.counter("aof_appended_records")
-        self._rollovers = counters.counter("aof_segment_rollovers")
-        self._flush_failures = counters.counter("aof_flush_failures")
-        self._would_block = {
-            kind: counters.counter(f"would_block_{kind.value}") for kind in BackpressureKind
-        }
+        self._metrics = LogMetrics(counters)
+        self._backoff = Backoff(RetryPolicy(), random)
         self._notifier = Notifier(runner)
         self._holds = Holds(runner.mutex())
         self._retiring = Retiring(disk, paths, config.retention, counters=counters)
@@ -165,6 +167,7 @@ class Aof:
         """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
         if not payloads:
             return ()
+        started_ns = self._clock.monotonic_ns()
         parts: list[RecordIds] = []
         done = 0
         with self._mutex:
@@ -180,23 +183,29 @@ class Aof:
                     )
                     done += len(parts[-1])
             except WouldBlock as error:
-                self._would_block[error.kind].add()
+                self._metrics.would_block[error.kind].add()
                 error.record_ids = _joined(parts)
                 raise
+        self._metrics.append_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
         return _joined(parts)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
         """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
-        deadline_ns = self._clock.monotonic_ns() + round(timeout * NS_PER_S)
+        started_ns = self._clock.monotonic_ns()
+        deadline_ns = started_ns + round(timeout * NS_PER_S)
         while True:
             seen = self._notifier.next_change()
             try:
-                return self.append_record(payload, ext_id=ext_id, timestamp=timestamp)
+                record_id = self.append_record(payload, ext_id=ext_id, timestamp=timestamp)
             except WouldBlock as error:
                 if not self._wait_for_change(error.kind, seen, deadline_ns):
                     raise
+            else:
+                now_ns = self._clock.monotonic_ns()
+                self._metrics.admission_latency_ns.observe(now_ns - started_ns)
+                return record_id
 
     async def append_record_async(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
@@ -228,11 +237,11 @@ class Aof:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flush_error}"
             )
-        encoded = self._chain.active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+        encoded = self._encode(payloads, timestamps, ext_ids)
         if not len(encoded.offsets):
             self._check_fits(payloads[0])
             self._roll()
-            encoded = self._chain.active.encode(payloads, timestamps=timestamps, ext_ids=ext_ids)
+            encoded = self._encode(payloads, timestamps, ext_ids)
         segment = self._chain.active
         chunk = segment.chunk(encoded, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         try:
@@ -243,9 +252,20 @@ class Aof:
             ) from None
         ids = segment.accept(encoded, timestamps=timestamps, ext_ids=ext_ids)
         self._last_timestamp = max(self._last_timestamp, segment.max_timestamp)
-        self._appended_records.add(len(ids))
-        self._appended_bytes.add(len(encoded.data))
+        self._metrics.appended_records.add(len(ids))
+        self._metrics.appended_bytes.add(len(encoded.data))
         return ids
+
+    def _encode(
+        self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
+    ) -> AofEncoded:
+        """No more at once than a flush takes, so that no batch is too large for the queue."""
+        segment, limit = self._chain.active, self._config.flush.flush_bytes
+        encoded = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
+        if len(encoded.offsets) or segment.room <= limit:
+            return encoded
+        first = payloads[:1]
+        return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
 
     def _stamp(self) -> int:
         """Now, but never before a record that is there."""
@@ -280,10 +300,12 @@ class Aof:
                 return
             if self._failure is not None:
                 self._check_writable()
+        started_ns = self._clock.monotonic_ns()
         if failed is not None or ticket is None or ticket.is_done:
             self._barrier.commit(self._nothing(), size=0, timeout=timeout)
         else:
             ticket.wait(timeout)
+        self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
 
     def flush_step(self) -> int | None:
         """The manager's flush task: commit what is due, try again what failed."""
@@ -294,7 +316,7 @@ class Aof:
             with contextlib.suppress(LakebedError):
                 self._barrier.commit(self._nothing(), size=0)
             if self._flush_error is not None:
-                return RETRY_NS
+                return max(1, self._retry_at_ns - self._clock.monotonic_ns())
         return self._barrier.step()
 
     def _is_durable(self, record_id: RecordId | None) -> bool:
@@ -310,7 +332,11 @@ class Aof:
 
     def _on_durable(self, segment: Segment, end: int) -> None:
         """The leader's: bytes up to `end` of the segment were synced."""
+        self._metrics.flush_operations.add()
+        self._metrics.durable_bytes.add(end - segment.durable)
         with self._mutex:
+            if self._flush_error is not None:
+                self._backoff.reset()
             segment.durable = end
             self._durable = segment.position(end)
             self._flush_error = None
@@ -325,12 +351,13 @@ class Aof:
 
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
         """The leader's: nothing of the batch was acknowledged."""
-        self._flush_failures.add()
+        self._metrics.flush_failures.add()
+        event(_log, "flush_failed", level=logging.ERROR, log=self.name, error=error)
         with self._mutex:
             segment.flush_failure = True
             if isinstance(error, NoSpace):
                 self._flush_error = error
-                self._retry_at_ns = self._clock.monotonic_ns() + RETRY_NS
+                self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):
                 self._failure = error
         self._notifier.tell()
@@ -374,7 +401,8 @@ class Aof:
             delay_ns = self._retire()
             return 0 if self._prepare_spare() else delay_ns
         except NoSpace:
-            return RETRY_NS
+            self._metrics.metadata_retry_attempts.add()
+            return self._backoff.next_ns()
 
     def _roll(self) -> None:
         """Hand the segment over and go on in the next one. With the mutex."""
@@ -385,7 +413,7 @@ class Aof:
             )
         self._chain.roll()
         self._is_tail_full = False
-        self._rollovers.add()
+        self._metrics.segment_rollovers.add()
         self._wake_maintenance()
 
     def _seal_next(self) -> bool:
@@ -412,12 +440,24 @@ class Aof:
         except NoSpace:
             raise
         except DiskError as error:
+            self._metrics.metadata_retry_failures.add()
+            event(_log, "seal_failed", level=logging.ERROR, log=self.name, error=error)
             with self._mutex:
                 self._failure = error
             self._notifier.tell()
             return False
         with self._mutex:
-            self._chain.finish(segment)
+            info = self._chain.finish(segment)
+        self._metrics.segments_sealed.add()
+        self._metrics.segment_bytes.observe(segment.end)
+        event(
+            _log,
+            "segment_sealed",
+            log=self.name,
+            segment_id=info.segment_id,
+            durable_bytes=segment.end,
+            record_count=segment.record_count,
+        )
         self._notifier.tell()
         self._write_cursor()
         return True

@@ -12,9 +12,11 @@ commits what is due, the other seals full segments and prepares new ones.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
+from random import Random
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.log import Aof
@@ -22,9 +24,12 @@ from lakebed.aof.paths import LogPaths
 from lakebed.aof.recovery import recover
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Closed
+from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, Task, ThreadRunner
 from lakebed.kernels.disk import real_disk
+
+_log = logging.getLogger(__name__)
 
 LOCK_NAME = "lakebed.lock"
 
@@ -40,6 +45,7 @@ class AofManager:
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
+        random: Random | None = None,
     ) -> None:
         """`is_pinned` tells, by log and segment, what retention must leave alone."""
         self.root = os.fspath(root)
@@ -49,6 +55,7 @@ class AofManager:
         self._runner = runner or self._own_runner
         assert self._runner is not None
         self._is_pinned = is_pinned
+        self._random = random or Random()
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex
         self._is_closed = False
@@ -72,18 +79,33 @@ class AofManager:
                 raise AlreadyExists(f"{name}: the log is open already")
         paths.ensure(self.disk)
         assert self._runner is not None
+        clock = self._runner.clock
+        started_ns = clock.monotonic_ns()
+        recovered = recover(self.disk, paths)
         log = Aof(
             self.disk,
             paths,
-            recover(self.disk, paths),
+            recovered,
             config=config or self._config,
             runner=self._runner,
             wake_flush=self._flush_task.wake,
             wake_maintenance=self._maintenance_task.wake,
             counters=Counters(),
+            random=self._random,
             is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
         )
         log.start()
+        duration_ns = clock.monotonic_ns() - started_ns
+        log.counters.gauge("aof_recovery_duration_ns").set(duration_ns)
+        event(
+            _log,
+            "log_opened",
+            log=name,
+            segments=len(log.segments()),
+            torn_bytes=recovered.torn_bytes,
+            problems=len(recovered.problems),
+            duration_ns=duration_ns,
+        )
         with self._mutex:
             self._logs[name] = log
         self._maintenance_task.wake()

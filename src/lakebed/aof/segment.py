@@ -100,11 +100,20 @@ class Segment:
         return RecordId.from_parts(self.name.segment_id, offset)
 
     def encode(
-        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
+        self,
+        payloads: Sequence[Buffer],
+        *,
+        timestamps: Numbers,
+        ext_ids: Numbers,
+        limit: int | None = None,
     ) -> AofEncoded:
-        """As many of the payloads as there is room for; changes nothing."""
+        """As many of the payloads as there is room for, within `limit` bytes; changes nothing."""
         return aof_encode(
-            payloads, timestamps=timestamps, ext_ids=ext_ids, capacity=self.room, crc64=self.crc64
+            payloads,
+            timestamps=timestamps,
+            ext_ids=ext_ids,
+            capacity=self.room if limit is None else min(self.room, limit),
+            crc64=self.crc64,
         )
 
     def chunk(self, encoded: AofEncoded, *, base_timestamp: int, ext_id: int) -> Chunk:

@@ -46,6 +46,25 @@ class RetryPolicy:
             delay_ms = min(delay_ms * 2, self.delay_ms_max)
 
 
+class Backoff:
+    """The same delays for work that is tried again until it succeeds: they grow to the cap."""
+
+    def __init__(self, policy: RetryPolicy, random: Random) -> None:
+        self._policy = policy
+        self._random = random
+        self._delay_ms = policy.delay_ms_first
+
+    def next_ns(self) -> int:
+        """How long to wait after one more failure."""
+        delay_ms = self._delay_ms
+        self._delay_ms = min(delay_ms * 2, self._policy.delay_ms_max)
+        return round(delay_ms * (1 - self._policy.jitter * self._random.random()) * NS_PER_MS)
+
+    def reset(self) -> None:
+        """After a success."""
+        self._delay_ms = self._policy.delay_ms_first
+
+
 def is_retryable(error: Exception) -> bool:
     """The default: only what says of itself that waiting helps."""
     return isinstance(error, RetryError)

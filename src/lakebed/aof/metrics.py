@@ -1,0 +1,29 @@
+"""What a log counts, by the names it is exported under."""
+
+from __future__ import annotations
+
+from lakebed.aof.errors import BackpressureKind
+from lakebed.base.counters import Counters
+
+
+class LogMetrics:
+    """The counters of one log; each is cheap enough for the path it is on."""
+
+    def __init__(self, counters: Counters) -> None:
+        self.appended_bytes = counters.counter("aof_appended_bytes")
+        self.appended_records = counters.counter("aof_appended_records")
+        self.durable_bytes = counters.counter("aof_durable_bytes")
+        self.flush_operations = counters.counter("aof_flush_operations")
+        self.flush_failures = counters.counter("aof_flush_failures")
+        self.metadata_retry_attempts = counters.counter("aof_flush_metadata_retry_attempts")
+        self.metadata_retry_failures = counters.counter("aof_flush_metadata_retry_failures")
+        self.segment_rollovers = counters.counter("aof_segment_rollovers")
+        self.segments_sealed = counters.counter("aof_segments_sealed")
+        self.recovery_duration_ns = counters.gauge("aof_recovery_duration_ns")
+        self.would_block = {
+            kind: counters.counter(f"would_block_{kind.value}") for kind in BackpressureKind
+        }
+        self.append_latency_ns = counters.histogram("aof_append_latency_ns")
+        self.flush_latency_ns = counters.histogram("aof_flush_latency_ns")
+        self.admission_latency_ns = counters.histogram("aof_admission_latency_ns")
+        self.segment_bytes = counters.histogram("aof_segment_bytes")
