@@ -227,6 +227,28 @@ def test_a_full_disk_fails_the_flush_and_comes_back_by_itself() -> None:
     ]  # fmt: skip
 
 
+def test_below_the_reserve_flushes_fail_and_leave_no_hole_when_they_come_back() -> None:
+    world = World(17)
+    config = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=1 << 20))
+    world.disk.capacity_bytes = 3 << 20
+    manager, log = open_log(world, config)
+    first = log.append_record(b"first")
+    log.flush()
+    world.disk.capacity_bytes = (1 << 20) + world.disk.used_bytes()
+    refused = log.append_record(b"refused at first")
+    with pytest.raises(NoSpace, match="kept in reserve"):
+        log.flush(refused)
+    world.disk.capacity_bytes = 3 << 20
+    world.runner.advance(10**9)
+    last = log.append_record(b"last")
+    log.flush(last)
+    manager.close()
+    world.restart(Crash.POWER)
+    assert [(record[0], record[3]) for record in scan_log(world.disk)] == [
+        (first, b"first"), (refused, b"refused at first"), (last, b"last"),
+    ]  # fmt: skip
+
+
 def test_a_failed_sync_ends_appends_until_the_log_is_opened_again() -> None:
     world = World(15)
     manager, log = open_log(world)

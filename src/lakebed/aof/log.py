@@ -99,16 +99,19 @@ class Aof:
         self._wake_maintenance = wake_maintenance
         self._spares = Spares(disk, paths, segment_bytes=config.segment_bytes, mutex=runner.mutex())
         self._sink = SegmentSink(
-            disk, paths, self._spares, on_durable=self._on_durable, on_failure=self._on_failure
+            disk,
+            paths,
+            self._spares,
+            reserve=SpaceReserve(disk, paths.folder, reserve_bytes=config.flush.reserve_bytes),
+            on_durable=self._on_durable,
+            on_failure=self._on_failure,
         )
-        reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.flush.reserve_bytes)
         self._barrier: Barrier[Chunk, None] = Barrier(
             self._sink,
             name=paths.folder,
             runner=runner,
             wake=wake_flush,
             config=config.flush.commit_config(),
-            reserve=reserve if config.flush.reserve_bytes else None,
             counters=counters,
         )
         self._durable_file = DurableEndFile(

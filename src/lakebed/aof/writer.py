@@ -16,6 +16,7 @@ from itertools import takewhile
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.segment import Chunk, Segment
 from lakebed.aof.spares import Spares
+from lakebed.base.commit import SpaceReserve
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, File
 
@@ -29,12 +30,14 @@ class SegmentSink:
         paths: LogPaths,
         spares: Spares,
         *,
+        reserve: SpaceReserve,
         on_durable: Callable[[Segment, int], None],
         on_failure: Callable[[Segment, LakebedError], None],
     ) -> None:
         self._disk = disk
         self._paths = paths
         self._spares = spares
+        self._reserve = reserve
         self._on_durable = on_durable
         self._on_failure = on_failure
         self._backlog: list[Chunk] = []
@@ -46,6 +49,8 @@ class SegmentSink:
             segment = self._backlog[0].segment
             run = list(takewhile(lambda chunk: chunk.segment is segment, self._backlog))  # noqa: B023
             try:
+                # Here and not in the barrier: what it refuses must stay in the backlog.
+                self._reserve.check(sum(chunk.size for chunk in run))
                 self._write(segment, run)
             except LakebedError as error:
                 self._on_failure(segment, error)
