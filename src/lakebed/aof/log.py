@@ -22,10 +22,9 @@ from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.chain import SegmentChain
 from lakebed.aof.config import AofConfig
 from lakebed.aof.cursors import write_cursor
-from lakebed.aof.durable_end import DurableEndFile
 from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.flushing import Flushing
 from lakebed.aof.follower import Follower
-from lakebed.aof.format import RECORDS_START
 from lakebed.aof.holds import Holds
 from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.notifier import Notifier
@@ -36,18 +35,14 @@ from lakebed.aof.recovery import Recovered
 from lakebed.aof.retiring import Retiring
 from lakebed.aof.sealing import seal
 from lakebed.aof.segment import (
-    Chunk,
     Numbers,
     RecordIds,
-    Segment,
     fits_empty_segment,
     payload_bytes_max,
 )
 from lakebed.aof.spares import Spares
 from lakebed.aof.view import SegmentInfo
-from lakebed.aof.writer import SegmentSink
 from lakebed.base.clock import NS_PER_S
-from lakebed.base.commit import Barrier, SpaceReserve, Ticket
 from lakebed.base.counters import Counters
 from lakebed.base.errors import (
     Busy,
@@ -93,61 +88,46 @@ class Aof:
         self.recovered = recovered
         self._paths = paths
         self._config = config
-        self._runner = runner
         self._clock = runner.clock
-        self._wake_flush = wake_flush
+        self._random = random
         self._wake_maintenance = wake_maintenance
-        self._spares = Spares(disk, paths, segment_bytes=config.segment_bytes, mutex=runner.mutex())
-        self._sink = SegmentSink(
-            disk,
-            paths,
-            self._spares,
-            reserve=SpaceReserve(disk, paths.folder, reserve_bytes=config.flush.reserve_bytes),
-            on_durable=self._on_durable,
-            on_failure=self._on_failure,
-        )
-        self._barrier: Barrier[Chunk, None] = Barrier(
-            self._sink,
-            name=paths.folder,
-            runner=runner,
-            wake=wake_flush,
-            config=config.flush.commit_config(),
-            counters=counters,
-        )
-        self._durable_file = DurableEndFile(
-            disk, paths.durable_end, writer_epoch=recovered.writer_epoch
-        )
+        self._is_pinned = is_pinned
         self._metrics = LogMetrics(counters)
-        self._backoff = Backoff(RetryPolicy(), random)
         self._notifier = Notifier(runner)
         self._holds = Holds(runner.mutex())
         self._retiring = Retiring(disk, paths, config.retention, counters=counters)
-        self._is_pinned = is_pinned
-        self._reader = LogReader(self)
-        # The mutex guards everything below, the chain and its unsealed segments included.
+        self._backoff = Backoff(RetryPolicy(), random)
+        self._spares = Spares(disk, paths, segment_bytes=config.segment_bytes, mutex=runner.mutex())
+        # The mutex guards everything below, and what the chain and the flushing hold.
         self._mutex = runner.mutex()
         self._chain = SegmentChain(
             recovered, paths=paths, segment_bytes=config.segment_bytes, clock=runner.clock
         )
-        self._watermark = recovered.coordinator_watermark
+        self._flushing = Flushing(
+            disk,
+            paths,
+            self._chain,
+            self._spares,
+            mutex=self._mutex,
+            config=config.flush,
+            runner=runner,
+            metrics=self._metrics,
+            counters=counters,
+            random=random,
+            writer_epoch=recovered.writer_epoch,
+            coordinator_watermark=recovered.coordinator_watermark,
+            wake=wake_flush,
+            on_change=self._on_flush,
+        )
         self._last_timestamp = recovered.last_timestamp
-        tail = self._chain.active
-        self._durable = tail.position(tail.durable or RECORDS_START)
         self._is_tail_full = False  # an append found no room and could not roll over
-        self._ticket: Ticket[Chunk, None] | None = None
-        self._flush_error: NoSpace | None = None
-        self._retry_at_ns = 0
-        self._failure: LakebedError | None = None
         self._is_closed = False
+        self._reader = LogReader(self)
 
     def start(self) -> None:
         """Publish the durable end; called once, before anything else."""
         self._spares.remove_leftovers()
-        self._durable_file.start(
-            segment_id=self._durable.segment_index,
-            offset=self._durable.segment_offset,
-            coordinator_watermark=self._watermark,
-        )
+        self._flushing.start()
 
     # Appending.
 
@@ -225,7 +205,9 @@ class Aof:
             seen = self._notifier.next_change()
             with self._mutex:
                 self._check_writable()
-                if self._flush_error is None and (not self._is_tail_full or self._chain.may_roll):
+                if self._flushing.error is None and (
+                    not self._is_tail_full or self._chain.may_roll
+                ):
                     return
                 kind = BackpressureKind.ROLLOVER
             if not self._wait_for_change(kind, seen, deadline_ns):
@@ -236,9 +218,9 @@ class Aof:
     ) -> RecordIds:
         """As many as fit the segment that is written; the next one if none do. With the mutex."""
         self._check_writable()
-        if self._flush_error is not None:
+        if self._flushing.error is not None:
             raise WouldBlock(
-                BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flush_error}"
+                BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flushing.error}"
             )
         encoded = self._encode(payloads, timestamps, ext_ids)
         if not len(encoded.offsets):
@@ -248,7 +230,7 @@ class Aof:
         segment = self._chain.active
         chunk = segment.chunk(encoded, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         try:
-            self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
+            self._flushing.submit(chunk)
         except Busy:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: too much is not durable yet"
@@ -284,8 +266,9 @@ class Aof:
     def _check_writable(self) -> None:
         if self._is_closed:
             raise Closed(f"{self.name}: the log is closed")
-        if self._failure is not None:
-            raise Poisoned("append", self._paths.folder, why=f"failed earlier: {self._failure}")
+        failure = self._flushing.failure
+        if failure is not None:
+            raise Poisoned("append", self._paths.folder, why=f"failed earlier: {failure}")
 
     # Flushing.
 
@@ -296,75 +279,23 @@ class Aof:
         """
         with self._mutex:
             end = self._chain.active.position(self._chain.active.end)
-            ticket, failed = self._ticket, self._flush_error
             if record_id is not None and record_id >= end:
                 raise NotFound(f"{self.name}: no record {record_id} was appended yet")
-            if self._is_durable(record_id):
+            if self._flushing.is_durable(record_id):
                 return
-            if self._failure is not None:
+            if self._flushing.failure is not None:
                 self._check_writable()
-        started_ns = self._clock.monotonic_ns()
-        if failed is not None or ticket is None or ticket.is_done:
-            self._barrier.commit(self._nothing(), size=0, timeout=timeout)
-        else:
-            ticket.wait(timeout)
-        self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
+        self._flushing.flush(timeout)
 
     def flush_step(self) -> int | None:
-        """The manager's flush task: commit what is due, try again what failed."""
-        if self._flush_error is not None:
-            delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
-            if delay_ns > 0:
-                return delay_ns
-            with contextlib.suppress(LakebedError):
-                self._barrier.commit(self._nothing(), size=0)
-            if self._flush_error is not None:
-                return max(1, self._retry_at_ns - self._clock.monotonic_ns())
-        return self._barrier.step()
+        """The manager's flush task."""
+        return self._flushing.step()
 
-    def _is_durable(self, record_id: RecordId | None) -> bool:
-        if record_id is not None:
-            return record_id < self._durable
-        last = self._chain.last_written()
-        return last is None or self._durable >= last.position(last.end)
-
-    def _nothing(self) -> Chunk:
-        """A chunk without bytes: makes the sink write what it still has."""
-        with self._mutex:
-            return Chunk(self._chain.active, 0, (), 0)
-
-    def _on_durable(self, segment: Segment, end: int) -> None:
-        """The leader's: bytes up to `end` of the segment were synced."""
-        self._metrics.flush_operations.add()
-        self._metrics.durable_bytes.add(end - segment.durable)
-        with self._mutex:
-            if self._flush_error is not None:
-                self._backoff.reset()
-            segment.durable = end
-            self._durable = segment.position(end)
-            self._flush_error = None
-            watermark = self._watermark
-            is_complete = bool(self._chain.to_seal) and self._chain.to_seal[0] is segment
-        self._durable_file.publish(
-            segment_id=segment.name.segment_id, offset=end, coordinator_watermark=watermark
-        )
+    def _on_flush(self) -> None:
+        """Something became durable, or failed to."""
         self._notifier.tell()
-        if is_complete:
+        if self._chain.to_seal:
             self._wake_maintenance()
-
-    def _on_failure(self, segment: Segment, error: LakebedError) -> None:
-        """The leader's: nothing of the batch was acknowledged."""
-        self._metrics.flush_failures.add()
-        event(_log, "flush_failed", level=logging.ERROR, log=self.name, error=error)
-        with self._mutex:
-            segment.flush_failure = True
-            if isinstance(error, NoSpace):
-                self._flush_error = error
-                self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
-            elif isinstance(error, DiskError):
-                self._failure = error
-        self._notifier.tell()
-        self._wake_flush()
 
     # Rolling over and sealing.
 
@@ -422,15 +353,14 @@ class Aof:
     def _seal_next(self) -> bool:
         """Seal the oldest segment that waits for it; whether there may be another."""
         with self._mutex:
-            if not self._chain.to_seal or self._failure is not None:
+            if not self._chain.to_seal or self._flushing.failure is not None:
                 return False
             segment = self._chain.to_seal[0]
             is_durable = segment.durable >= segment.end
-            ticket, watermark = self._ticket, self._watermark
+            watermark = self._flushing.coordinator_watermark
         if not is_durable:
-            if ticket is not None and not ticket.is_done:
-                with contextlib.suppress(LakebedError):
-                    ticket.wait()
+            with contextlib.suppress(LakebedError):
+                self._flushing.flush(None)
             return segment.durable >= segment.end
         try:
             seal(
@@ -446,7 +376,7 @@ class Aof:
             self._metrics.metadata_retry_failures.add()
             event(_log, "seal_failed", level=logging.ERROR, log=self.name, error=error)
             with self._mutex:
-                self._failure = error
+                self._flushing.failure = error
             self._notifier.tell()
             return False
         with self._mutex:
@@ -535,13 +465,13 @@ class Aof:
             return self._chain.readable()
 
     def durable_end(self) -> RecordId:
-        return self._durable
+        return self._flushing.durable
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         deadline_ns = None if timeout is None else self._deadline(timeout)
         while True:
             seen = self._notifier.next_change()
-            if self._durable > position:
+            if self._flushing.durable > position:
                 return True
             if self._is_closed:
                 raise Closed(f"{self.name}: the log is closed")
@@ -554,12 +484,13 @@ class Aof:
 
     @property
     def coordinator_watermark(self) -> int:
-        return self._watermark
+        return self._flushing.coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
         """Kept with the next seal and given back after recovery; it never goes back."""
         with self._mutex:
-            self._watermark = max(self._watermark, watermark)
+            highest = max(self._flushing.coordinator_watermark, watermark)
+            self._flushing.coordinator_watermark = highest
 
     def close(self) -> None:
         """Flush everything, hand back every waiter, and let go of the files. Idempotent."""
@@ -568,26 +499,16 @@ class Aof:
                 return
             self._is_closed = True
         self._notifier.tell()
-        self._barrier.close()
-        if self._flush_error is not None:
-            with contextlib.suppress(LakebedError):
-                self._sink.commit(())
-        self._durable_file.publish(
-            segment_id=self._durable.segment_index,
-            offset=self._durable.segment_offset,
-            coordinator_watermark=self._watermark,
-        )
-        self._durable_file.close()
+        self._flushing.close()
         self._write_cursor()
         self._reader.close()
-        self._sink.close()
         self._spares.close()
         self._notifier.tell()
 
     def _write_cursor(self) -> None:
         with self._mutex:
             requested = self._chain.active.position(self._chain.active.end)
-            durable = self._durable
+            durable = self._flushing.durable
         now_ns = self._clock.wall_ns()
         write_cursor(
             self.disk, self._paths, requested=requested, durable=durable, written_at=now_ns
@@ -604,7 +525,7 @@ class Aof:
             seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S
             if seconds <= 0:
                 return False
-        if kind is BackpressureKind.FLUSH and self._flush_error is None:
+        if kind is BackpressureKind.FLUSH and self._flushing.error is None:
             with contextlib.suppress(Busy):
                 self.flush(timeout=seconds)
             return True

@@ -1,0 +1,177 @@
+"""Making a log's appended bytes durable: the barrier, its sink, and what comes of a failure.
+
+Chunks are queued in the order of their ids. A flush that finds the disk full is tried again with
+growing delays, and appends are held back meanwhile; a failed sync ends the log's writing for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from random import Random
+
+from lakebed.aof.chain import SegmentChain
+from lakebed.aof.config import FlushConfig
+from lakebed.aof.durable_end import DurableEndFile
+from lakebed.aof.format import RECORDS_START
+from lakebed.aof.metrics import LogMetrics
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.segment import Chunk, Segment
+from lakebed.aof.spares import Spares
+from lakebed.aof.writer import SegmentSink
+from lakebed.base.commit import Barrier, SpaceReserve, Ticket
+from lakebed.base.counters import Counters
+from lakebed.base.errors import DiskError, LakebedError, NoSpace
+from lakebed.base.events import event
+from lakebed.base.files import Disk
+from lakebed.base.retry import Backoff, RetryPolicy
+from lakebed.base.runner import Mutex, Runner
+
+_log = logging.getLogger(__name__)
+
+
+class Flushing:
+    """The log's mutex guards its attributes and what is queued; it is never held during I/O."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: LogPaths,
+        chain: SegmentChain,
+        spares: Spares,
+        *,
+        mutex: Mutex,
+        config: FlushConfig,
+        runner: Runner,
+        metrics: LogMetrics,
+        counters: Counters,
+        random: Random,
+        writer_epoch: int,
+        coordinator_watermark: int,
+        wake: Callable[[], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._name = paths.name
+        self._chain = chain
+        self._mutex = mutex
+        self._clock = runner.clock
+        self._metrics = metrics
+        self._backoff = Backoff(RetryPolicy(), random)
+        self._wake = wake
+        self._on_change = on_change
+        self._sink = SegmentSink(
+            disk,
+            paths,
+            spares,
+            reserve=SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes),
+            on_durable=self._on_durable,
+            on_failure=self._on_failure,
+        )
+        self._barrier: Barrier[Chunk, None] = Barrier(
+            self._sink,
+            name=paths.folder,
+            runner=runner,
+            wake=wake,
+            config=config.commit_config(),
+            counters=counters,
+        )
+        self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
+        self._ticket: Ticket[Chunk, None] | None = None
+        self._retry_at_ns = 0
+        self.coordinator_watermark = coordinator_watermark  # as the log's user set it
+        self.durable = chain.active.position(chain.active.durable or RECORDS_START)
+        self.error: NoSpace | None = None  # why flushing fails at present
+        self.failure: LakebedError | None = None  # why nothing is written any more
+
+    def start(self) -> None:
+        """Publish the durable end; called once, before anything else."""
+        self._end_file.start(
+            segment_id=self.durable.segment_index,
+            offset=self.durable.segment_offset,
+            coordinator_watermark=self.coordinator_watermark,
+        )
+
+    def submit(self, chunk: Chunk) -> None:
+        """Queue a chunk; `Busy` if too much is queued. With the mutex."""
+        self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
+
+    def is_durable(self, record_id: RecordId | None) -> bool:
+        """That record, or everything appended so far. With the mutex."""
+        if record_id is not None:
+            return record_id < self.durable
+        last = self._chain.last_written()
+        return last is None or self.durable >= last.position(last.end)
+
+    def flush(self, timeout: float | None) -> None:
+        """Until everything queued so far is durable, or failed to become so."""
+        with self._mutex:
+            ticket = None if self.error is not None else self._ticket
+        started_ns = self._clock.monotonic_ns()
+        if ticket is None or ticket.is_done:
+            self._barrier.commit(self._nothing(), size=0, timeout=timeout)
+        else:
+            ticket.wait(timeout)
+        self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
+
+    def step(self) -> int | None:
+        """Commit what is due, try again what failed; ns to the next time, or None."""
+        if self.error is not None:
+            delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if delay_ns > 0:
+                return delay_ns
+            with contextlib.suppress(LakebedError):
+                self._barrier.commit(self._nothing(), size=0)
+            if self.error is not None:
+                return max(1, self._retry_at_ns - self._clock.monotonic_ns())
+        return self._barrier.step()
+
+    def close(self) -> None:
+        """Commit what is queued, and let go of the files. Nothing is lost by an error here."""
+        self._barrier.close()
+        if self.error is not None:
+            with contextlib.suppress(LakebedError):
+                self._sink.commit(())
+        self._publish(self.durable)
+        self._end_file.close()
+        self._sink.close()
+
+    def _nothing(self) -> Chunk:
+        """A chunk without bytes: makes the sink write what it still has."""
+        with self._mutex:
+            return Chunk(self._chain.active, 0, (), 0)
+
+    def _publish(self, durable: RecordId) -> None:
+        self._end_file.publish(
+            segment_id=durable.segment_index,
+            offset=durable.segment_offset,
+            coordinator_watermark=self.coordinator_watermark,
+        )
+
+    def _on_durable(self, segment: Segment, end: int) -> None:
+        """The leader's: bytes up to `end` of the segment were synced."""
+        self._metrics.flush_operations.add()
+        self._metrics.durable_bytes.add(end - segment.durable)
+        with self._mutex:
+            segment.durable = end
+            self.durable = durable = segment.position(end)
+            if self.error is not None:
+                self.error = None
+                self._backoff.reset()
+        self._publish(durable)
+        self._on_change()
+
+    def _on_failure(self, segment: Segment, error: LakebedError) -> None:
+        """The leader's: nothing of the batch was acknowledged."""
+        self._metrics.flush_failures.add()
+        event(_log, "flush_failed", level=logging.ERROR, log=self._name, error=error)
+        with self._mutex:
+            segment.flush_failure = True
+            if isinstance(error, NoSpace):
+                self.error = error
+                self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
+            elif isinstance(error, DiskError):
+                self.failure = error
+        self._on_change()
+        self._wake()
