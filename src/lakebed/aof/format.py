@@ -83,6 +83,30 @@ class DurableEnd(NamedTuple):
     crc64: u64  # crc64-nvme over the 56 bytes before
 
 
+class SparseIndexHeader(NamedTuple):
+    """Starts a segment's optional `.idx` file; the entries follow."""
+
+    magic: u32  # 0x41494458, "AIDX"
+    version: u16  # 1
+    reserved: u16  # 0
+    segment_index: u32  # of the segment it belongs to
+    stride_bytes: u32  # an entry about every so many bytes
+    entry_count: u64
+    crc64: u64  # crc64-nvme over the entries
+
+
+class SparseIndexEntry(NamedTuple):
+    """One place in the segment where a record begins."""
+
+    offset: u64  # in the segment's file
+    timestamp_before: u64  # the largest of all records before it, ns
+
+
+SPARSE_INDEX_HEADER = Layout(SparseIndexHeader, order="<", size=32)
+SPARSE_INDEX_ENTRY = Layout(SparseIndexEntry, order="<", size=16)
+SPARSE_INDEX_MAGIC = 0x41494458
+SPARSE_INDEX_VERSION = 1
+
 SEGMENT_HEADER = Layout(SegmentHeader, order="<", size=64)
 SEGMENT_FOOTER = Layout(SegmentFooter, order="<", size=96)
 SEALED_POINTER = Layout(SealedPointer, order="<", size=40)

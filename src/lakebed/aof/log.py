@@ -41,6 +41,7 @@ from lakebed.aof.segment import (
     payload_bytes_max,
 )
 from lakebed.aof.spares import Spares
+from lakebed.aof.sparse_index import write_index
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -381,6 +382,8 @@ class Aof:
             return False
         with self._mutex:
             info = self._chain.finish(segment)
+        if self._config.enable_sparse_index:
+            write_index(self.disk, info.path, segment_id=info.segment_id, end=segment.end)
         self._metrics.segments_sealed.add()
         self._metrics.segment_bytes.observe(segment.end)
         event(

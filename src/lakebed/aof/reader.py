@@ -23,6 +23,7 @@ from lakebed.aof.handles import Handles, Lease
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
 from lakebed.aof.segment_reading import open_segment
 from lakebed.aof.span import Span, check_alignment, locate, oldest, plan, records_end
+from lakebed.aof.sparse_index import load_index, start_for_timestamp
 from lakebed.aof.view import LogView, SegmentInfo
 from lakebed.aof.walk import Walk, why_no_record
 from lakebed.base.errors import Corrupt, NotFound
@@ -151,6 +152,8 @@ class LogReader:
         for span in plan(self._view.segments(), durable_end, start=None, end=None):
             if span.info.is_sealed and self._is_older(span.info, timestamp_ns):
                 continue
+            if span.info.is_sealed:
+                span = self._shortened(span, timestamp_ns)
             for batch in self._walk(span, policy, self._window_bytes):
                 if max(batch.timestamps) >= timestamp_ns:
                     stamps = enumerate(batch.timestamps)
@@ -211,6 +214,14 @@ class LogReader:
             offset = start if isinstance(found, Stop) else found.end.segment_offset
             raise Corrupt("the segment changed while it was read", path=info.path, offset=offset)
         return found
+
+    def _shortened(self, span: Span, timestamp_ns: int) -> Span:
+        """Without the records that a sparse index shows to be older."""
+        info = span.info
+        entries = load_index(self._view.disk, info.path, segment_id=info.segment_id)
+        start = start_for_timestamp(entries, timestamp_ns)
+        is_inside = span.records_end is None or start < span.records_end
+        return span._replace(start=start) if start > span.start and is_inside else span
 
     def _is_older(self, info: SegmentInfo, timestamp_ns: int) -> bool:
         with self._lease(info) as reading:

@@ -9,6 +9,7 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.retention import Sealed, expired, is_wanted, next_look_ns
+from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.counters import Counters
 from lakebed.base.errors import NotFound
@@ -47,6 +48,7 @@ class Retiring:
         """Delete them, or move them to the archive: durable when it returns."""
         for info in gone:
             fact = self._facts.pop(info.segment_id)
+            remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive:
                     name = ArchivedName(info.segment_id, fact.sealed_at)

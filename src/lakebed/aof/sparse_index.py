@@ -1,0 +1,108 @@
+"""The optional index of a sealed segment: where some of its records begin, and how old they are.
+
+It only shortens searches: it is made from the segment when that is sealed, and where it is missing,
+damaged or of another version the segment is read from its start. It is not needed for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from lakebed.aof.format import (
+    RECORDS_START,
+    SPARSE_INDEX_ENTRY,
+    SPARSE_INDEX_HEADER,
+    SPARSE_INDEX_MAGIC,
+    SPARSE_INDEX_VERSION,
+    SparseIndexEntry,
+    SparseIndexHeader,
+)
+from lakebed.base.checksum import crc64nvme
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.base.files import Disk, read_file, replace_atomically
+from lakebed.base.units import KIB, MIB
+from lakebed.kernels import aof_scan
+
+_log = logging.getLogger(__name__)
+
+STRIDE_BYTES = 64 * KIB
+INDEX_BYTES_MAX = MIB  # far more than a 1 GiB segment needs
+
+
+def index_path(segment_path: str) -> str:
+    return segment_path.removesuffix(".seg") + ".idx"
+
+
+def write_index(disk: Disk, segment_path: str, *, segment_id: int, end: int) -> None:
+    """Make the index of a sealed segment. A failure is logged: nothing depends on it."""
+    try:
+        with disk.open(segment_path) as file:
+            data = file.pread(0, end)
+        replace_atomically(disk, index_path(segment_path), encode_index(segment_id, _entries(data)))
+    except LakebedError as error:
+        _log.warning("the sparse index was not written: %s", error)
+
+
+def remove_index(disk: Disk, segment_path: str) -> None:
+    with contextlib.suppress(NotFound):
+        disk.unlink(index_path(segment_path))
+
+
+def load_index(disk: Disk, segment_path: str, *, segment_id: int) -> Sequence[SparseIndexEntry]:
+    """Its entries, in order; none if there is no good index."""
+    try:
+        data = read_file(disk, index_path(segment_path), size_max=INDEX_BYTES_MAX)
+        return decode_index(data, segment_id=segment_id)
+    except LakebedError:
+        return ()
+
+
+def start_for_timestamp(entries: Sequence[SparseIndexEntry], timestamp_ns: int) -> int:
+    """Where to begin the search: every record before it is older than that."""
+    index = bisect_left(entries, timestamp_ns, key=lambda entry: entry.timestamp_before)
+    return entries[index - 1].offset if index else RECORDS_START
+
+
+def encode_index(segment_id: int, entries: Sequence[SparseIndexEntry]) -> bytes:
+    body = b"".join(map(SPARSE_INDEX_ENTRY.pack, entries))
+    header = SparseIndexHeader(
+        magic=SPARSE_INDEX_MAGIC,
+        version=SPARSE_INDEX_VERSION,
+        reserved=0,
+        segment_index=segment_id,
+        stride_bytes=STRIDE_BYTES,
+        entry_count=len(entries),
+        crc64=crc64nvme(body),
+    )
+    return SPARSE_INDEX_HEADER.pack(header) + body
+
+
+def decode_index(data: bytes, *, segment_id: int) -> Sequence[SparseIndexEntry]:
+    """The entries; none if anything about the file is not as it must be."""
+    if len(data) < SPARSE_INDEX_HEADER.size:
+        return ()
+    header = SPARSE_INDEX_HEADER.unpack(data)
+    body = data[SPARSE_INDEX_HEADER.size :]
+    expected = (SPARSE_INDEX_MAGIC, SPARSE_INDEX_VERSION, segment_id)
+    if (header.magic, header.version, header.segment_index) != expected:
+        return ()
+    if len(body) != header.entry_count * SPARSE_INDEX_ENTRY.size:
+        return ()
+    if crc64nvme(body) != header.crc64:
+        return ()
+    return tuple(SPARSE_INDEX_ENTRY.iter_unpack(body))
+
+
+def _entries(data: bytes) -> list[SparseIndexEntry]:
+    scan = aof_scan(data, RECORDS_START, len(data), count_max=len(data))
+    entries: list[SparseIndexEntry] = []
+    last, newest, noted = RECORDS_START, 0, 0
+    for index, offset in enumerate(scan.offsets):
+        if offset - last >= STRIDE_BYTES:
+            newest = max(newest, *scan.timestamps[noted:index])
+            entries.append(SparseIndexEntry(offset, newest))
+            last, noted = offset, index
+    return entries
