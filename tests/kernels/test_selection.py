@@ -40,7 +40,7 @@ def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
     old += "sys.modules[name] = types.ModuleType(name); sys.modules[name].__file__ = 'old.so'; "
     done = run(old + REPORT)
     assert done.stdout == "False lakebed.kernels.reference ()\n"
-    assert "old.so is out of date: it has no aof_encode" in done.stderr
+    assert "old.so is out of date: it has no aof_batch" in done.stderr
     assert "out of date" in run(old + REPORT, "compiled").stderr
 
 

@@ -140,7 +140,7 @@ class Flushing:
     def _nothing(self) -> Chunk:
         """A chunk without bytes: makes the sink write what it still has."""
         with self._mutex:
-            return Chunk(self._chain.active, 0, (), 0)
+            return Chunk(self._chain.active, 0, b"", None, 0)
 
     def _publish(self, durable: RecordId) -> None:
         self._end_file.publish(

@@ -60,7 +60,7 @@ from lakebed.base.files import Disk
 from lakebed.base.layout import Buffer
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Event, Runner
-from lakebed.kernels import AofEncoded
+from lakebed.kernels import AofBatch
 
 _log = logging.getLogger(__name__)
 
@@ -223,33 +223,33 @@ class Aof:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flushing.error}"
             )
-        encoded = self._encode(payloads, timestamps, ext_ids)
-        if not len(encoded.offsets):
+        batch = self._encode(payloads, timestamps, ext_ids)
+        if not len(batch.offsets):
             self._check_fits(payloads[0])
             self._roll()
-            encoded = self._encode(payloads, timestamps, ext_ids)
+            batch = self._encode(payloads, timestamps, ext_ids)
         segment = self._chain.active
-        chunk = segment.chunk(encoded, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
+        chunk = segment.chunk(batch, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
         try:
             self._flushing.submit(chunk)
         except Busy:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: too much is not durable yet"
             ) from None
-        ids = segment.accept(encoded, timestamps=timestamps, ext_ids=ext_ids)
+        ids = segment.accept(batch, timestamps=timestamps, ext_ids=ext_ids)
         self._last_timestamp = max(self._last_timestamp, segment.max_timestamp)
         self._metrics.appended_records.add(len(ids))
-        self._metrics.appended_bytes.add(len(encoded.data))
+        self._metrics.appended_bytes.add(batch.size)
         return ids
 
     def _encode(
         self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
-    ) -> AofEncoded:
+    ) -> AofBatch:
         """No more at once than a flush takes, so that no batch is too large for the queue."""
         segment, limit = self._chain.active, self._config.flush.flush_bytes
-        encoded = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
-        if len(encoded.offsets) or segment.room <= limit:
-            return encoded
+        batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
+        if len(batch.offsets) or segment.room <= limit:
+            return batch
         first = payloads[:1]
         return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
 
@@ -399,7 +399,11 @@ class Aof:
         return True
 
     def _prepare_spare(self) -> bool:
-        """A spare once the segment is a quarter full; zero-filled if the log is a busy one."""
+        """A spare once the segment is a quarter full; zero-filled where that pays.
+
+        It pays for many small flushes, whose syncs it halves. Large ones spread the cost of
+        allocation over many bytes, and filling would only write everything twice.
+        """
         with self._mutex:
             active = self._chain.active
             is_due = active.end * 4 >= active.size and not self._is_closed
@@ -407,7 +411,11 @@ class Aof:
             is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
         if not is_due or not self._config.preallocate_segments:
             return False
-        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=is_busy)
+        flushes = max(1, self._metrics.flush_operations.value)
+        is_small = self._metrics.durable_bytes.value // flushes <= SMALL_FLUSH_BYTES
+        return self._spares.prepare(
+            wanted=self._config.preallocate_segments, zero_fill=is_busy and is_small
+        )
 
     def _retire(self) -> int | None:
         """Remove what retention no longer wants; ns until age wants more gone."""
@@ -539,6 +547,7 @@ class Aof:
 
 
 BUSY_BYTES_PER_S = 1 << 20
+SMALL_FLUSH_BYTES = 256 << 10
 
 
 def _rest(numbers: Numbers, start: int) -> Numbers:

@@ -6,7 +6,7 @@ No I/O here: an append gives bytes and the place where they belong, and the flus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakebed.aof.footer import encode_footer
 from lakebed.aof.format import (
@@ -26,7 +26,7 @@ from lakebed.aof.format import (
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.record_id import RecordId
 from lakebed.base.layout import Buffer
-from lakebed.kernels import AofEncoded, aof_encode
+from lakebed.kernels import AofBatch, aof_batch, crc64_combine
 
 Numbers = int | Sequence[int]
 
@@ -54,8 +54,13 @@ class Chunk(NamedTuple):
 
     segment: Segment
     offset: int
-    data: Sequence[Buffer]
+    header: bytes  # the segment's, before its first records
+    records: AofBatch | None
     size: int
+
+    def buffers(self) -> list[Buffer]:
+        records = [] if self.records is None else [cast("Buffer", self.records)]
+        return [self.header, *records] if self.header else records
 
 
 class Segment:
@@ -88,7 +93,7 @@ class Segment:
         self.max_timestamp = 0
         self.ext_id = 0
         self.last_record_id = 0
-        self.crc64 = 0  # over [RECORDS_START, end)
+        self.crc64 = 0  # over the records that were written so far
         self.flush_failure = False
         self.is_on_disk = False
 
@@ -106,36 +111,38 @@ class Segment:
         timestamps: Numbers,
         ext_ids: Numbers,
         limit: int | None = None,
-    ) -> AofEncoded:
+    ) -> AofBatch:
         """As many of the payloads as there is room for, within `limit` bytes; changes nothing."""
-        return aof_encode(
+        return aof_batch(
             payloads,
             timestamps=timestamps,
             ext_ids=ext_ids,
             capacity=self.room if limit is None else min(self.room, limit),
-            crc64=self.crc64,
         )
 
-    def chunk(self, encoded: AofEncoded, *, base_timestamp: int, ext_id: int) -> Chunk:
-        """Where the encoded records belong; with the header, if they are the first."""
+    def chunk(self, batch: AofBatch, *, base_timestamp: int, ext_id: int) -> Chunk:
+        """Where the records belong; with the header, if they are the first."""
         if self.record_count:
-            return Chunk(self, self.end, [encoded.data], len(encoded.data))
+            return Chunk(self, self.end, b"", batch, batch.size)
         header = self.header(base_timestamp, ext_id)
-        return Chunk(self, 0, [header, encoded.data], len(header) + len(encoded.data))
+        return Chunk(self, 0, header, batch, len(header) + batch.size)
 
-    def accept(self, encoded: AofEncoded, *, timestamps: Numbers, ext_ids: Numbers) -> RecordIds:
+    def accept(self, batch: AofBatch, *, timestamps: Numbers, ext_ids: Numbers) -> RecordIds:
         """Count the records in; they follow those before them."""
-        count = len(encoded.offsets)
+        count = len(batch.offsets)
         if not self.record_count:
             self.base_timestamp = _first(timestamps)
             self.ext_id = _first(ext_ids)
         base = self.position(self.end)
         self.record_count += count
         self.max_timestamp = max(self.max_timestamp, _largest(timestamps, count))
-        self.last_record_id = base + encoded.offsets[count - 1]
-        self.end += len(encoded.data)
-        self.crc64 = encoded.crc64
-        return RecordIds(base, encoded.offsets)
+        self.last_record_id = base + batch.offsets[count - 1]
+        self.end += batch.size
+        return RecordIds(base, batch.offsets)
+
+    def note_written(self, batch: AofBatch) -> None:
+        """The next of its batches was written: its checksum is known now."""
+        self.crc64 = crc64_combine(self.crc64, batch.crc64, batch.size)
 
     def footer(self, *, sealed_at: int, coordinator_watermark: int) -> bytes:
         """The footer of the segment as it is now."""

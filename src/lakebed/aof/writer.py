@@ -66,8 +66,11 @@ class SegmentSink:
     def _write(self, segment: Segment, run: Sequence[Chunk]) -> None:
         chunks = [chunk for chunk in run if chunk.size]
         if chunks:
-            buffers = [buffer for chunk in chunks for buffer in chunk.data]
+            buffers = [buffer for chunk in chunks for buffer in chunk.buffers()]
             self._file_of(segment).write_and_sync(chunks[0].offset, buffers)
+            for chunk in chunks:
+                if chunk.records is not None:
+                    segment.note_written(chunk.records)
             self._on_durable(segment, chunks[-1].offset + chunks[-1].size)
 
     def _file_of(self, segment: Segment) -> File:

@@ -27,7 +27,7 @@ if _wanted not in ("", "compiled", "reference"):
     raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
-    "aof_encode aof_find aof_scan crc32c crc64nvme features fold64 "
+    "aof_batch aof_encode aof_find aof_scan crc32c crc64_combine crc64nvme features fold64 "
     "keratin_encode keratin_scan write_and_sync zero_fill"
 )
 
@@ -56,10 +56,13 @@ else:
 
 if COMPILED:
     from lakebed.kernels._compiled import (
+        AofBatch,
+        aof_batch,
         aof_encode,
         aof_find,
         aof_scan,
         crc32c,
+        crc64_combine,
         crc64nvme,
         features,
         fold64,
@@ -69,11 +72,14 @@ if COMPILED:
         zero_fill,
     )
 else:
-    from lakebed.kernels.reference import (
+    from lakebed.kernels.reference import (  # type: ignore[assignment]
+        AofBatch,
+        aof_batch,
         aof_encode,
         aof_find,
         aof_scan,
         crc32c,
+        crc64_combine,
         crc64nvme,
         features,
         fold64,
@@ -88,7 +94,10 @@ __all__ = [
     "features",
     "crc32c",
     "crc64nvme",
+    "crc64_combine",
     "fold64",
+    "AofBatch",
+    "aof_batch",
     "aof_encode",
     "aof_find",
     "aof_scan",

@@ -40,9 +40,11 @@ cdef extern from "crc64nvme.h":
     void crc64_prepare()
     uint64_t crc64_update(uint64_t state, const uint8_t *data, size_t length) nogil
     uint32_t crc64_fold(uint64_t crc) nogil
+    uint64_t crc64_shift(uint64_t word, uint32_t length) nogil
 
 
 cdef extern from "aof.h":
+    uint64_t aof_record_bytes(uint64_t payload_bytes) nogil
     ctypedef struct aof_columns:
         uint64_t *offsets
         uint32_t *lengths
@@ -95,3 +97,20 @@ cdef extern from "writing.h":
         write_outcome *outcome) nogil
     int writing_put_zeros(int fd, uint64_t offset, uint64_t length, write_outcome *outcome) nogil
     int writing_sync(int fd) nogil
+
+
+cdef extern from "aof_writing.h":
+    enum:
+        AOF_SCRATCH_PAYLOAD_MAX
+    ctypedef struct aof_source:
+        span plain
+        const span *payloads
+        size_t count
+        numbers64 timestamps
+        numbers64 ext_ids
+        uint64_t state
+    ctypedef struct aof_scratch:
+        size_t used
+    int aof_put_sources(
+        int fd, uint64_t offset, aof_source *sources, size_t count, aof_scratch *scratch,
+        write_outcome *outcome) nogil

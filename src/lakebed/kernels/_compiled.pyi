@@ -25,6 +25,23 @@ def aof_encode(
     capacity: SupportsIndex,
     crc64: SupportsIndex = 0,
 ) -> AofEncoded: ...
+
+class AofBatch:
+    size: int
+    offsets: memoryview
+    @property
+    def crc64(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def aof_batch(
+    payloads: Iterable[ReadableBuffer],
+    *,
+    timestamps: Numbers,
+    ext_ids: Numbers,
+    capacity: SupportsIndex,
+) -> AofBatch: ...
+def crc64_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int: ...
 def aof_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> AofScan: ...

@@ -376,6 +376,177 @@ def aof_encode(payloads, *, timestamps, ext_ids, capacity, crc64=0):
     return AofEncoded(data, rows.view(0, count), ~state)
 
 
+def crc64_combine(first, second, length):
+    """The crc64-nvme of two pieces of data from their own, and the length of the second."""
+    cdef uint64_t crc = integer(first, "first", U64_MAX)
+    cdef uint64_t behind = integer(second, "second", U64_MAX)
+    return crc64_shift(crc, <uint32_t>integer(length, "length", U32_MAX)) ^ behind
+
+
+cdef class AofBatch:
+    """AOF2 records that `write_and_sync` encodes on their way to the disk.
+
+    Their payloads are immutable `bytes`, held until this object goes. Anybody else who takes it
+    as a bytes-like object gets the encoded records.
+    """
+
+    cdef Spans spans
+    cdef Numbers timestamps
+    cdef Numbers ext_ids
+    cdef size_t count
+    cdef Rows rows
+    cdef bytes data
+    cdef uint64_t crc
+    cdef bint has_crc
+    cdef size_t longest
+    cdef readonly uint64_t size
+    cdef readonly object offsets
+
+    def __cinit__(self, payloads, timestamps, ext_ids, capacity):
+        cdef uint64_t position = 0
+        cdef uint64_t *offset_items
+        cdef size_t index
+        cdef tuple taken = items(payloads, "payloads")
+        for item in taken:
+            if not PyBytes_CheckExact(item):
+                taken = tuple([
+                    arguments.copied(one, f"payload {number}") for number, one in enumerate(taken)
+                ])
+                break
+        self.spans = Spans(taken, "payload")
+        self.spans.check_lengths("payload", False)
+        self.timestamps = Numbers(timestamps, "timestamps", "Q", self.spans.count)
+        self.ext_ids = Numbers(ext_ids, "ext_ids", "Q", self.spans.count)
+        self.count = aof_fitting(
+            self.spans.spans, <size_t>self.spans.count, arguments.limit(capacity, "capacity"),
+            &self.size)
+        self.rows = Rows(b"Q", self.count)
+        offset_items = <uint64_t *>self.rows.column(0)
+        for index in range(self.count):
+            offset_items[index] = position
+            position += aof_record_bytes(self.spans.spans[index].length)
+            self.longest = max(self.longest, self.spans.spans[index].length)
+        self.offsets = self.rows.view(0, self.count)
+
+    def __len__(self):
+        return self.size
+
+    @property
+    def crc64(self):
+        """The crc64-nvme of the encoded records."""
+        if not self.has_crc:
+            self.encode()
+        return self.crc
+
+    cdef int encode(self) except -1:
+        cdef uint64_t state = ~<uint64_t>0
+        cdef uint8_t *out
+        cdef const span *inputs = self.spans.spans
+        cdef uint64_t *offset_items = <uint64_t *>self.rows.column(0)
+        cdef numbers64 stamps = self.timestamps.wide()
+        cdef numbers64 ids = self.ext_ids.wide()
+        if self.data is not None:
+            return 0
+        data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>self.size)
+        out = <uint8_t *>PyBytes_AS_STRING(data)
+        with nogil:
+            state = aof_encode_records(out, inputs, self.count, stamps, ids, offset_items, state)
+        self.data = data
+        self.crc = ~state
+        self.has_crc = True
+        return 0
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        self.encode()
+        PyBuffer_FillInfo(
+            view, self, <void *>PyBytes_AS_STRING(self.data), <Py_ssize_t>self.size, 1, flags)
+
+
+def aof_batch(payloads, *, timestamps, ext_ids, capacity):
+    """As `aof_encode`, but encoded when it is written: see `AofBatch`."""
+    return AofBatch(payloads, timestamps, ext_ids, capacity)
+
+
+cdef class Sources:
+    """Chunks to write, of which some are records to encode. Held for as long as this lives."""
+
+    cdef tuple chunks
+    cdef list held
+    cdef aof_source *sources
+    cdef size_t count
+    cdef uint64_t total_bytes
+
+    def __cinit__(self, tuple chunks):
+        cdef size_t index
+        cdef AofBatch batch
+        cdef Held plain
+        self.chunks = chunks
+        self.held = []
+        self.count = <size_t>len(chunks)
+        self.sources = <aof_source *>PyMem_RawMalloc(max(self.count, <size_t>1) * sizeof(aof_source))
+        if self.sources == NULL:
+            raise MemoryError
+        for index in range(self.count):
+            item = chunks[index]
+            self.sources[index].count = 0
+            if type(item) is AofBatch and (<AofBatch>item).longest <= AOF_SCRATCH_PAYLOAD_MAX:
+                batch = <AofBatch>item
+                self.sources[index].plain.data = NULL
+                self.sources[index].plain.length = 0
+                self.sources[index].payloads = batch.spans.spans
+                self.sources[index].count = batch.count
+                self.sources[index].timestamps = batch.timestamps.wide()
+                self.sources[index].ext_ids = batch.ext_ids.wide()
+                self.sources[index].state = ~<uint64_t>0
+                self.total_bytes += batch.size
+            else:
+                plain = Held(item, f"chunk {index}")
+                self.held.append(plain)
+                self.sources[index].plain.data = <const uint8_t *>plain.view.buf
+                self.sources[index].plain.length = <size_t>plain.view.len
+                self.total_bytes += <uint64_t>plain.view.len
+
+    cdef int note_checksums(self) except -1:
+        """After all was written: the batches' own."""
+        cdef size_t index
+        cdef AofBatch batch
+        for index in range(self.count):
+            if self.sources[index].count:
+                batch = <AofBatch>self.chunks[index]
+                batch.crc = ~self.sources[index].state
+                batch.has_crc = True
+        return 0
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.sources)
+
+
+cdef bint has_batch(tuple chunks):
+    for item in chunks:
+        if type(item) is AofBatch:
+            return True
+    return False
+
+
+cdef object write_sources(int fd, uint64_t offset, tuple chunks, bint sync):
+    cdef Sources sources = Sources(chunks)
+    check_range(offset, sources.total_bytes)
+    cdef aof_source *inputs = sources.sources
+    cdef size_t count = sources.count
+    cdef write_outcome outcome = write_outcome(0, 0, 0)
+    cdef aof_scratch *scratch = <aof_scratch *>PyMem_RawMalloc(sizeof(aof_scratch))
+    if scratch == NULL:
+        raise MemoryError
+    with nogil:
+        aof_put_sources(fd, offset, inputs, count, scratch, &outcome)
+        if sync and outcome.write_errno == 0:
+            outcome.sync_errno = writing_sync(fd)
+    PyMem_RawFree(scratch)
+    if outcome.write_errno == 0:
+        sources.note_checksums()
+    return WriteOutcome(outcome.written, outcome.write_errno, outcome.sync_errno)
+
+
 def aof_scan(buffer, start, end, *, count_max):
     """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum."""
     cdef Held held = Held(buffer, "buffer")
@@ -507,7 +678,10 @@ def write_and_sync(fd, offset, chunks, *, sync):
     cdef int number = <int>integer(fd, "fd", FD_MAX)
     cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
     cdef bint sync_after = bool(sync)
-    cdef Spans spans = Spans(items(chunks, "chunks"), "chunk")
+    cdef tuple taken = items(chunks, "chunks")
+    if has_batch(taken):
+        return write_sources(number, place, taken, sync_after)
+    cdef Spans spans = Spans(taken, "chunk")
     check_range(place, spans.total_bytes)
     cdef const span *inputs = spans.spans
     cdef size_t count = <size_t>spans.count

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from lakebed.base.errors import InputError, TooLarge
+from lakebed.base.files.writing import byte_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -149,3 +150,8 @@ def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
             for index, item in enumerate(values)
         ]
         return array(code, checked)
+
+
+def copied(value: ReadableBuffer, what: str) -> bytes:
+    """The bytes of a value that its owner may change later."""
+    return bytes(byte_view(value, what))

@@ -105,6 +105,41 @@ def aof_encode(
     return AofEncoded(bytes(data), _column("Q", offsets), checksum.crc64nvme(data, running))
 
 
+class AofBatch(bytes):
+    """Encoded AOF2 records, with what the compiled kernels' batch tells of itself."""
+
+    offsets: memoryview
+    crc64: int
+    size: int
+
+
+def aof_batch(
+    payloads: Iterable[ReadableBuffer],
+    *,
+    timestamps: Numbers,
+    ext_ids: Numbers,
+    capacity: SupportsIndex,
+) -> AofBatch:
+    """As `aof_encode`, as one bytes-like object for `write_and_sync`.
+
+    The compiled one encodes when it is written. Its checksum is that of its own bytes:
+    `crc64_combine` joins it with that of what stands before.
+    """
+    encoded = aof_encode(payloads, timestamps=timestamps, ext_ids=ext_ids, capacity=capacity)
+    batch = AofBatch(encoded.data)
+    batch.offsets, batch.crc64, batch.size = encoded.offsets, encoded.crc64, len(encoded.data)
+    return batch
+
+
+def crc64_combine(first: SupportsIndex, second: SupportsIndex, length: SupportsIndex) -> int:
+    """The crc64-nvme of two pieces of data from their own, and the length of the second."""
+    before = arguments.integer(first, "first")
+    behind = arguments.integer(second, "second")
+    return (
+        shift_crc64(before, arguments.integer(length, "length", maximum=arguments.U32_MAX)) ^ behind
+    )
+
+
 def aof_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> AofScan:
