@@ -16,6 +16,7 @@ from lakebed.base.errors import (
     AlreadyExists,
     BadConfig,
     Closed,
+    Corrupt,
     InputError,
     Locked,
     NoSpace,
@@ -268,6 +269,25 @@ def test_a_failed_sync_ends_appends_until_the_log_is_opened_again() -> None:
     again.append_record(b"more")
     again.flush()
     assert scan_log(world.disk)[0][3] == b"kept"
+
+
+def test_a_file_too_short_to_be_a_segment_harms_nothing_but_itself() -> None:
+    world = World(18)
+    manager, log = open_log(world)
+    first = log.append_record(b"whole")
+    log.seal_current_segment()
+    manager.close()
+    short = f"/store/aof/orders/segments/{1:020}_{192:020}_{7:020}.seg"
+    world.disk.create(short, size=10).close()
+    _, again = open_log(world)
+    assert "shorter than a segment can be" in again.recovered.problems[0]
+    assert again.get(first).payload == b"whole"
+    last = again.append_record(b"behind it")
+    assert last.segment_index == 2
+    again.flush()
+    assert again.get(last).payload == b"behind it"
+    with pytest.raises(Corrupt):
+        list(again.read())
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])

@@ -9,9 +9,9 @@ from lakebed.aof.format import (
     SEGMENT_FOOTER,
     SegmentFooter,
 )
-from lakebed.base.checksum import crc64nvme, fold64
 from lakebed.base.errors import Corrupt, UnknownVersion
 from lakebed.base.layout import Buffer
+from lakebed.kernels import crc64nvme, fold64
 
 
 def encode_footer(footer: SegmentFooter) -> bytes:

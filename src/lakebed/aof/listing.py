@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lakebed.aof.envelope import check_footer, check_size
-from lakebed.aof.format import FOOTER_BYTES, records_end_max
+from lakebed.aof.envelope import check_footer
+from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, records_end_max
 from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.interchange_reading import is_interchange
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths, SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX
+from lakebed.aof.sparse_index import INDEX_SUFFIX
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.base.files import Disk
@@ -48,7 +49,8 @@ def list_segments(disk: Disk, paths: LogPaths, *, known: Mapping[str, SegmentInf
 
 
 def _is_other(name: str, paths: LogPaths) -> bool:
-    return name.endswith((SPARE_SUFFIX, TEMPORARY_SUFFIX)) or paths.pointer.endswith(f"/{name}")
+    known = (SPARE_SUFFIX, TEMPORARY_SUFFIX, INDEX_SUFFIX)
+    return name.endswith(known) or paths.pointer.endswith(f"/{name}")
 
 
 def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
@@ -59,7 +61,8 @@ def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
             if is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size))):
                 return info._replace(is_sealed=True)  # it is put there whole
             size = file.size()
-            check_size(info, size=size)
+            if size < RECORDS_START + FOOTER_BYTES:
+                return info._replace(is_sealed=True)  # damaged: whoever reads it is told
             data = file.pread(records_end_max(size), FOOTER_BYTES)
     except NotFound:
         return None

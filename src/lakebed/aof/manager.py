@@ -20,7 +20,7 @@ from random import Random
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.log import Aof
-from lakebed.aof.paths import LogPaths
+from lakebed.aof.paths import LogPaths, is_log_name
 from lakebed.aof.recovery import recover
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Closed
@@ -57,7 +57,8 @@ class AofManager:
         self._is_pinned = is_pinned
         self._random = random or Random()
         self._mutex = self._runner.mutex()
-        self._logs: dict[str, Aof] = {}  # guarded by _mutex
+        self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
+        self._opening: set[str] = set()
         self._is_closed = False
         self._tasks: list[Task] = []
         make_folders(self.disk, self.root)
@@ -75,8 +76,17 @@ class AofManager:
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
-            if name in self._logs:
+            if name in self._logs or name in self._opening:
                 raise AlreadyExists(f"{name}: the log is open already")
+            self._opening.add(name)
+        try:
+            return self._open(paths, config or self._config)
+        finally:
+            with self._mutex:
+                self._opening.discard(name)
+
+    def _open(self, paths: LogPaths, config: AofConfig) -> Aof:
+        name = paths.name
         paths.ensure(self.disk)
         assert self._runner is not None
         clock = self._runner.clock
@@ -86,7 +96,7 @@ class AofManager:
             self.disk,
             paths,
             recovered,
-            config=config or self._config,
+            config=config,
             runner=self._runner,
             wake_flush=self._flush_task.wake,
             wake_maintenance=self._maintenance_task.wake,
@@ -120,7 +130,10 @@ class AofManager:
     def names(self) -> list[str]:
         """All logs there are, open or not."""
         folder = os.path.join(self.root, "aof")
-        return self.disk.names(folder) if self.disk.exists(folder) else []
+        if not self.disk.exists(folder):
+            return []
+        names = [name for name in self.disk.names(folder) if is_log_name(name)]
+        return [name for name in names if self.disk.is_folder(os.path.join(folder, name))]
 
     def close(self) -> None:
         """Close every log, stop the tasks, let go of the lock. Idempotent."""

@@ -82,9 +82,13 @@ class LogPaths:
             make_folders(disk, folder)
 
 
+def is_log_name(name: str) -> bool:
+    return _LOG_NAME.fullmatch(name) is not None
+
+
 def check_log_name(name: str) -> None:
     """A log's name is a folder's name, and no more than that."""
-    if not _LOG_NAME.fullmatch(name):
+    if not is_log_name(name):
         raise BadName(
             f"log name {name[:60]!r}: letters, digits, '.', '_' and '-', "
             "starting with a letter or digit, 200 at most"

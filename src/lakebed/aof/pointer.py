@@ -20,10 +20,10 @@ from lakebed.aof.format import (
     DurableEnd,
     SealedPointer,
 )
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer, Layout
+from lakebed.kernels import crc64nvme
 
 Summed = TypeVar("Summed", SealedPointer, DurableEnd)
 

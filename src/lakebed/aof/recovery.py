@@ -37,7 +37,6 @@ from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_pointer
 from lakebed.aof.segment import Segment
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
 from lakebed.base.files import (
     Disk,
@@ -48,7 +47,7 @@ from lakebed.base.files import (
     replace_atomically,
 )
 from lakebed.base.units import MIB
-from lakebed.kernels import Stop, aof_find, aof_scan
+from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme
 
 _log = logging.getLogger(__name__)
 WINDOW_BYTES = 4 * MIB
@@ -180,7 +179,12 @@ def _examine(
     with disk.open(path, writable=True) as file:
         size = file.size()
         if size < RECORDS_START + FOOTER_BYTES:
-            raise Corrupt("shorter than a segment can be", path=path, found=size)
+            # Damage to this one alone: who reads it is told, the log goes on behind it.
+            result.problems.append(f"{path}: shorter than a segment can be: {size} bytes")
+            result.sealed.append(_sealed_info(paths, name, None))
+            end = max(size, known.confirmed_end)
+            _follow(result, name, end=end, record_count=result.next_record_count, timestamp=0)
+            return
         footer = read_footer(file, path, name)
         if footer is not None:
             result.sealed.append(_sealed_info(paths, name, footer.durable_bytes))

@@ -20,20 +20,20 @@ from lakebed.aof.format import (
     SparseIndexEntry,
     SparseIndexHeader,
 )
-from lakebed.base.checksum import crc64nvme
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import Disk, read_file, replace_atomically
 from lakebed.base.units import KIB, MIB
-from lakebed.kernels import aof_scan
+from lakebed.kernels import aof_scan, crc64nvme
 
 _log = logging.getLogger(__name__)
 
+INDEX_SUFFIX = ".idx"
 STRIDE_BYTES = 64 * KIB
 INDEX_BYTES_MAX = MIB  # far more than a 1 GiB segment needs
 
 
 def index_path(segment_path: str) -> str:
-    return segment_path.removesuffix(".seg") + ".idx"
+    return segment_path.removesuffix(".seg") + INDEX_SUFFIX
 
 
 def write_index(disk: Disk, segment_path: str, *, segment_id: int, end: int) -> None:

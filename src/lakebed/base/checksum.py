@@ -6,7 +6,6 @@ Both CRCs are incremental: `crc(b, crc(a)) == crc(a + b)`. The compiled loops of
 
 from __future__ import annotations
 
-from awscrt.checksums import crc64nvme as _crc64nvme
 from blake3 import blake3 as _blake3
 from crc32c import crc32c as _crc32c
 
@@ -22,7 +21,10 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
 
 def crc64nvme(data: Buffer, crc: int = 0) -> int:
     """The NVMe CRC-64, as AOF2 and S3's CRC64NVME use it."""
-    return int(_crc64nvme(data, crc))
+    # Imported where used: it takes longer to load than most commands take to run.
+    from awscrt.checksums import crc64nvme as calculate
+
+    return int(calculate(data, crc))
 
 
 def fold64(crc: int) -> int:

@@ -30,6 +30,17 @@ class Output:
         if not self.as_json:
             print(one_line(text), flush=True)
 
+    def write(self, data: bytes) -> None:
+        """Write bytes as they are, behind whatever was printed before them."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+
+    def note(self, text: str) -> None:
+        """Tell something beside the result: one line on standard error."""
+        if sys.stderr is not None:
+            print(f"lakebed: {one_line(text)}", file=sys.stderr, flush=True)
+
     def result(self, document: Mapping[str, object], *, lines: Iterable[str]) -> None:
         """Print a command's result: the document with `--json`, else the lines."""
         if self.as_json:
@@ -47,6 +58,11 @@ def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def one_line(text: str) -> str:

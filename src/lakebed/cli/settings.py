@@ -1,16 +1,14 @@
-"""Which sections `lakebed.toml` may have, and the settings of one root."""
+"""The settings of one root, as this process's environment overrides them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from lakebed.base.commit import CommitConfig
-from lakebed.base.settings import FILE_NAME, Sections, Settings, load_settings
-
-SECTIONS: Sections = {"commit": CommitConfig}
+from lakebed.base.settings import Settings
+from lakebed.store import settings
 
 
 def settings_of(root: Path) -> Settings:
     """The settings of the root, checked; a missing file means the defaults."""
-    return load_settings(SECTIONS, file=root / FILE_NAME, environment=os.environ)
+    return settings.settings_of(root, environment=os.environ)

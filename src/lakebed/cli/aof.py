@@ -1,0 +1,478 @@
+"""`lakebed aof`: logs in a store.
+
+Commands that only read open the store read-only: they take no lock and also work beside a writer.
+Nothing is created by any command but `append` (and `convert`, in the folder it is given).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from enum import Enum
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.failure import INTERRUPT_EXIT_CODE
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.moments import parse_moment_ns
+from lakebed.cli.output import counted
+from lakebed.cli.progress import Progress
+from lakebed.cli.records import RecordPrinter, Show
+
+# The engines are imported by the commands: the help needs none of them.
+if TYPE_CHECKING:
+    from lakebed.aof.batch import RecordBatch
+    from lakebed.aof.damage import SkippedRange
+    from lakebed.aof.record_id import RecordId
+    from lakebed.store.read_only import ReadOnlyStore
+    from lakebed.store.store import Store
+    from lakebed.store.summary import LogSummary
+
+DAMAGED_EXIT_CODE = 65
+TAIL_COUNT_MAX = 1_000_000
+PRINT_COUNT = 1000  # records that are printed at a time
+_EXT_ID_MAX = (1 << 64) - 1
+
+app = typer.Typer(
+    add_completion=False, help="Append to logs, read and follow them, check and repair them."
+)
+
+LogName = Annotated[str, typer.Argument(metavar="LOG", help="The log's name.")]
+ShowOption = Annotated[
+    list[Show] | None, typer.Option(help="Put this and a tab before each record; repeatable.")
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="From the first record that is not older: ISO 8601, or ns since 1970."
+    ),
+]
+SkipOption = Annotated[
+    bool,
+    typer.Option("--skip-damage", help="Go on behind damage; it is told, and the exit code is 65."),
+]
+
+
+class Layout(Enum):
+    """The two layouts of a segment."""
+
+    INTERCHANGE = "interchange"
+    RUNTIME = "runtime"
+
+
+@app.command()
+def append(
+    context: typer.Context,
+    log: LogName,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Lines of this file, not standard input; repeatable."),
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Each --file is one record, not lines.")
+    ] = False,
+    ext_id: Annotated[
+        int, typer.Option(min=0, max=_EXT_ID_MAX, help="The ext_id of every record.")
+    ] = 0,
+) -> None:
+    """Append lines of standard input, one record a line, and wait until they are durable.
+
+    Creates the log. The newline is removed. An empty line, or one too long for a record, is an
+    error with its number; the lines before it are kept.
+    """
+    from lakebed.aof.segment import payload_bytes_max
+    from lakebed.base.errors import InputError
+    from lakebed.cli.appending import Appender
+    from lakebed.cli.lines import BadLine
+
+    run = invocation(context)
+    if whole and not file:
+        raise InputError("--whole needs a --file")
+    files = file or []
+    _check_files(files)
+    with _open_to_write(run, log, create=True) as store:
+        appender = Appender(store.log(log), ext_id=ext_id)
+        record_bytes_max = payload_bytes_max(store.config.segment_bytes)
+        try:
+            for batch in _inputs(files, whole=whole, record_bytes_max=record_bytes_max):
+                appender.append(batch)
+        except BadLine as error:
+            appender.finish()
+            kept = f"kept before it: {counted(appender.count, 'record')}"
+            last = f", the last is {appender.last}" if appender.count else ""
+            raise BadLine(f"{error}; {kept}{last}") from error
+        appender.finish()
+    last_id = None if appender.last is None else str(appender.last)
+    document = {"log": log, "records": appender.count, "last_record_id": last_id}
+    last = "" if last_id is None else f", the last is {last_id}"
+    run.output.result(
+        document, lines=[f"{log}: appended {counted(appender.count, 'record')}{last}"]
+    )
+
+
+@app.command()
+def cat(
+    context: typer.Context,
+    log: LogName,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="ID", help="The first record, as 3:64.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="ID", help="The record before which to stop.")
+    ] = None,
+    from_time: TimeOption = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Newest first.")] = False,
+    count_max: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=0, help="At most so many records.")
+    ] = None,
+    show: ShowOption = None,
+    skip_damage: SkipOption = False,
+) -> None:
+    """Print the durable records, each with a newline behind it.
+
+    With --json one JSON object a record is printed, each on a line of its own.
+    """
+    from lakebed.aof.record_id import RecordId
+    from lakebed.base.errors import InputError
+
+    run = invocation(context)
+    if start is not None and from_time is not None:
+        raise InputError("--from and --from-time exclude each other")
+    first = None if start is None else RecordId.parse(start)
+    stop = None if end is None else RecordId.parse(end)
+    start_ns = None if from_time is None else parse_moment_ns(from_time)
+    printer = RecordPrinter(run.output, show=show or ())
+    skipped: list[str] = []
+
+    def note(place: SkippedRange) -> None:
+        skipped.append(str(place.error))
+        run.output.note(f"skipped: {place.error}")
+
+    with _open_to_read(run) as store:
+        reader = store.reader(log)
+        durable_end = store.log(log).durable_end()
+        if start_ns is not None:
+            first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
+        if first is not None and first == durable_end:
+            return
+        if reverse:
+            records = reader.read_backward(stop, skip_damage=skip_damage, on_skipped=note)
+            wanted = takewhile(lambda record: first is None or record.record_id >= first, records)
+            left = islice(wanted, count_max)
+            while some := list(islice(left, PRINT_COUNT)):
+                printer.records(some)
+        else:
+            batches = reader.read_batches(first, stop, skip_damage=skip_damage, on_skipped=note)
+            for batch in _at_most(batches, count_max):
+                printer.batch(batch)
+    if skipped:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def tail(
+    context: typer.Context,
+    log: LogName,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is appended, until interrupted.")
+    ] = False,
+    count: Annotated[
+        int, typer.Option("-n", metavar="N", min=0, max=TAIL_COUNT_MAX, help="The last N records.")
+    ] = 10,
+    show: ShowOption = None,
+) -> None:
+    """Print the last records, and those that follow, also beside a writer in another process.
+
+    With --json one JSON object a record is printed, each on a line of its own.
+    """
+    run = invocation(context)
+    printer = RecordPrinter(run.output, show=show or ())
+    with _open_to_read(run) as store:
+        view, reader = store.log(log), store.reader(log)
+        end = view.durable_end()
+        last = list(islice(reader.read_backward(), count))
+        if not follow:
+            printer.records(reversed(last))
+            return
+        try:
+            _follow(store, log, last[-1].record_id if last else end, printer)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPT_EXIT_CODE) from None
+
+
+@app.command()
+def segments(context: typer.Context, log: LogName) -> None:
+    """List the segments: where each begins, when it was sealed, how much it holds."""
+    from lakebed.cli.log_tables import segment_document, segment_lines
+    from lakebed.store.logs import require_log
+    from lakebed.store.summary import archived_segments, summarise_segments
+
+    run = invocation(context)
+    with _open_to_read(run) as store:
+        paths = require_log(store.disk, store.root, log)
+        found = [*archived_segments(store.disk, paths), *summarise_segments(store, log)]
+    document = {"log": log, "segments": [segment_document(segment) for segment in found]}
+    run.output.result(document, lines=segment_lines(found))
+
+
+@app.command()
+def verify(context: typer.Context, log: LogName) -> None:
+    """Check every checksum of every segment; exit code 65 if anything is torn or corrupt."""
+    from lakebed.store.logs import require_log
+    from lakebed.store.verification import Verification
+
+    run = invocation(context)
+    records = 0
+    with _open_to_read(run) as store, Progress("verify") as progress:
+        paths = require_log(store.disk, store.root, log)
+        verification = Verification(store.disk, paths)
+        problems = list(verification.problems)
+        for count, report in enumerate(verification.segments(), start=1):
+            problems += report.problems
+            if report.inspection is not None:
+                records += sum(good.record_count for good in report.inspection.good_ranges)
+            progress.update(count, len(verification.names))
+    document = {
+        "log": log,
+        "ok": not problems,
+        "segments": len(verification.names),
+        "records": records,
+        "problems": [
+            {**problem._asdict(), "verdict": problem.verdict.value} for problem in problems
+        ],
+    }
+    size = f"{counted(len(verification.names), 'segment')}, {counted(records, 'record')}"
+    whole = f"{log}: {size}, all whole"
+    run.output.result(document, lines=[str(problem) for problem in problems] or [whole])
+    if problems:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def seal(context: typer.Context, log: LogName) -> None:
+    """Seal the segment that is written; the log goes on in a new one."""
+    run = invocation(context)
+    with _open_to_write(run, log) as store:
+        sealed = store.log(log).seal_current_segment(timeout=60.0)
+    if sealed is None:
+        document: dict[str, object] = {"log": log, "sealed": None}
+        line = f"{log}: there is no record to seal"
+    else:
+        document = {
+            "log": log,
+            "sealed": {"segment_id": sealed.segment_id, "bytes": sealed.end, "path": sealed.path},
+        }
+        line = f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"
+    run.output.result(document, lines=[line])
+
+
+@app.command()
+def repair(
+    context: typer.Context,
+    log: LogName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+    ] = False,
+) -> None:
+    """Cut torn bytes, and save what is damaged in the quarantine; damage itself is never cut.
+
+    The exit code is 0 also if damage stays: `verify` tells.
+    """
+    from lakebed.cli.log_tables import repair_lines
+    from lakebed.store.logs import require_log
+    from lakebed.store.repair import foresee
+    from lakebed.store.repair import repair as repair_log
+
+    run = invocation(context)
+    with _quiet_recovery(), Progress("repair") as progress:
+        if dry_run:
+            with _open_to_read(run) as reading:
+                require_log(reading.disk, reading.root, log)
+                report = foresee(reading.disk, reading.root, log, progress=progress.update)
+        else:
+            with _open_to_write(run, log) as store:
+                report = repair_log(store, log, progress=progress.update)
+    document = {"log": log, "dry_run": dry_run, **report._asdict()}
+    run.output.result(document, lines=repair_lines(log, report, dry_run=dry_run))
+
+
+@app.command()
+def convert(
+    context: typer.Context,
+    log: LogName,
+    segment: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEGMENT", help="A segment's number, or the path of a segment file."
+        ),
+    ],
+    layout: Annotated[Layout, typer.Option("--to", help="The layout of the new file.")],
+    output: Annotated[str, typer.Option(metavar="DIR", help="Where the new file is put.")],
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Accept that the other layout has no room for all.")
+    ] = False,
+    stream_id: Annotated[
+        int, typer.Option(min=0, max=_EXT_ID_MAX, help="To interchange: the log's stream id.")
+    ] = 0,
+    base_record_count: Annotated[
+        int,
+        typer.Option(min=0, max=_EXT_ID_MAX, help="To runtime: records of the log before it."),
+    ] = 0,
+) -> None:
+    """Write a sealed segment in the other layout, into a folder; the segment itself stays.
+
+    Record ids stay valid. What would be lost is told, and accepted with --lossy.
+    """
+    from lakebed.aof.convert import to_interchange, to_runtime
+    from lakebed.base.files import make_folders
+
+    run = invocation(context)
+    with _open_to_read(run) as store:
+        source = _segment_path(store, log, segment)
+        if not store.disk.is_folder(output):
+            make_folders(store.disk, output)
+        if layout is Layout.INTERCHANGE:
+            target = to_interchange(store.disk, source, output, stream_id=stream_id, lossy=lossy)
+        else:
+            target = to_runtime(
+                store.disk, source, output, base_record_count=base_record_count, lossy=lossy
+            )
+    document = {"log": log, "source": source, "target": target, "layout": layout.value}
+    run.output.result(document, lines=[f"{source}: written to {target}"])
+
+
+@app.command()
+def dump(
+    context: typer.Context,
+    log: Annotated[
+        str | None, typer.Argument(metavar="[LOG]", help="The log's name; else all logs.")
+    ] = None,
+) -> None:
+    """Show the state, the counters and the residency of the logs, as their files tell them."""
+    from lakebed.base.errors import DataError
+    from lakebed.cli.log_tables import dump_document, dump_lines
+    from lakebed.store.summary import summarise_log
+
+    run = invocation(context)
+    found: list[LogSummary] = []
+    problems: dict[str, str] = {}
+    with _open_to_read(run) as store:
+        for name in store.logs() if log is None else [log]:
+            try:
+                found.append(summarise_log(store, name))
+            except DataError as error:
+                # One damaged log hides none of the others.
+                problems[name] = str(error)
+        document = dump_document(store, found, problems)
+    run.output.result(document, lines=dump_lines(found, problems))
+    if problems:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+# Opening the store.
+
+
+def _open_to_read(run: Invocation) -> ReadOnlyStore:
+    # Not through `Store`: what only reads need not wait for the import of the writer.
+    from lakebed.store.read_only import ReadOnlyStore
+
+    return ReadOnlyStore(run.require_root())
+
+
+@contextmanager
+def _open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
+    """The store, if the log exists or may be created; else nothing is touched."""
+    from lakebed.aof.paths import check_log_name
+    from lakebed.kernels.disk import real_disk
+    from lakebed.store.logs import require_log
+    from lakebed.store.store import Store
+
+    check_log_name(log)
+    if create:
+        run.root_exists()
+    else:
+        require_log(real_disk(), run.require_root(), log)
+    with Store.open(run.root) as store:
+        yield store
+
+
+@contextmanager
+def _quiet_recovery() -> Iterator[None]:
+    """What recovery says on standard error is part of a repair's result, and said there."""
+    import logging
+
+    logger = logging.getLogger("lakebed.aof")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+# Appending.
+
+
+def _check_files(paths: list[str]) -> None:
+    """Before anything is appended: a file that is not there is most likely a mistyped name."""
+    from lakebed.kernels.disk import real_disk
+
+    for path in paths:
+        real_disk().open(path).close()
+
+
+def _inputs(paths: list[str], *, whole: bool, record_bytes_max: int) -> Iterator[list[bytes]]:
+    from lakebed.cli.lines import line_batches, reads_of, whole_file
+    from lakebed.cli.streams import standard_input
+    from lakebed.kernels.disk import real_disk
+
+    if not paths:
+        yield from line_batches(standard_input(), record_bytes_max=record_bytes_max)
+    for path in paths:
+        with real_disk().open(path) as file:
+            if whole:
+                yield [whole_file(file, record_bytes_max=record_bytes_max)]
+            else:
+                yield from line_batches(
+                    reads_of(file), record_bytes_max=record_bytes_max, source=path
+                )
+
+
+# Reading.
+
+
+def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
+    """The batches, cut behind that many records."""
+    left = count_max
+    while left is None or left > 0:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        if left is not None:
+            batch = batch if len(batch) <= left else batch.part(0, left)
+            left -= len(batch)
+        yield batch
+
+
+def _follow(store: ReadOnlyStore, log: str, start: RecordId, printer: RecordPrinter) -> None:
+    from lakebed.aof.follower import Follower
+    from lakebed.cli import output
+
+    with closing(Follower(store.log(log), start)) as follower:
+        while (batch := follower.next_batch()) is not None:
+            printer.batch(batch)
+            output.flush()
+
+
+def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
+    from lakebed.base.errors import NotFound
+
+    found = store.log(log).segments()
+    if not (segment.isascii() and segment.isdigit()):
+        return segment
+    for info in found:
+        if str(info.segment_id) == (segment.lstrip("0") or "0"):
+            return info.path
+    raise NotFound(f"{log}: there is no segment {segment[:40]}")

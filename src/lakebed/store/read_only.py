@@ -1,0 +1,89 @@
+"""A store that is only read: beside its writer, or after it.
+
+It takes no lock, repairs nothing and writes nothing but pins. It sees what is durable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.reader import LogReader
+from lakebed.base.errors import BadName, Closed, NotFound
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.kernels.disk import real_disk
+from lakebed.store import version
+from lakebed.store.logs import log_names, require_log
+from lakebed.store.opened import Opened
+from lakebed.store.pins import Pins
+
+
+class ReadOnlyStore:
+    """Thread-safe. `NotFound` if the root does not exist, `UnknownVersion` if it is newer."""
+
+    def __init__(
+        self, root: PathLike, *, disk: Disk | None = None, runner: Runner | None = None
+    ) -> None:
+        self.root = os.fspath(root)
+        self.disk = disk or real_disk()
+        check_root(self.disk, self.root)
+        if not self.disk.is_folder(self.root):
+            raise NotFound(f"{self.root}: no such root")
+        self.version = version.load(self.disk, self.root)
+        own_runner = ThreadRunner()
+        self.runner: Runner = own_runner if runner is None else runner
+        self._close_runner = own_runner.close if runner is None else None
+        self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
+        self._logs = Opened(self._open_log, runner=self.runner)
+        self._readers = Opened(self._open_reader, runner=self.runner)
+        self._is_closed = False
+
+    def logs(self) -> list[str]:
+        """The names of all logs."""
+        return log_names(self.disk, self.root)
+
+    def log(self, name: str) -> ReadOnlyLog:
+        """The log as its readers see it, the same one each time; `NotFound` if there is none."""
+        self._check_open()
+        return self._logs.get(name)
+
+    def reader(self, name: str) -> LogReader:
+        """A reader of that log, the same one each time."""
+        self._check_open()
+        return self._readers.get(name)
+
+    def close(self) -> None:
+        """Close the readers and logs. Idempotent."""
+        self._is_closed = True
+        with contextlib.ExitStack() as stack:
+            if self._close_runner is not None:
+                stack.callback(self._close_runner)
+            for log in self._logs.take_all():
+                stack.callback(log.close)
+            for reader in self._readers.take_all():
+                stack.callback(reader.close)
+
+    def __enter__(self) -> ReadOnlyStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open_log(self, name: str) -> ReadOnlyLog:
+        require_log(self.disk, self.root, name)
+        return ReadOnlyLog(self.root, name, disk=self.disk, runner=self.runner)
+
+    def _open_reader(self, name: str) -> LogReader:
+        return LogReader(self.log(name))
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed(f"{self.root}: the store is closed")
+
+
+def check_root(disk: Disk, root: str) -> None:
+    """`BadName` if something other than a folder is where the root should be."""
+    if disk.exists(root) and not disk.is_folder(root):
+        raise BadName(f"{root}: is a file, the root must be a folder")

@@ -1,0 +1,100 @@
+"""Repairing a log: opening it for writing cuts torn bytes; what is damaged is saved, never cut.
+
+Recovery looks at the tail of a log alone. The sealed segments are verified here, and the bad
+stretches found in them are copied to the quarantine; the segments stay as they are, so that what
+is whole in them stays readable, and so does whoever wants to mend them by hand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakebed.aof.inspection import Verdict
+from lakebed.aof.manager import LOCK_NAME
+from lakebed.aof.paths import LogPaths
+from lakebed.base.files import Disk, build_atomically
+from lakebed.base.files.protocol import File
+from lakebed.base.units import MIB
+from lakebed.store.logs import require_log
+from lakebed.store.store import QUARANTINE_NAME, Store
+from lakebed.store.verification import Problem, Verification
+
+_COPY_BYTES = 4 * MIB
+
+Progress = Callable[[int, int], None]
+"""Called with how many segments were looked at, of how many."""
+
+
+class RepairReport(NamedTuple):
+    """What was done, or would be."""
+
+    torn_bytes: int  # behind the last good record: cut
+    problems: tuple[str, ...]  # damage that stays
+    quarantined: tuple[str, ...]  # files with the bytes of it
+
+
+def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
+    """Let recovery do its work, then verify everything and save what is damaged."""
+    paths = require_log(store.disk, store.root, name)
+    recovered = store.log(name).recovered
+    problems = list(recovered.problems)
+    before = _quarantine_names(store.disk, store.root, name)
+    saved = [path for path in before if any(path in problem for problem in problems)]
+    verification = Verification(store.disk, paths)
+    for problem in _all_problems(verification, progress):
+        problems.append(str(problem))
+        target = _save(store.disk, paths, problem)
+        if target is not None and target not in saved:
+            saved.append(target)
+    return RepairReport(recovered.torn_bytes, tuple(problems), tuple(saved))
+
+
+def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
+    """What `repair` would find; nothing is changed. `Locked` if somebody writes."""
+    paths = require_log(disk, root, name)
+    lock = disk.lock(os.path.join(root, LOCK_NAME))
+    try:
+        verification = Verification(disk, paths, whole_tail=True)
+        problems = list(_all_problems(verification, progress))
+    finally:
+        lock.release()
+    torn = [problem for problem in problems if problem.verdict is Verdict.TORN]
+    lasting = [problem for problem in problems if problem.verdict is not Verdict.TORN]
+    return RepairReport(sum(problem.length for problem in torn), tuple(map(str, lasting)), ())
+
+
+def _all_problems(verification: Verification, progress: Progress) -> list[Problem]:
+    found = list(verification.problems)
+    for count, report in enumerate(verification.segments(), start=1):
+        found.extend(report.problems)
+        progress(count, len(verification.names))
+    return found
+
+
+def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
+    """Copy the bad bytes, if there are any and recovery has not saved them already."""
+    if problem.offset is None or not problem.length:
+        return None
+    file_name = os.path.basename(problem.path).partition("_")[0]
+    target = os.path.join(paths.quarantine, f"aof-{paths.name}-{file_name}-{problem.offset}.bin")
+    if not disk.exists(target):
+        with disk.open(problem.path) as source:
+            build_atomically(disk, target, lambda file: _copy(source, file, problem))
+    return target
+
+
+def _copy(source: File, target: File, problem: Problem) -> None:
+    start = problem.offset or 0
+    end = min(start + problem.length, source.size())
+    for position in range(start, end, _COPY_BYTES):
+        data = source.pread(position, min(_COPY_BYTES, end - position))
+        target.pwrite(position - start, data)
+    target.sync()
+
+
+def _quarantine_names(disk: Disk, root: str, log: str) -> list[str]:
+    folder = os.path.join(root, QUARANTINE_NAME)
+    names = disk.names(folder) if disk.is_folder(folder) else []
+    return [os.path.join(folder, name) for name in names if name.startswith(f"aof-{log}-")]

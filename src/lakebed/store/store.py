@@ -1,0 +1,129 @@
+"""A store that is open for writing: one process at a time, held by the root's lock.
+
+    <root>/lakebed.toml  lakebed.lock  store.json  pins/  quarantine/  aof/<log>/
+
+The lock is taken through the engine's manager, so a bare `AofManager` on the same root is refused
+and refuses in turn. Nothing is created in a root whose `store.json` is newer or damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Literal, overload
+
+from lakebed.aof.config import AofConfig
+from lakebed.aof.log import Aof
+from lakebed.aof.manager import AofManager
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Closed
+from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.kernels.disk import real_disk
+from lakebed.store import version
+from lakebed.store.logs import log_names
+from lakebed.store.opened import Opened
+from lakebed.store.pins import FOLDER_NAME as PINS_NAME
+from lakebed.store.pins import Pins
+from lakebed.store.read_only import ReadOnlyStore, check_root
+from lakebed.store.settings import aof_config, settings_of
+
+QUARANTINE_NAME = "quarantine"
+
+
+class Store:
+    """Owns the lock, the logs and the pins of a root. Thread-safe."""
+
+    @overload
+    @staticmethod
+    def open(
+        root: PathLike,
+        *,
+        read_only: Literal[False] = False,
+        config: AofConfig | None = None,
+        disk: Disk | None = None,
+        runner: Runner | None = None,
+    ) -> Store: ...
+
+    @overload
+    @staticmethod
+    def open(
+        root: PathLike,
+        *,
+        read_only: Literal[True],
+        config: AofConfig | None = None,
+        disk: Disk | None = None,
+        runner: Runner | None = None,
+    ) -> ReadOnlyStore: ...
+
+    @staticmethod
+    def open(
+        root: PathLike,
+        *,
+        read_only: bool = False,
+        config: AofConfig | None = None,
+        disk: Disk | None = None,
+        runner: Runner | None = None,
+    ) -> Store | ReadOnlyStore:
+        """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
+
+        `config` is that of the logs; by default what `lakebed.toml` and the environment say, or
+        the defaults on a disk that was passed in. Reading needs none.
+        """
+        if read_only:
+            return ReadOnlyStore(root, disk=disk, runner=runner)
+        check_root(disk or real_disk(), os.fspath(root))
+        if config is None and disk is None:
+            config = aof_config(settings_of(Path(root), environment=os.environ))
+        return Store(root, config=config or AofConfig(), disk=disk or real_disk(), runner=runner)
+
+    def __init__(
+        self, root: PathLike, *, config: AofConfig, disk: Disk, runner: Runner | None
+    ) -> None:
+        """Use `open`."""
+        self.root = os.fspath(root)
+        self.disk = disk
+        self.config = config
+        version.load(disk, self.root)
+        self._is_closed = False
+        with contextlib.ExitStack() as undo:
+            if runner is None:
+                runner = ThreadRunner()
+                undo.callback(runner.close)
+            self.runner: Runner = runner
+            self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
+            self._manager = AofManager(
+                self.root, config=config, disk=disk, runner=runner, is_pinned=self.pins.covers
+            )
+            undo.callback(self._manager.close)
+            now_ms = runner.clock.wall_ns() // NS_PER_MS
+            self.version = version.ensure(disk, self.root, now_ms=now_ms)
+            for name in (PINS_NAME, QUARANTINE_NAME):
+                folder = os.path.join(self.root, name)
+                if not disk.is_folder(folder):
+                    make_folders(disk, folder)
+            self.pins.active()  # removes what expired
+            self._logs = Opened(self._manager.open, runner=runner)
+            self._undo = undo.pop_all()
+
+    def logs(self) -> list[str]:
+        """The names of all logs, open or not."""
+        return log_names(self.disk, self.root)
+
+    def log(self, name: str) -> Aof:
+        """The log of that name, opened for writing, created if need be; the same one each time."""
+        if self._is_closed:
+            raise Closed(f"{self.root}: the store is closed")
+        return self._logs.get(name)
+
+    def close(self) -> None:
+        """Close every log and let go of the lock. Idempotent."""
+        self._is_closed = True
+        self._undo.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

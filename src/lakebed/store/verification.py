@@ -1,0 +1,206 @@
+"""Verifying a log: every checksum of every segment, and that the segments follow each other.
+
+Nothing is changed and no lock is taken. Beside a writer a segment that is not sealed is judged up
+to the durable end: what stands behind it is not part of the log yet. Where the durable end is not
+known (the machine was started anew since, or the file is gone) all of the file is judged.
+
+A segment that the sealed pointer counts as sealed must have its footer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from lakebed.aof.footer import decode_footer
+from lakebed.aof.format import (
+    DURABLE_END,
+    FOOTER_BYTES,
+    RECORDS_START,
+    SEALED_POINTER,
+    DurableEnd,
+    SealedPointer,
+    next_base_offset,
+    records_end_max,
+)
+from lakebed.aof.inspect import inspect_segment
+from lakebed.aof.inspection import Inspection, Verdict
+from lakebed.aof.paths import LogPaths, SegmentName
+from lakebed.aof.pointer import decode_durable_end, decode_pointer
+from lakebed.base.errors import DataError, NotFound, Torn
+from lakebed.base.files import Disk, File, read_file
+
+_READ_ATTEMPTS = 8
+
+
+class Problem(NamedTuple):
+    """One place where bytes are not what they must be: `[offset, offset + length)` of a file."""
+
+    path: str
+    offset: int | None
+    length: int
+    verdict: Verdict  # torn or corrupt
+    problem: str
+
+    def __str__(self) -> str:
+        place = "" if self.offset is None else f"at byte {self.offset}: "
+        return f"{self.path}: {place}{self.verdict.value}: {self.problem}"
+
+
+class SegmentReport(NamedTuple):
+    """One segment. `inspection` is None if its version is not ours, or it was removed meanwhile."""
+
+    name: SegmentName
+    path: str
+    inspection: Inspection | None
+    problems: tuple[Problem, ...]
+
+
+class Verification:
+    """One look at a log; `segments` is to be iterated once."""
+
+    def __init__(self, disk: Disk, paths: LogPaths, *, whole_tail: bool = False) -> None:
+        """`whole_tail`: judge also what stands behind the durable end. Only if nobody writes."""
+        self._disk = disk
+        self._paths = paths
+        self._whole_tail = whole_tail
+        self.problems: list[Problem] = []  # of the log, not of one segment
+        # In this order: what the first two tell of is in the list that comes after them.
+        self._pointer = self._load_pointer()
+        self._durable = self._load_durable_end()
+        is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
+        self._is_end_known = is_known
+        found = map(SegmentName.parse, disk.names(paths.segments))
+        self.names = sorted(name for name in found if name is not None)
+        self._check_order()
+
+    def segments(self) -> Iterator[SegmentReport]:
+        """Each segment, oldest first."""
+        for index, name in enumerate(self.names):
+            yield self._verify(index, name)
+
+    def _verify(self, index: int, name: SegmentName) -> SegmentReport:
+        path = self._paths.segment(name)
+        try:
+            with self._disk.open(path) as file:
+                data, confirmed = self._content(file, index, name)
+            inspection = inspect_segment(data, name=name, confirmed=confirmed)
+        except NotFound:
+            return SegmentReport(name, path, None, ())
+        except DataError as error:
+            return SegmentReport(name, path, None, (_from_error(error, path),))
+        problems = [*_damages(inspection, path), *self._footer_problems(inspection, name, path)]
+        return SegmentReport(name, path, inspection, tuple(problems))
+
+    def _content(self, file: File, index: int, name: SegmentName) -> tuple[memoryview, int | None]:
+        """What of the file is judged, at its full length; how far it must be good."""
+        size = file.size()
+        confirmed = self._confirmed(index, name)
+        if _is_sealed(file, size):
+            return file.map(), None
+        is_open = not self._must_be_sealed(name)
+        if is_open and self._is_end_known and not self._whole_tail and confirmed is not None:
+            content = bytearray(size)
+            used = file.pread(0, min(confirmed, size))
+            content[: len(used)] = used
+            return memoryview(content), confirmed
+        return memoryview(file.pread(0, size)), confirmed
+
+    def _confirmed(self, index: int, name: SegmentName) -> int | None:
+        """How far an unsealed segment is known to be durable."""
+        if self._durable is None:
+            return None
+        if name.segment_id == self._durable.segment_id:
+            return self._durable.offset
+        if name.segment_id > self._durable.segment_id:
+            return 0
+        following = self.names[index + 1] if index + 1 < len(self.names) else None
+        if following is None or following.segment_id != name.segment_id + 1:
+            return None
+        return following.base_offset - next_base_offset(name.base_offset, 0)
+
+    def _must_be_sealed(self, name: SegmentName) -> bool:
+        return self._pointer is not None and name.segment_id <= self._pointer.segment_id
+
+    def _footer_problems(
+        self, inspection: Inspection, name: SegmentName, path: str
+    ) -> Iterator[Problem]:
+        if inspection.is_sealed or not self._must_be_sealed(name):
+            return
+        why = inspection.footer_problem or "there is none"
+        with self._disk.open(path) as file:
+            offset = max(0, file.size() - FOOTER_BYTES)
+        problem = f"the footer of a sealed segment: {why}"
+        yield Problem(path, offset, FOOTER_BYTES, Verdict.CORRUPT, problem)
+
+    def _check_order(self) -> None:
+        for one, other in pairwise(self.names):
+            path = self._paths.segment(other)
+            if one.segment_id == other.segment_id:
+                self._add(path, "another file has the same segment's number")
+            elif one.segment_id + 1 != other.segment_id:
+                first, last = one.segment_id + 1, other.segment_id - 1
+                missing = f"segment {first}" if first == last else f"segments {first} to {last}"
+                self._add(path, f"missing before it: {missing}")
+        durable = self._durable
+        newest = self.names[-1].segment_id if self.names else -1
+        is_lost = durable is not None and newest < durable.segment_id
+        if is_lost and durable is not None and durable.offset > RECORDS_START:
+            problem = f"segment {durable.segment_id} is missing, which has durable records"
+            self._add(self._paths.segments, problem)
+
+    def _add(self, path: str, problem: str) -> None:
+        self.problems.append(Problem(path, None, 0, Verdict.CORRUPT, problem))
+
+    def _load_pointer(self) -> SealedPointer | None:
+        path = self._paths.pointer
+        try:
+            return decode_pointer(
+                read_file(self._disk, path, size_max=SEALED_POINTER.size), path=path
+            )
+        except NotFound:
+            return None
+        except DataError as error:
+            self.problems.append(_from_error(error, path))
+            return None
+
+    def _load_durable_end(self) -> DurableEnd | None:
+        """None if it is missing or damaged: it is advice. A writer overwrites it in place."""
+        path = self._paths.durable_end
+        for _ in range(_READ_ATTEMPTS):
+            try:
+                return decode_durable_end(read_file(self._disk, path, size_max=DURABLE_END.size))
+            except NotFound:
+                return None
+            except DataError:
+                continue
+        return None
+
+
+def _is_sealed(file: File, size: int) -> bool:
+    """Whether the file has a footer, and so never changes again and may be mapped."""
+    if size < RECORDS_START + FOOTER_BYTES:
+        return False
+    try:
+        return decode_footer(file.pread(records_end_max(size), FOOTER_BYTES)) is not None
+    except DataError:
+        return False  # damaged, or being written now
+
+
+def _damages(inspection: Inspection, path: str) -> Iterator[Problem]:
+    """What the inspection found, in the order of the file."""
+    tail = [] if inspection.tail is None else [inspection.tail]
+    for damage in sorted([*inspection.damages, *inspection.problems, *tail]):
+        is_torn = inspection.verdict is Verdict.TORN
+        verdict = Verdict.TORN if is_torn else Verdict.CORRUPT
+        yield Problem(path, damage.offset, damage.length, verdict, damage.problem)
+
+
+def _from_error(error: DataError, path: str) -> Problem:
+    verdict = Verdict.TORN if isinstance(error, Torn) else Verdict.CORRUPT
+    facts = "" if error.expected is None else f", expected {error.expected}"
+    facts += "" if error.found is None else f", found {error.found}"
+    where = path if error.path is None else os.fspath(error.path)
+    return Problem(where, error.offset, 0, verdict, f"{error.problem}{facts}")

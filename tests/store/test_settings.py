@@ -1,0 +1,68 @@
+"""The sections of `lakebed.toml`, and the page that lists them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from lakebed.aof.config import AofConfig
+from lakebed.base.errors import BadConfig
+from lakebed.cli.aof import app
+from lakebed.store.settings import SECTIONS, AofSection, aof_config, settings_of
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+
+
+def test_without_a_file_the_engines_defaults_are_used(tmp_path: Path) -> None:
+    assert aof_config(settings_of(tmp_path, environment={})) == AofConfig()
+
+
+def test_the_section_has_every_plain_setting_of_a_log() -> None:
+    plain = {field.name for field in dataclasses.fields(AofSection)}
+    every = {field.name for field in dataclasses.fields(AofConfig)}
+    assert every - plain == {"flush", "retention"}
+
+
+def test_what_the_engine_refuses_the_section_refuses() -> None:
+    with pytest.raises(BadConfig, match="not a power of two"):
+        AofSection(segment_bytes=100_000)
+    with pytest.raises(BadConfig, match="allowed are"):
+        AofSection(preallocate_segments=9)
+
+
+def test_a_variable_reaches_the_part_it_names(tmp_path: Path) -> None:
+    environment = {
+        "LAKEBED_AOF_SEGMENT_BYTES": "128KiB",
+        "LAKEBED_AOF_FLUSH_FLUSH_MS": "9",
+        "LAKEBED_AOF_RETENTION_ARCHIVE": "true",
+    }
+    config = aof_config(settings_of(tmp_path, environment=environment))
+    assert (config.segment_bytes, config.flush.flush_ms) == (128 * 1024, 9)
+    assert config.retention.archive
+
+
+def test_the_guide_lists_every_setting_of_a_log_and_no_other() -> None:
+    text = (GUIDES / "logs.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"\| `\[(\w+)\] (\w+)`", text))
+    known = {
+        (section, field.name)
+        for section, config in SECTIONS.items()
+        if section.startswith("aof")
+        for field in dataclasses.fields(config)
+    }
+    assert listed == known
+
+
+def test_the_guide_lists_every_command_and_only_options_that_exist() -> None:
+    text = (GUIDES / "command-line.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `lakebed aof (\w+)([^`]*)` \|", text, flags=re.MULTILINE))
+    group: Any = get_command(app)
+    assert set(rows) == set(group.commands)
+    for name, shown in rows.items():
+        known = {option for parameter in group.commands[name].params for option in parameter.opts}
+        assert set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", shown)) <= known
