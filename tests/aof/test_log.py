@@ -230,13 +230,14 @@ def test_a_full_disk_fails_the_flush_and_comes_back_by_itself() -> None:
 
 def test_below_the_reserve_flushes_fail_and_leave_no_hole_when_they_come_back() -> None:
     world = World(17)
-    config = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=1 << 20))
+    config = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=1 << 19))
     world.disk.capacity_bytes = 3 << 20
     manager, log = open_log(world, config)
     first = log.append_record(b"first")
     log.flush()
-    world.disk.capacity_bytes = (1 << 20) + world.disk.used_bytes()
-    refused = log.append_record(b"refused at first")
+    world.disk.capacity_bytes = (1 << 19) + world.disk.used_bytes()
+    refused_payload = b"refused at first" * 3000  # more than is granted without a look
+    refused = log.append_record(refused_payload)
     with pytest.raises(NoSpace, match="kept in reserve"):
         log.flush(refused)
     world.disk.capacity_bytes = 3 << 20
@@ -246,7 +247,7 @@ def test_below_the_reserve_flushes_fail_and_leave_no_hole_when_they_come_back() 
     manager.close()
     world.restart(Crash.POWER)
     assert [(record[0], record[3]) for record in scan_log(world.disk)] == [
-        (first, b"first"), (refused, b"refused at first"), (last, b"last"),
+        (first, b"first"), (refused, refused_payload), (last, b"last"),
     ]  # fmt: skip
 
 

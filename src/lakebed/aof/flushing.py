@@ -156,11 +156,13 @@ class Flushing:
         with self._mutex:
             segment.durable = end
             self.durable = durable = segment.position(end)
-            if self.error is not None:
-                self.error = None
+            had_failed, self.error = self.error is not None, None
+            if had_failed:
                 self._backoff.reset()
         self._publish(durable)
         self._on_change()
+        if had_failed:
+            self._wake()  # `step` waits for the next try, and not for what was queued since
 
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
         """The leader's: nothing of the batch was acknowledged."""

@@ -37,6 +37,7 @@ from lakebed.aof.sealing import seal
 from lakebed.aof.segment import (
     Numbers,
     RecordIds,
+    Segment,
     fits_empty_segment,
     payload_bytes_max,
 )
@@ -98,7 +99,13 @@ class Aof:
         self._holds = Holds(runner.mutex())
         self._retiring = Retiring(disk, paths, config.retention, counters=counters)
         self._backoff = Backoff(RetryPolicy(), random)
-        self._spares = Spares(disk, paths, segment_bytes=config.segment_bytes, mutex=runner.mutex())
+        self._spares = Spares(
+            disk,
+            paths,
+            segment_bytes=config.segment_bytes,
+            mutex=runner.mutex(),
+            filling_mutex=runner.mutex(),
+        )
         # The mutex guards everything below, and what the chain and the flushing hold.
         self._mutex = runner.mutex()
         self._chain = SegmentChain(
@@ -120,6 +127,7 @@ class Aof:
             wake=wake_flush,
             on_change=self._on_flush,
         )
+        self._spare_asked_by: Segment | None = None  # the barrier's leader's own
         self._last_timestamp = recovered.last_timestamp
         self._is_tail_full = False  # an append found no room and could not roll over
         self._is_closed = False
@@ -295,7 +303,11 @@ class Aof:
     def _on_flush(self) -> None:
         """Something became durable, or failed to."""
         self._notifier.tell()
-        if self._chain.to_seal:
+        active = self._chain.active
+        is_spare_due = active is not self._spare_asked_by and active.end >= _spare_due_at(active)
+        if is_spare_due:
+            self._spare_asked_by = active
+        if is_spare_due or self._chain.to_seal:
             self._wake_maintenance()
 
     # Rolling over and sealing.
@@ -399,23 +411,15 @@ class Aof:
         return True
 
     def _prepare_spare(self) -> bool:
-        """A spare once the segment is a quarter full; zero-filled where that pays.
-
-        It pays for many small flushes, whose syncs it halves. Large ones spread the cost of
-        allocation over many bytes, and filling would only write everything twice.
-        """
+        """A spare once the segment is a quarter full; zero-filled if the log is a busy one."""
         with self._mutex:
             active = self._chain.active
-            is_due = active.end * 4 >= active.size and not self._is_closed
+            is_due = active.end >= _spare_due_at(active) and not self._is_closed
             age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
             is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
         if not is_due or not self._config.preallocate_segments:
             return False
-        flushes = max(1, self._metrics.flush_operations.value)
-        is_small = self._metrics.durable_bytes.value // flushes <= SMALL_FLUSH_BYTES
-        return self._spares.prepare(
-            wanted=self._config.preallocate_segments, zero_fill=is_busy and is_small
-        )
+        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=is_busy)
 
     def _retire(self) -> int | None:
         """Remove what retention no longer wants; ns until age wants more gone."""
@@ -547,7 +551,10 @@ class Aof:
 
 
 BUSY_BYTES_PER_S = 1 << 20
-SMALL_FLUSH_BYTES = 256 << 10
+
+
+def _spare_due_at(segment: Segment) -> int:
+    return segment.size // 4
 
 
 def _rest(numbers: Numbers, start: int) -> Numbers:

@@ -15,20 +15,32 @@ from lakebed.base.files import Disk, File
 from lakebed.base.runner import Mutex
 from lakebed.base.units import MIB
 
-FILL_STEP_BYTES = 8 * MIB
+FILL_STEP_BYTES = 4 * MIB  # synced one by one: a large sync would hold up those of the callers
 
 
 class Spares:
-    """The spare files of one log. `take` and `prepare` may run in different threads."""
+    """The spare files of one log. `take`, `prepare` and `close` may run in different threads."""
 
-    def __init__(self, disk: Disk, paths: LogPaths, *, segment_bytes: int, mutex: Mutex) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        paths: LogPaths,
+        *,
+        segment_bytes: int,
+        mutex: Mutex,
+        filling_mutex: Mutex,
+    ) -> None:
         self._disk = disk
         self._paths = paths
         self._segment_bytes = segment_bytes
         self._mutex = mutex
         self._ready: list[str] = []  # guarded by _mutex
         self._number = 0  # guarded by _mutex
-        self._filling: tuple[str, File, int] | None = None  # the preparing thread's own
+        # Held for a whole step of `prepare`: a file must not be closed while it is filled, for the
+        # zeros would go to whatever is opened under its number next.
+        self._filling_mutex = filling_mutex
+        self._filling: tuple[str, File, int] | None = None  # guarded by _filling_mutex
+        self._is_closed = False  # guarded by _filling_mutex
 
     def remove_leftovers(self) -> None:
         """What an earlier process prepared is not trusted: it may not have been synced."""
@@ -49,6 +61,24 @@ class Spares:
 
     def prepare(self, *, wanted: int, zero_fill: bool) -> bool:
         """One step towards `wanted` spares; whether there is more to do."""
+        with self._filling_mutex:
+            return not self._is_closed and self._prepare(wanted, zero_fill)
+
+    def close(self) -> None:
+        """Give the space back, when a step that is under way has ended. Idempotent."""
+        with self._filling_mutex:
+            self._is_closed = True
+            if self._filling is not None:
+                self._filling[1].close()
+                self._unlink(self._filling[0])
+                self._filling = None
+        with self._mutex:
+            ready, self._ready = self._ready, []
+        for path in ready:
+            self._unlink(path)
+
+    def _prepare(self, wanted: int, zero_fill: bool) -> bool:
+        """Holds _filling_mutex."""
         with self._mutex:
             missing = wanted - len(self._ready)
         if self._filling is None:
@@ -60,6 +90,7 @@ class Spares:
         if zero_fill and filled < self._segment_bytes:
             step = min(FILL_STEP_BYTES, self._segment_bytes - filled)
             file.zero_fill(filled, step)
+            file.sync()
             self._filling = (path, file, filled + step)
             return True
         file.sync()
@@ -68,17 +99,6 @@ class Spares:
         with self._mutex:
             self._ready.append(path)
         return missing > 1
-
-    def close(self) -> None:
-        """Give the space back."""
-        if self._filling is not None:
-            self._filling[1].close()
-            self._unlink(self._filling[0])
-            self._filling = None
-        with self._mutex:
-            ready, self._ready = self._ready, []
-        for path in ready:
-            self._unlink(path)
 
     def _unlink(self, path: str) -> None:
         with contextlib.suppress(NotFound):

@@ -285,11 +285,16 @@ def test_below_the_reserve_writes_are_refused_and_come_back_by_themselves() -> N
     barrier.commit(encode(0, 0), size=RECORD_BYTES)
     with world.disk.create("/ballast") as ballast:
         ballast.pwrite(0, bytes(60_000))
-    with pytest.raises(NoSpace, match=r"kept in reserve: writes are refused until space is freed"):
-        barrier.commit(encode(0, 1), size=RECORD_BYTES)
+    granted = 50_000 // 16 // RECORD_BYTES  # a sixteenth of the reserve is used without looking
+    for number in range(1, 1 + granted):
+        barrier.commit(encode(0, number), size=RECORD_BYTES)
+    number = 1 + granted
+    for _ in range(2):
+        with pytest.raises(NoSpace, match="in reserve: writes are refused until space is freed"):
+            barrier.commit(encode(0, number), size=RECORD_BYTES)
     world.disk.unlink("/ballast")
-    barrier.commit(encode(0, 1), size=RECORD_BYTES)
-    assert scan(world.disk) == [(0, 0), (0, 1)]
+    barrier.commit(encode(0, number), size=RECORD_BYTES)
+    assert scan(world.disk) == [(0, each) for each in range(number + 1)]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])

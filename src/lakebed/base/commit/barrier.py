@@ -85,6 +85,7 @@ class Barrier(Generic[Item, Result]):
         self._mutex = runner.mutex()
         self._queue: deque[Batch[Item, Result]] = deque()
         self._is_led = False
+        self._is_timed = False  # `step` asked to be called again within `delay_ms_max`
         self._pending_bytes = 0
         self._pending_count = 0
         self._passed: Event | None = None  # set, for those who wait, when the lead is passed on
@@ -114,21 +115,29 @@ class Barrier(Generic[Item, Result]):
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, timeout)
-        batch = ticket.batch
-        if len(batch.items) == 1 or self._is_full(batch):
+        # `_is_timed` changes under the mutex alone: if it holds now, behind the item's joining,
+        # then the step that said so comes back and finds the item.
+        if not self._is_timed or self._is_full(ticket.batch):
             self._wake()
         return ticket
 
     def step(self) -> int | None:
-        """Commit what is due and nobody leads; ns until more is due, or None."""
+        """Commit what is due and nobody leads; ns until more is due, or None.
+
+        While callers come and go it looks again by itself, so that they need not wake it.
+        """
         while True:
             with self._mutex:
-                if self._is_led or not self._queue:
-                    return None  # a leader wakes us if it leaves something behind
+                self._is_timed = False
+                if self._is_led:
+                    # A leader wakes us if it leaves something behind.
+                    return self._timed(self._config.delay_ms_max * NS_PER_MS)
+                if not self._queue:
+                    return None
                 head = self._queue[0]
                 delay_ns = self._due_ns(head)
                 if delay_ns > 0:
-                    return delay_ns
+                    return self._timed(delay_ns)
                 self._is_led = True
             self._lead(until=head)
 
@@ -247,6 +256,11 @@ class Barrier(Generic[Item, Result]):
             return 0
         due_ns = head.created_ns + self._config.delay_ms_max * NS_PER_MS
         return due_ns - self._clock.monotonic_ns()
+
+    def _timed(self, delay_ns: int) -> int | None:
+        """What `step` returns to be called again after that long. Under the mutex."""
+        self._is_timed = delay_ns > 0
+        return delay_ns or None
 
     # Leading.
 
