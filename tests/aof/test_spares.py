@@ -54,6 +54,18 @@ def test_a_busy_logs_spare_is_zero_filled_and_an_idle_ones_is_not() -> None:
         assert (world.disk.used_bytes() - used >= 80 * KIB) == is_filled
 
 
+def test_a_log_with_large_flushes_is_not_filled() -> None:
+    world = World(6)
+    config = AofConfig(segment_bytes=512 * KIB, flush=FlushConfig(reserve_bytes=0))
+    manager = AofManager("/store", config=config, disk=world.disk, runner=world.runner)
+    log = manager.open("orders")
+    log.append_records([b"x" * 50_000] * 5)
+    log.flush()
+    world.runner.settle()
+    assert len(_spares(world)) == 1
+    assert world.disk.used_bytes() < 300 * KIB
+
+
 def test_a_spare_becomes_the_next_segment() -> None:
     world = World(3)
     _, log = _open(world)

@@ -63,7 +63,7 @@ class AofConfig:
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    zero_fill_ahead_bytes: int = bounded(16 * MIB, minimum=0, maximum=GIB)
+    zero_fill_spares: bool = True  # of logs with many small flushes
     enable_sparse_index: bool = False
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)

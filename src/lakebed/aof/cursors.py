@@ -29,7 +29,8 @@ def write_cursor(
         "written_at_ns": written_at,
     }
     try:
-        make_folders(disk, paths.cursors)
+        if not disk.is_folder(paths.cursors):
+            make_folders(disk, paths.cursors)
         path = f"{paths.cursors}/{paths.name}.json"
         replace_atomically(disk, path, json.dumps(document).encode() + b"\n")
     except LakebedError as error:

@@ -411,15 +411,22 @@ class Aof:
         return True
 
     def _prepare_spare(self) -> bool:
-        """A spare once the segment is a quarter full; zero-filled if the log is a busy one."""
+        """A spare once the segment is a quarter full; zero-filled where that pays.
+
+        It pays for many small flushes, whose syncs it shortens. Large ones gain little from it,
+        and lose more to everything being written twice.
+        """
         with self._mutex:
             active = self._chain.active
             is_due = active.end >= _spare_due_at(active) and not self._is_closed
             age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
             is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
+        flushes = max(1, self._metrics.flush_operations.value)
+        is_small = self._metrics.durable_bytes.value // flushes <= SMALL_FLUSH_BYTES
+        zero_fill = self._config.zero_fill_spares and is_busy and is_small
         if not is_due or not self._config.preallocate_segments:
             return False
-        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=is_busy)
+        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=zero_fill)
 
     def _retire(self) -> int | None:
         """Remove what retention no longer wants; ns until age wants more gone."""
@@ -551,6 +558,7 @@ class Aof:
 
 
 BUSY_BYTES_PER_S = 1 << 20
+SMALL_FLUSH_BYTES = 64 << 10
 
 
 def _spare_due_at(segment: Segment) -> int:
