@@ -6,6 +6,8 @@ In memory only, guarded by the log's mutex.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lakebed.aof.format import next_base_offset
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.recovery import Recovered
@@ -36,6 +38,7 @@ class SegmentChain:
             recovered.next_record_count,
         )
         self.active = recovered.tail or self._new_segment()
+        self._readable: tuple[SegmentInfo, ...] | None = None  # made when asked for
 
     @property
     def may_roll(self) -> bool:
@@ -53,6 +56,7 @@ class SegmentChain:
             full.base_record_count + full.record_count,
         )
         self.active = self._new_segment()
+        self._readable = None
         return full
 
     def finish(self, segment: Segment) -> SegmentInfo:
@@ -61,6 +65,7 @@ class SegmentChain:
         self.to_seal.pop(0)
         info = self._info(segment, is_sealed=True)
         self.sealed.append(info)
+        self._readable = None
         if not self.to_seal:
             self.state = after(self.state, Signal.RELEASE)
         return info
@@ -72,14 +77,28 @@ class SegmentChain:
                 return segment
         return None
 
-    def readable(self) -> list[SegmentInfo]:
-        """All segments with something durable in them, oldest first."""
-        unsealed = [
-            self._info(segment, is_sealed=False)
-            for segment in (*self.to_seal, self.active)
-            if segment.durable
-        ]
-        return [*self.sealed, *unsealed]
+    def note_durable(self, segment: Segment, end: int) -> None:
+        """Bytes up to `end` of the segment were synced."""
+        if not segment.durable:
+            self._readable = None
+        segment.durable = end
+
+    def retire(self, gone: Sequence[SegmentInfo]) -> None:
+        """Sealed segments leave the log."""
+        self.sealed = [info for info in self.sealed if info not in gone]
+        self._readable = None
+
+    def readable(self) -> tuple[SegmentInfo, ...]:
+        """All segments with something durable in them, oldest first; the same until that changes,
+        so that looking costs nothing however many there are."""
+        if self._readable is None:
+            unsealed = [
+                self._info(segment, is_sealed=False)
+                for segment in (*self.to_seal, self.active)
+                if segment.durable
+            ]
+            self._readable = (*self.sealed, *unsealed)
+        return self._readable
 
     def _new_segment(self) -> Segment:
         segment_id, base_offset, record_count = self._next

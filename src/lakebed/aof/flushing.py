@@ -154,7 +154,7 @@ class Flushing:
         self._metrics.flush_operations.add()
         self._metrics.durable_bytes.add(end - segment.durable)
         with self._mutex:
-            segment.durable = end
+            self._chain.note_durable(segment, end)
             self.durable = durable = segment.position(end)
             had_failed, self.error = self.error is not None, None
             if had_failed:

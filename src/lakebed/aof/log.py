@@ -442,7 +442,7 @@ class Aof:
         )
         if gone:
             with self._mutex:
-                self._chain.sealed = [info for info in self._chain.sealed if info not in gone]
+                self._chain.retire(gone)
             self._retiring.remove(gone)
             self._notifier.tell()
         return delay_ns
@@ -482,7 +482,7 @@ class Aof:
     def refresh(self) -> None:
         """Nothing: this is the writer."""
 
-    def segments(self) -> list[SegmentInfo]:
+    def segments(self) -> Sequence[SegmentInfo]:
         with self._mutex:
             return self._chain.readable()
 
