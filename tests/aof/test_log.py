@@ -228,6 +228,20 @@ def test_a_full_disk_fails_the_flush_and_comes_back_by_itself() -> None:
     ]  # fmt: skip
 
 
+def test_closing_a_log_that_cannot_flush_says_so_and_lets_go_of_everything() -> None:
+    world = World(19)
+    manager, log = open_log(world)
+    log.append_record(b"first")
+    log.flush()
+    world.disk.capacity_bytes = world.disk.used_bytes()
+    log.append_record(payload(1, 30_000))
+    with pytest.raises(NoSpace):
+        manager.close()
+    world.disk.capacity_bytes = 1 << 30
+    _, again = open_log(world)
+    assert [record.payload for record in again.read()] == [b"first"]
+
+
 def test_below_the_reserve_flushes_fail_and_leave_no_hole_when_they_come_back() -> None:
     world = World(17)
     config = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=1 << 19))
@@ -265,6 +279,8 @@ def test_a_failed_sync_ends_appends_until_the_log_is_opened_again() -> None:
     with pytest.raises(Poisoned):
         log.flush()
     assert log.durable_end() == kept + 32
+    with pytest.raises(SyncFailed):
+        manager.close()  # not everything that was appended is durable, and it says so
     manager.close()
     _, again = open_log(world)
     again.append_record(b"more")

@@ -58,8 +58,11 @@ class DurableEndFile:
         """Make the last one durable: after a clean end it is exact, also behind a reboot."""
         if self._file is not None:
             file, self._file = self._file, None
-            with file:
-                file.sync()
+            try:
+                with file:
+                    file.sync()
+            except LakebedError as error:
+                _log.warning("the durable end may be lost with the power: %s", error)
 
     def _encode(self, segment_id: int, offset: int, coordinator_watermark: int) -> bytes:
         return encode_durable_end(

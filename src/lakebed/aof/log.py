@@ -515,7 +515,10 @@ class Aof:
             self._flushing.coordinator_watermark = highest
 
     def close(self) -> None:
-        """Flush everything, hand back every waiter, and let go of the files. Idempotent."""
+        """Flush everything, hand back every waiter, and let go of the files. Idempotent.
+
+        If something that was appended could not be made durable, that error is raised at the end.
+        """
         with self._mutex:
             if self._is_closed:
                 return
@@ -526,6 +529,10 @@ class Aof:
         self._reader.close()
         self._spares.close()
         self._notifier.tell()
+        with self._mutex:
+            if not self._flushing.is_durable(None):
+                error = self._flushing.failure or self._flushing.error
+                raise error or DiskError("close", self._paths.folder, why="not all is durable")
 
     def _write_cursor(self) -> None:
         with self._mutex:
