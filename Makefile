@@ -14,7 +14,6 @@ BIN := $(VENV)/bin/python
 INPUTS := pyproject.toml constraints.txt $(wildcard setup.py)
 KEY := $(shell { cat $(INPUTS); pwd; } | sha256sum | cut -c1-16)
 INSTALLED := $(VENV)/.installed-$(KEY)
-PEERS_INSTALLED := $(VENV)/.installed-peers-$(KEY)
 
 # A stamp is worth nothing if the environment's Python does not run any more.
 RUNS := $(shell $(BIN) -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null)
@@ -45,13 +44,6 @@ $(INSTALLED):
 	@rm -f $(VENV)/.installed-*
 	@touch $@
 
-# Only the benchmarks need them.
-$(PEERS_INSTALLED): $(INSTALLED)
-	@echo "installing the peers of the benchmarks"
-	@$(BIN) -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	    --no-build-isolation -e '.[bench]'
-	@touch $@
-
 kernels: $(INSTALLED) ## Compile the kernels if their sources changed
 	@$(BUILD_KERNELS)
 
@@ -72,7 +64,7 @@ test-slow: kernels java ## The long sweeps and soaks
 	@$(COMPILED) $(PYTEST) -m slow
 	@$(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
 
-bench: kernels $(PEERS_INSTALLED) ## The benchmarks, with ARGS="…"
+bench: kernels ## The benchmarks, with ARGS="…"
 	@$(COMPILED) $(BIN) -m bench $(ARGS)
 
 # Works without a compiler, with the slower reference kernels, and as far as it can without a Java.
