@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
 from lakebed.aof.spares import Spares
+from lakebed.base.errors import LakebedError
 from lakebed.base.files import make_folders
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -89,6 +92,28 @@ def test_leftover_spares_are_removed_and_closing_gives_them_back() -> None:
     manager, _ = _open(world)
     manager.close()
     assert _spares(world) == []
+
+
+def test_a_spare_that_cannot_be_made_stops_nothing() -> None:
+    for operation in ("create", "pwrite", "fdatasync"):
+        world = World(7)
+        manager, log = _open(world)
+        log.append_record(b"x" * 1000)
+        log.flush()
+        log.append_record(b"x" * 20_000)
+        world.disk.faults.fail(operation, nth=3 if operation == "pwrite" else 1)
+        if operation != "create":
+            world.disk.faults.fail("fdatasync", nth=2)
+        with contextlib.suppress(LakebedError):
+            log.flush()
+        world.runner.settle()
+        if operation == "create":
+            log.append_record(b"y" * 60_000)
+            assert log.seal_current_segment() is not None
+            log.append_record(b"z")
+            log.flush()
+            manager.close()
+        assert not world.runner.failures()
 
 
 def test_none_are_made_if_none_are_wanted() -> None:

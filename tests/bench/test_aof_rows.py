@@ -21,7 +21,7 @@ from bench.aof_stores import (
     Store,
     append_all,
 )
-from bench.row import Contestant, Row, Run, Unavailable
+from bench.row import Contestant, Row, Run
 from lakebed.aof.config import AofConfig
 from lakebed.base.units import KIB, MIB
 from lakebed.kernels.format import AOF_RECORD
@@ -142,17 +142,11 @@ def find(row_name: str, contestant_name: str, work: Work) -> Contestant:
 @contextmanager
 def running(contestant: Contestant) -> Iterator[Run]:
     with ExitStack() as stack:
-        try:
-            made = contestant.setup()
-            if isinstance(made, AbstractContextManager):
-                made = stack.enter_context(made)
-        except Unavailable as error:
-            pytest.skip(str(error))
+        made = contestant.setup()
+        if isinstance(made, AbstractContextManager):
+            made = stack.enter_context(made)
         yield made
 
 
 def opened(name: str, folder: Path) -> Store:
-    try:
-        return STORES[name](folder)
-    except Unavailable as error:
-        pytest.skip(str(error))
+    return STORES[name](folder)

@@ -12,29 +12,61 @@ import logging
 
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.record_id import RecordId
+from lakebed.base.clock import NS_PER_S, Clock
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, make_folders, replace_atomically
 
 _log = logging.getLogger(__name__)
+PERIOD_NS = 10 * NS_PER_S
 
 
-def write_cursor(
-    disk: Disk, paths: LogPaths, *, requested: RecordId, durable: RecordId, written_at: int
-) -> None:
-    """Replace the cursor file; a failure is logged and harms nothing."""
-    document = {
-        "instance": paths.name,
-        "requested": _position(requested),
-        "durable": _position(durable),
-        "written_at_ns": written_at,
-    }
-    try:
-        if not disk.is_folder(paths.cursors):
-            make_folders(disk, paths.cursors)
-        path = f"{paths.cursors}/{paths.name}.json"
-        replace_atomically(disk, path, json.dumps(document).encode() + b"\n")
-    except LakebedError as error:
-        _log.warning("the durability cursor was not written: %s", error)
+class Cursor:
+    """The cursor file of one log: written when asked to, and now and then while the log moves."""
+
+    def __init__(self, disk: Disk, paths: LogPaths, clock: Clock) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._clock = clock
+        self._written: RecordId | None = None
+        self._is_fresh = True
+        self._due_ns = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Nobody has taken on to write it again: whoever moves the log asks for a `step`."""
+        return self._is_fresh
+
+    def step(self, *, requested: RecordId, durable: RecordId) -> int | None:
+        """Write it if that is due; ns until it is, or None while nothing moves."""
+        if durable == self._written:
+            self._is_fresh = True
+            return None
+        self._is_fresh = False
+        delay_ns = self._due_ns - self._clock.monotonic_ns()
+        if delay_ns > 0:
+            return delay_ns
+        self.write(requested=requested, durable=durable)
+        return None
+
+    def write(self, *, requested: RecordId, durable: RecordId) -> None:
+        """Replace the file; a failure is logged and harms nothing."""
+        self._written = durable
+        self._is_fresh = True
+        self._due_ns = self._clock.monotonic_ns() + PERIOD_NS
+        document = {
+            "instance": self._paths.name,
+            "requested": _position(requested),
+            "durable": _position(durable),
+            "written_at_ns": self._clock.wall_ns(),
+        }
+        folder = self._paths.cursors
+        try:
+            if not self._disk.is_folder(folder):
+                make_folders(self._disk, folder)
+            path = f"{folder}/{self._paths.name}.json"
+            replace_atomically(self._disk, path, json.dumps(document).encode() + b"\n")
+        except LakebedError as error:
+            _log.warning("the durability cursor was not written: %s", error)
 
 
 def _position(position: RecordId) -> dict[str, int]:

@@ -21,7 +21,7 @@ from random import Random
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.chain import SegmentChain
 from lakebed.aof.config import AofConfig
-from lakebed.aof.cursors import write_cursor
+from lakebed.aof.cursors import Cursor
 from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.flushing import Flushing
 from lakebed.aof.follower import Follower
@@ -127,6 +127,7 @@ class Aof:
             wake=wake_flush,
             on_change=self._on_flush,
         )
+        self._cursor = Cursor(disk, paths, runner.clock)
         self._spare_asked_by: Segment | None = None  # the barrier's leader's own
         self._last_timestamp = recovered.last_timestamp
         self._is_tail_full = False  # an append found no room and could not roll over
@@ -307,7 +308,7 @@ class Aof:
         is_spare_due = active is not self._spare_asked_by and active.end >= _spare_due_at(active)
         if is_spare_due:
             self._spare_asked_by = active
-        if is_spare_due or self._chain.to_seal:
+        if is_spare_due or self._chain.to_seal or self._cursor.is_fresh:
             self._wake_maintenance()
 
     # Rolling over and sealing.
@@ -345,8 +346,13 @@ class Aof:
         try:
             while self._seal_next():
                 pass
-            delay_ns = self._retire()
-            return 0 if self._prepare_spare() else delay_ns
+            delays = [
+                self._retire(),
+                self._cursor.step(requested=self._appended_end(), durable=self._flushing.durable),
+            ]
+            if self._prepare_spare():
+                return 0
+            return min((delay for delay in delays if delay is not None), default=None)
         except NoSpace:
             self._metrics.metadata_retry_attempts.add()
             return self._backoff.next_ns()
@@ -407,7 +413,7 @@ class Aof:
             record_count=segment.record_count,
         )
         self._notifier.tell()
-        self._write_cursor()
+        self._cursor.write(requested=self._appended_end(), durable=self._flushing.durable)
         return True
 
     def _prepare_spare(self) -> bool:
@@ -426,7 +432,15 @@ class Aof:
         zero_fill = self._config.zero_fill_spares and is_busy and is_small
         if not is_due or not self._config.preallocate_segments:
             return False
-        return self._spares.prepare(wanted=self._config.preallocate_segments, zero_fill=zero_fill)
+        try:
+            return self._spares.prepare(
+                wanted=self._config.preallocate_segments, zero_fill=zero_fill
+            )
+        except DiskError as error:
+            # A spare is a convenience: without one the next segment is made when it is needed.
+            event(_log, "spare_failed", level=logging.WARNING, log=self.name, error=error)
+            self._spares.abandon()
+            return False
 
     def _retire(self) -> int | None:
         """Remove what retention no longer wants; ns until age wants more gone."""
@@ -443,8 +457,12 @@ class Aof:
         if gone:
             with self._mutex:
                 self._chain.retire(gone)
-            self._retiring.remove(gone)
             self._notifier.tell()
+            try:
+                self._retiring.remove(gone)
+            except DiskError as error:
+                # They are out of the log; files that stayed are found by the next opening.
+                event(_log, "retire_failed", level=logging.ERROR, log=self.name, error=error)
         return delay_ns
 
     # Reading: see `LogReader`.
@@ -525,7 +543,7 @@ class Aof:
             self._is_closed = True
         self._notifier.tell()
         self._flushing.close()
-        self._write_cursor()
+        self._cursor.write(requested=self._appended_end(), durable=self._flushing.durable)
         self._reader.close()
         self._spares.close()
         self._notifier.tell()
@@ -534,14 +552,9 @@ class Aof:
                 error = self._flushing.failure or self._flushing.error
                 raise error or DiskError("close", self._paths.folder, why="not all is durable")
 
-    def _write_cursor(self) -> None:
+    def _appended_end(self) -> RecordId:
         with self._mutex:
-            requested = self._chain.active.position(self._chain.active.end)
-            durable = self._flushing.durable
-        now_ns = self._clock.wall_ns()
-        write_cursor(
-            self.disk, self._paths, requested=requested, durable=durable, written_at=now_ns
-        )
+            return self._chain.active.position(self._chain.active.end)
 
     # Waiting.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
-from lakebed.base.errors import NotFound
+from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import Disk, File
 from lakebed.base.runner import Mutex
 from lakebed.base.units import MIB
@@ -64,14 +64,16 @@ class Spares:
         with self._filling_mutex:
             return not self._is_closed and self._prepare(wanted, zero_fill)
 
+    def abandon(self) -> None:
+        """Give up the spare that is being prepared: its disk failed."""
+        with self._filling_mutex:
+            self._drop_filling()
+
     def close(self) -> None:
         """Give the space back, when a step that is under way has ended. Idempotent."""
         with self._filling_mutex:
             self._is_closed = True
-            if self._filling is not None:
-                self._filling[1].close()
-                self._unlink(self._filling[0])
-                self._filling = None
+            self._drop_filling()
         with self._mutex:
             ready, self._ready = self._ready, []
         for path in ready:
@@ -100,8 +102,16 @@ class Spares:
             self._ready.append(path)
         return missing > 1
 
+    def _drop_filling(self) -> None:
+        if self._filling is not None:
+            path, file, _ = self._filling
+            self._filling = None
+            with contextlib.suppress(LakebedError):
+                file.close()
+            self._unlink(path)
+
     def _unlink(self, path: str) -> None:
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(LakebedError):  # what stays is removed by the next opening
             self._disk.unlink(path)
 
     def _new_path(self) -> str:

@@ -230,6 +230,10 @@ class Scheduler:
             if task.error is not None:
                 raise task.error
 
+    def failures(self) -> list[Exception]:
+        """What tasks ended with; `close` would raise the first."""
+        return [task.error for task in self._tasks if task.error is not None]
+
     def start(self, name: str, body: Callable[[], None]) -> None:
         strand = _Strand(name, body, self)
         self._strands[strand.greenlet] = strand
