@@ -77,9 +77,7 @@ class RecordBatch:
 
     def __iter__(self) -> Iterator[Record]:
         """The records one by one, made column by column: half the time of `record` for each."""
-        return map(
-            Record, self.record_ids(), self.timestamps, self.ext_ids, map(bytes, self.payloads())
-        )
+        return map(Record, self._ids(), self.timestamps, self.ext_ids, map(bytes, self.payloads()))
 
     @property
     def start(self) -> RecordId:
@@ -92,10 +90,7 @@ class RecordBatch:
         return RecordId.from_parts(self.segment_id, self.buffer_offset + self.offsets[index])
 
     def record_ids(self) -> list[RecordId]:
-        first = int(RecordId.from_parts(self.segment_id, 0))
-        if self.ids is None:
-            return [RecordId(first + self.buffer_offset + offset) for offset in self.offsets]
-        return [RecordId(first + offset) for offset in self.ids]
+        return list(self._ids())
 
     def payload(self, index: int) -> memoryview:
         """A view of the payload: no copy."""
@@ -116,6 +111,14 @@ class RecordBatch:
             self.ext_ids[index],
             bytes(self.payload(index)),
         )
+
+    def _ids(self) -> Iterator[RecordId]:
+        """One by one: who reads a few of many must not pay for all."""
+        first = int(RecordId.from_parts(self.segment_id, 0))
+        if self.ids is None:
+            first += self.buffer_offset
+        for offset in self.offsets if self.ids is None else self.ids:
+            yield RecordId(first + offset)
 
     def part(self, first: int, last: int) -> RecordBatch:
         """The records `[first, last)` of this batch, of which there must be one; no copy."""
