@@ -92,12 +92,13 @@ def append(
         raise InputError("--whole needs a --file")
     files = file or []
     _check_files(files)
-    with _open_to_write(run, log, create=True) as store:
+    with _open_to_write(run, log, create=True) as store, Progress("append") as progress:
         appender = Appender(store.log(log), ext_id=ext_id)
         record_bytes_max = payload_bytes_max(store.config.segment_bytes)
         try:
             for batch in _inputs(files, whole=whole, record_bytes_max=record_bytes_max):
                 appender.append(batch)
+                progress.count(appender.count, "records")
         except BadLine as error:
             appender.finish()
             kept = f"kept before it: {counted(appender.count, 'record')}"

@@ -21,13 +21,15 @@ class Progress:
         self._is_drawn = False
 
     def update(self, done: int, total: int) -> None:
-        now_ns = self._clock.monotonic_ns()
-        if not self._is_wanted or now_ns < self._next_ns:
-            return
-        self._next_ns = now_ns + _REDRAW_NS
-        filled = _BAR_CHARACTERS * done // max(total, 1)
-        bar = "#" * filled + "-" * (_BAR_CHARACTERS - filled)
-        self._draw(f"\r{self._what} [{bar}] {done} of {total}\x1b[K")
+        if self._is_due():
+            filled = _BAR_CHARACTERS * done // max(total, 1)
+            bar = "#" * filled + "-" * (_BAR_CHARACTERS - filled)
+            self._draw(f"\r{self._what} [{bar}] {done} of {total}\x1b[K")
+
+    def count(self, done: int, unit: str) -> None:
+        """As `update`, where nobody knows how much there will be."""
+        if self._is_due():
+            self._draw(f"\r{self._what} {done:,} {unit}\x1b[K")
 
     def finish(self) -> None:
         if self._is_drawn:
@@ -38,6 +40,13 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.finish()
+
+    def _is_due(self) -> bool:
+        now_ns = self._clock.monotonic_ns()
+        if not self._is_wanted or now_ns < self._next_ns:
+            return False
+        self._next_ns = now_ns + _REDRAW_NS
+        return True
 
     def _draw(self, text: str) -> None:
         sys.stderr.write(text)
