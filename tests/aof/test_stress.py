@@ -16,6 +16,8 @@ from lakebed.aof.manager import AofManager
 from lakebed.base.errors import Closed
 from lakebed.base.units import KIB, MIB
 
+pytestmark = pytest.mark.process
+
 CONFIG = AofConfig(
     segment_bytes=256 * KIB,
     flush=FlushConfig(

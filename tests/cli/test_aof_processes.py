@@ -16,6 +16,8 @@ from lakebed.store.store import Store
 from tests.cli.conftest import Lakebed
 
 Environment = dict[str, str]
+pytestmark = pytest.mark.process
+
 COMMAND = [sys.executable, "-m", "lakebed.cli", "--root", "root", "aof"]
 
 

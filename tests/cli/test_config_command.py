@@ -11,6 +11,8 @@ import pytest
 from lakebed.version import VERSION
 from tests.cli.conftest import Lakebed
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
