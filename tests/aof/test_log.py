@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections import deque
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.record_id import RecordId
+from lakebed.aof.segment import Segment
 from lakebed.base.errors import (
     AlreadyExists,
     BadConfig,
@@ -191,6 +193,39 @@ def test_bad_input_changes_nothing() -> None:
         log.append_record(b"x" * 65353)
     assert log.append_records([]) == ()
     assert log.append_record(b"x" * 65352) == RecordId.from_parts(0, 64)
+
+
+def test_numbers_in_any_sequence_are_taken_or_refused_before_anything_is_queued() -> None:
+    world = World(20)
+    _, log = open_log(world)
+    stamps = deque([5, 9, 7])
+    ids = list(log.append_records([b"a", b"b", b"c"], timestamps=stamps, ext_ids=deque([1, 2, 3])))
+    for bad in ([1, 2], [1, 2, None], "xyz", {1: 2}):
+        with pytest.raises((InputError, TypeError, KeyError)):
+            log.append_records([b"a", b"b", b"c"], timestamps=bad)  # type: ignore[arg-type]
+    last = log.append_record(b"last", timestamp=11)
+    log.flush()
+    assert [record[:2] for record in scan_log(world.disk)] == [
+        (ids[0], 5), (ids[1], 9), (ids[2], 7), (last, 11),
+    ]  # fmt: skip
+
+
+def test_an_append_that_is_interrupted_in_the_middle_is_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its bytes are queued, its place is not counted: another one would be written over it."""
+    _, log = open_log(World(21))
+    log.append_record(b"first")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "accept", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.append_record(b"second")
+    with pytest.raises(Poisoned, match="KeyboardInterrupt"):
+        log.append_record(b"third")
 
 
 def test_a_record_that_was_not_appended_cannot_be_flushed() -> None:

@@ -118,10 +118,16 @@ def test_a_bar_is_drawn_after_a_second_and_only_for_a_person(
         clock.advance(S_NS)
         progress.update(2, 4)
         assert "verify [###############---------------] 2 of 4" in terminal.getvalue()
+        progress.update(3, 4)  # too soon after the last
+        assert "3 of 4" not in terminal.getvalue()
+        clock.advance(S_NS)
+        progress.count(12_345, "records")
+        assert "verify 12,345 records" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
     plain = io.StringIO()
     monkeypatch.setattr("sys.stderr", plain)
     with Progress("verify", clock=clock) as progress:
         clock.advance(2 * S_NS)
         progress.update(3, 4)
+        progress.count(1, "records")
     assert plain.getvalue() == ""

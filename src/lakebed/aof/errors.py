@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from lakebed.aof.record_id import RecordId
-from lakebed.base.errors import Busy, RetryError
+from lakebed.base.errors import Busy
 
 
 class BackpressureKind(Enum):
@@ -29,7 +29,3 @@ class WouldBlock(Busy):
         super().__init__(f"{why} (waits for: {kind.value})")
         self.kind = kind
         self.record_ids = record_ids
-
-
-class RolloverFailed(RetryError):
-    """The coordinator could not take the full segment over; the log stays as it was."""

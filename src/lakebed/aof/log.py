@@ -35,10 +35,12 @@ from lakebed.aof.recovery import Recovered
 from lakebed.aof.retiring import Retiring
 from lakebed.aof.sealing import seal
 from lakebed.aof.segment import (
+    FirstRecord,
     Numbers,
     RecordIds,
     Segment,
     fits_empty_segment,
+    largest,
     payload_bytes_max,
 )
 from lakebed.aof.spares import Spares
@@ -91,7 +93,6 @@ class Aof:
         self._paths = paths
         self._config = config
         self._clock = runner.clock
-        self._random = random
         self._wake_maintenance = wake_maintenance
         self._is_pinned = is_pinned
         self._metrics = LogMetrics(counters)
@@ -238,14 +239,22 @@ class Aof:
             self._roll()
             batch = self._encode(payloads, timestamps, ext_ids)
         segment = self._chain.active
-        chunk = segment.chunk(batch, base_timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
+        # Everything that the caller's values could fail is done before the chunk is queued.
+        first = FirstRecord(timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
+        max_timestamp = largest(timestamps, len(batch.offsets))
+        chunk = segment.chunk(batch, first)
         try:
             self._flushing.submit(chunk)
+            ids = segment.accept(batch, first, max_timestamp=max_timestamp)
         except Busy:
             raise WouldBlock(
                 BackpressureKind.FLUSH, f"{self.name}: too much is not durable yet"
             ) from None
-        ids = segment.accept(batch, timestamps=timestamps, ext_ids=ext_ids)
+        except BaseException as error:
+            # Interrupted in between: queued, but not counted. The next would get the same place.
+            if not isinstance(error, LakebedError):
+                self._flushing.failure = Poisoned("append", self._paths.folder, why=repr(error))
+            raise
         self._last_timestamp = max(self._last_timestamp, segment.max_timestamp)
         self._metrics.appended_records.add(len(ids))
         self._metrics.appended_bytes.add(batch.size)

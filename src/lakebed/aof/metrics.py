@@ -19,7 +19,6 @@ class LogMetrics:
         self.metadata_retry_failures = counters.counter("aof_flush_metadata_retry_failures")
         self.segment_rollovers = counters.counter("aof_segment_rollovers")
         self.segments_sealed = counters.counter("aof_segments_sealed")
-        self.recovery_duration_ns = counters.gauge("aof_recovery_duration_ns")
         self.would_block = {
             kind: counters.counter(f"would_block_{kind.value}") for kind in BackpressureKind
         }

@@ -6,6 +6,7 @@ No I/O here: an append gives bytes and the place where they belong, and the flus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple, cast
 
 from lakebed.aof.footer import encode_footer
@@ -61,6 +62,13 @@ class Chunk(NamedTuple):
     def buffers(self) -> list[Buffer]:
         records = [] if self.records is None else [cast("Buffer", self.records)]
         return [self.header, *records] if self.header else records
+
+
+class FirstRecord(NamedTuple):
+    """What a segment's header says of its first record."""
+
+    timestamp: int
+    ext_id: int
 
 
 class Segment:
@@ -120,22 +128,21 @@ class Segment:
             capacity=self.room if limit is None else min(self.room, limit),
         )
 
-    def chunk(self, batch: AofBatch, *, base_timestamp: int, ext_id: int) -> Chunk:
+    def chunk(self, batch: AofBatch, first: FirstRecord) -> Chunk:
         """Where the records belong; with the header, if they are the first."""
         if self.record_count:
             return Chunk(self, self.end, b"", batch, batch.size)
-        header = self.header(base_timestamp, ext_id)
+        header = self.header(first)
         return Chunk(self, 0, header, batch, len(header) + batch.size)
 
-    def accept(self, batch: AofBatch, *, timestamps: Numbers, ext_ids: Numbers) -> RecordIds:
-        """Count the records in; they follow those before them."""
+    def accept(self, batch: AofBatch, first: FirstRecord, *, max_timestamp: int) -> RecordIds:
+        """Count the records in; they follow those before them. Cannot fail."""
         count = len(batch.offsets)
         if not self.record_count:
-            self.base_timestamp = _first(timestamps)
-            self.ext_id = _first(ext_ids)
+            self.base_timestamp, self.ext_id = first
         base = self.position(self.end)
         self.record_count += count
-        self.max_timestamp = max(self.max_timestamp, _largest(timestamps, count))
+        self.max_timestamp = max(self.max_timestamp, max_timestamp)
         self.last_record_id = base + batch.offsets[count - 1]
         self.end += batch.size
         return RecordIds(base, batch.offsets)
@@ -166,8 +173,9 @@ class Segment:
             )
         )
 
-    def header(self, base_timestamp: int | None = None, ext_id: int | None = None) -> bytes:
-        """The header, with what is known of the first record or what is given."""
+    def header(self, first: FirstRecord | None = None) -> bytes:
+        """The header, with the first record that is given or the one that is known."""
+        timestamp, ext_id = first or (self.base_timestamp, self.ext_id)
         return SEGMENT_HEADER.pack(
             SegmentHeader(
                 magic=SEGMENT_MAGIC,
@@ -178,8 +186,8 @@ class Segment:
                 base_offset=self.name.base_offset,
                 max_size=self.size,
                 created_at=self.name.created_at,
-                base_timestamp=self.base_timestamp if base_timestamp is None else base_timestamp,
-                ext_id=self.ext_id if ext_id is None else ext_id,
+                base_timestamp=timestamp,
+                ext_id=ext_id,
             )
         )
 
@@ -193,9 +201,6 @@ def fits_empty_segment(payload_bytes: int, segment_bytes: int) -> bool:
     return record_bytes(payload_bytes) <= records_end_max(segment_bytes) - RECORDS_START
 
 
-def _first(numbers: Numbers) -> int:
-    return numbers if isinstance(numbers, int) else numbers[0]
-
-
-def _largest(numbers: Numbers, count: int) -> int:
-    return numbers if isinstance(numbers, int) else max(numbers[:count])
+def largest(numbers: Numbers, count: int) -> int:
+    """Of the first `count` of them, or the one for all."""
+    return numbers if isinstance(numbers, int) else max(islice(numbers, count))

@@ -67,9 +67,6 @@ class Node:
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
-    def is_dirty(self) -> bool:
-        return bool(self._versions or self._sizes)
-
     def copy(self) -> Node:
         twin = Node()
         twin.cached, twin.device = bytearray(self.cached), bytearray(self.device)
