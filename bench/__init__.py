@@ -27,5 +27,8 @@ a piece of work and returns how much it did, in the row's unit; it is called aga
 the length of a turn. A piece should take at least some ten microseconds. A setup that raises
 `Unavailable` (a peer is not installed) is left out, and the table says so.
 
+In a row of *bursts* a turn is one run, and before each turn everybody rests, without a clock: what
+was put off to a quiet moment is done then, by all of them.
+
 Nothing here judges a figure: no test depends on a time.
 """

@@ -1,14 +1,17 @@
 """Appending to an AOF2 log, and opening one; `bench.aof_stores` says what it stands beside.
 
-A log fills its segments with zeros in the background where it finds that this pays, from the
-second one on, so it is measured there: the first segment is written before the clock starts. The
-background work goes on while the log has its turn, and may reach into the one behind it.
+A busy log fills its segments with zeros in its pauses, from the second one on, so it is measured
+there: the first segment is written before the clock starts, and the second one filled.
+
+Batches are measured twice. *In bursts*: as much as fits a segment, with a rest before, in which the
+next one is filled. *Sustained*: without a pause. Then a log does not fill its segments, but here it
+would, while the others have their turns, and slow them down: so that is switched off.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +31,7 @@ from bench.aof_stores import (
 from bench.commit import Crew
 from bench.row import Contestant, Row, Run
 from lakebed.aof.config import AofConfig, FlushConfig
+from lakebed.aof.format import record_bytes
 from lakebed.aof.manager import AofManager
 from lakebed.base.units import GIB, KIB, MIB, format_bytes
 
@@ -46,6 +50,8 @@ class Work:
     single_count: int = 20  # of each caller
     store_bytes_max: int = 512 * MIB  # then it is made anew
     segment_bytes: int = AofConfig().segment_bytes
+    burst_bytes: int = 48 * MIB  # of encoded records; fits a segment
+    burst_rest_s: float = 1.0
     grid_segment_bytes: Sequence[int] = (MIB, 16 * MIB, 64 * MIB)
     grid_store_bytes_max: int = 192 * MIB
     grid_batches: int = 16
@@ -58,9 +64,9 @@ FULL = Work()
 
 def rows(work: Work = FULL) -> Iterator[Row]:
     for size_name, size in SIZES.items():
-        yield batch_row(
-            f"aof/durable batch of 1,000/{size_name}", random_payloads(size, work), work
-        )
+        payloads = random_payloads(size, work)
+        yield batch_row(f"aof/durable batch of 1,000, sustained/{size_name}", payloads, work)
+        yield burst_row(f"aof/durable batch of 1,000, in bursts/{size_name}", payloads, work)
     for callers in (1, 16):
         yield single_row(f"aof/durable single 100 B/{callers} callers", callers, work)
     for cadence, flush in CADENCES.items():
@@ -72,7 +78,7 @@ def rows(work: Work = FULL) -> Iterator[Row]:
 
 
 def batch_row(name: str, payloads: Sequence[bytes], work: Work) -> Row:
-    ours = partial(warm_log, payloads=payloads, work=work)
+    ours = partial(warm_log, payloads=payloads, work=work, zero_fill=False)
     stores: dict[str, OpenStore] = {"lakebed": ours, **PEERS}
     contestants = [
         Contestant(label, partial(_append_batches, open_store, payloads, work))
@@ -81,8 +87,29 @@ def batch_row(name: str, payloads: Sequence[bytes], work: Work) -> Row:
     for kind in ("zero-filled", "fresh"):
         setup = partial(_write_raw, kind == "zero-filled", payloads, work.batch_count, work)
         contestants.append(Contestant(f"limit: {kind} file", setup))
+    note = "the log does not zero-fill its segments: under this load it would not."
     return Row(name=name, unit="records", baseline="limit: zero-filled file",
-               contestants=contestants)  # fmt: skip
+               contestants=contestants, note=note)  # fmt: skip
+
+
+def burst_row(name: str, payloads: Sequence[bytes], work: Work) -> Row:
+    """What a log that is not at its limit all the time does in a busy moment."""
+    batch_count = work.burst_bytes // encoded_bytes(payloads)
+    ours = partial(warm_log, payloads=payloads, work=work)
+    stores: dict[str, OpenStore] = {"lakebed": ours, **PEERS}
+    contestants = [
+        Contestant(label, partial(_append_burst, open_store, payloads, batch_count, work))
+        for label, open_store in stores.items()
+    ]
+    for kind in ("zero-filled", "fresh"):
+        setup = partial(_write_raw_burst, kind == "zero-filled", payloads, batch_count, work)
+        contestants.append(Contestant(f"limit: {kind} file", setup))
+    note = (
+        f"bursts of {batch_count} batches; before each all rest {work.burst_rest_s} s. "
+        "In this rest, untimed, the log zero-fills its next segment in the background."
+    )
+    return Row(name=name, unit="records", baseline="limit: zero-filled file",
+               contestants=contestants, note=note, burst_rest_s=work.burst_rest_s)  # fmt: skip
 
 
 def single_row(name: str, callers: int, work: Work) -> Row:
@@ -100,14 +127,16 @@ def single_row(name: str, callers: int, work: Work) -> Row:
     return Row(name=name, unit="records", baseline=limit, contestants=contestants)
 
 
-def warm_log(folder: Path, *, payloads: Sequence[bytes], work: Work) -> LogStore:
-    """A log that goes on in its second segment, which was prepared in the background.
-
-    It fills the first with batches like those to come: the log judges by them what pays.
-    """
-    store = LogStore(folder, AofConfig(segment_bytes=work.segment_bytes))
+def warm_log(
+    folder: Path, *, payloads: Sequence[bytes], work: Work, zero_fill: bool = True
+) -> LogStore:
+    """A log that goes on in its second segment, which was prepared in the background."""
+    config = AofConfig(segment_bytes=work.segment_bytes, zero_fill_spares=zero_fill)
+    store = LogStore(folder, config)
     while not any(info.segment_id for info in store.log.segments()):
         store.append(payloads)
+        if zero_fill:
+            store.wait_for_spare()
     return store
 
 
@@ -123,6 +152,60 @@ def _append_batches(open_store: OpenStore, payloads: Sequence[bytes], work: Work
 
     with _renewed(open_store, work.store_bytes_max, work) as renewed:
         yield run
+
+
+class Burst:
+    """Appends so many batches, and rests."""
+
+    def __init__(
+        self,
+        append: Callable[[], None],
+        rest: Callable[[], None],
+        *,
+        batch_count: int,
+        records: int,
+    ) -> None:
+        self._append = append
+        self._rest = rest
+        self._batch_count = batch_count
+        self._records = records
+
+    def __call__(self) -> float:
+        for _ in range(self._batch_count):
+            self._append()
+        return self._batch_count * self._records
+
+    def rest(self) -> None:
+        self._rest()
+
+
+@contextmanager
+def _append_burst(
+    open_store: OpenStore, payloads: Sequence[bytes], batch_count: int, work: Work
+) -> Iterator[Run]:
+    with (
+        scratch_folder(work.scratch) as folder,
+        closing(open_store(folder)) as store,
+    ):
+
+        def rest() -> None:
+            if isinstance(store, LogStore):
+                store.wait_for_spare()
+
+        append = partial(store.append, payloads)
+        yield Burst(append, rest, batch_count=batch_count, records=len(payloads))
+
+
+@contextmanager
+def _write_raw_burst(
+    zero_filled: bool, payloads: Sequence[bytes], batch_count: int, work: Work
+) -> Iterator[Run]:
+    with (
+        scratch_folder(work.scratch) as folder,
+        closing(RawFile(folder, payloads, zero_filled=zero_filled)) as file,
+    ):
+        rest = partial(file.make_room, batch_count * file.record_bytes)
+        yield Burst(file.append, rest, batch_count=batch_count, records=len(payloads))
 
 
 @contextmanager
@@ -279,6 +362,10 @@ def _open_peer(open_store: OpenStore, work: Work) -> Iterator[Run]:
 def _segment_records(work: Work) -> int:
     """Of 1 KiB: what fits one segment with its header and footer, or a batch if that is less."""
     return min(work.batch_records, work.recovery_segment_bytes // KIB * 9 // 10)
+
+
+def encoded_bytes(payloads: Sequence[bytes]) -> int:
+    return sum(record_bytes(len(payload)) for payload in payloads)
 
 
 def random_payloads(size: int, work: Work) -> list[bytes]:

@@ -22,6 +22,7 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,8 @@ class LogStore:
     """Ours, with default settings unless told otherwise."""
 
     def __init__(self, folder: Path, config: AofConfig | None = None) -> None:
-        self._manager = AofManager(folder, config=config)
+        self._config = config or AofConfig()
+        self._manager = AofManager(folder, config=self._config)
         self.log: Aof = self._manager.open("bench")
         self.reader = LogReader(self.log)
 
@@ -96,9 +98,21 @@ class LogStore:
     def get(self, key: Any) -> bytes:
         return self.reader.get(key).payload
 
+    def wait_for_spare(self) -> None:
+        """Until the next segment is zero-filled, if the log has grown enough to prepare it."""
+        segment_bytes = self._config.segment_bytes
+        is_due = self.log.durable_end().segment_offset >= segment_bytes // 4
+        deadline = time.monotonic() + WAIT_S
+        while is_due and self._filled_bytes() < segment_bytes:
+            assert time.monotonic() < deadline, "the spare segment was not filled"
+            time.sleep(0.005)
+
     def close(self) -> None:
         self.reader.close()
         self._manager.close()
+
+    def _filled_bytes(self) -> float:
+        return self.log.counters.snapshot().gauges["aof_spare_filled_bytes"]
 
 
 def append_all(log: Aof, payloads: Sequence[bytes]) -> None:
@@ -240,6 +254,16 @@ class RawFile:
             self._begin_again()
         self._file.write_and_sync(self._end, [self._data])
         self._end += len(self._data)
+
+    def make_room(self, needed_bytes: int) -> None:
+        """So that it need not begin again in the midst of that."""
+        if self._end + needed_bytes > RAW_FILE_BYTES:
+            self._begin_again()
+
+    @property
+    def record_bytes(self) -> int:
+        """Of one append."""
+        return len(self._data)
 
     def close(self) -> None:
         self._file.close()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
-from bench.row import Row, Run, Unavailable
+from bench.row import Resting, Row, Run, Unavailable
 
 Clock = Callable[[], float]
 
@@ -65,7 +65,7 @@ def measure(row: Row, effort: Effort, *, clock: Clock = time.perf_counter) -> Re
                 continue
             made()  # warm up
             runs[contestant.name] = made
-        rates = _take_turns(runs, effort, clock)
+        rates = _take_turns(row, runs, effort, clock)
     base = statistics.median(rates[row.baseline]) if row.baseline in rates else None
     return Result(
         row=row,
@@ -81,19 +81,33 @@ def measure(row: Row, effort: Effort, *, clock: Clock = time.perf_counter) -> Re
     )
 
 
-def _take_turns(runs: dict[str, Run], effort: Effort, clock: Clock) -> dict[str, list[float]]:
+def _take_turns(
+    row: Row, runs: dict[str, Run], effort: Effort, clock: Clock
+) -> dict[str, list[float]]:
     rates: dict[str, list[float]] = {name: [] for name in runs}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection would be charged to whoever has the turn
     try:
         for _ in range(effort.round_count):
             for name, run in runs.items():
-                rates[name].append(_turn(run, effort.turn_s, clock))
+                turn_s = effort.turn_s
+                if row.burst_rest_s is not None:
+                    turn_s = 0
+                    _rest(runs, row.burst_rest_s)
+                rates[name].append(_turn(run, turn_s, clock))
             gc.collect()
     finally:
         if was_collecting:
             gc.enable()
     return rates
+
+
+def _rest(runs: dict[str, Run], rest_s: float) -> None:
+    """For all: whoever has the next turn meets a machine that does nothing else."""
+    time.sleep(rest_s)
+    for run in runs.values():
+        if isinstance(run, Resting):
+            run.rest()
 
 
 def _turn(run: Run, turn_s: float, clock: Clock) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.harness import Result, Score
@@ -12,7 +12,7 @@ HEADINGS = ("row", "contestant", "median", "spread", "ratio")
 JSON_VERSION = 1
 
 
-def table(results: Iterable[Result]) -> str:
+def table(results: Sequence[Result]) -> str:
     """Aligned text for a terminal."""
     lines = [HEADINGS, *(cells for result in results for cells in _rows(result))]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
@@ -20,10 +20,10 @@ def table(results: Iterable[Result]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     )
-    return "\n".join(line.rstrip() for line in aligned) + "\n"
+    return "\n".join([*(line.rstrip() for line in aligned), *_notes(results)]) + "\n"
 
 
-def markdown(results: Iterable[Result], facts: dict[str, object]) -> str:
+def markdown(results: Sequence[Result], facts: dict[str, object]) -> str:
     """A generated page of the docs."""
     lines = [
         "# Benchmarks",
@@ -37,6 +37,8 @@ def markdown(results: Iterable[Result], facts: dict[str, object]) -> str:
         "| --- | --- | ---: | ---: | ---: |",
     ]
     lines += ["| " + " | ".join(cells) + " |" for result in results for cells in _rows(result)]
+    notes = _notes(results)
+    lines += ["", *(f"- {note}" for note in notes)] if notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -52,6 +54,7 @@ def write_json(
                 "name": result.row.name,
                 "unit": result.row.unit,
                 "baseline": result.row.baseline,
+                "note": result.row.note,
                 "contestants": [_score_document(score) for score in result.scores],
             }
             for result in results
@@ -71,6 +74,10 @@ def rate(value: float, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:.3g} {prefix}{unit}/s"
     return f"{value:.3g} {unit}/s"
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    return [f"{result.row.name}: {result.row.note}" for result in results if result.row.note]
 
 
 def _rows(result: Result) -> list[tuple[str, ...]]:

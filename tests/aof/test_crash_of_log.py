@@ -24,7 +24,10 @@ from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from tests.aof.test_journaling import check_agreement
 from tests.fakes.aof_scan import scan_log
+
+pytestmark = pytest.mark.sweep
 
 CONFIG = AofConfig(
     segment_bytes=64 * KIB,
@@ -109,6 +112,7 @@ class Life:
                 with world.disk.open(info.path) as file:
                     name = SegmentName(info.segment_id, info.base_offset, info.created_at)
                     assert read_footer(file, info.path, name), "sealed, but without a footer"
+        check_agreement(world, log)
         self.go_on(world, log, found)
         manager.close()
 

@@ -1,35 +1,73 @@
-"""Spare segments: made ahead of need, trusted only by those who made them, not closed too early."""
+"""Spare segments: made ahead of need, within a budget that all logs share, trusted only by those
+who made them, and filled where and when that pays."""
 
 from __future__ import annotations
 
 import contextlib
 
-from lakebed.aof.config import AofConfig, FlushConfig
+import pytest
+
+from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig
+from lakebed.aof.filling import Filling, Load, filling
+from lakebed.aof.flush_share import WINDOW_NS, FlushShare
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
-from lakebed.aof.spares import Spares
-from lakebed.base.errors import LakebedError
+from lakebed.aof.preparing import REFUSED_NS
+from lakebed.aof.spare_budget import SpareBudget
+from lakebed.aof.spares import FILL_STEP_BYTES, Spares
+from lakebed.base.counters import Counters, Histogram
+from lakebed.base.errors import BadConfig, LakebedError
 from lakebed.base.files import make_folders
+from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
-from lakebed.base.units import KIB
+from lakebed.base.units import KIB, MIB
 
 FOLDER = "/store/aof/orders/segments"
+SECOND = 10**9
 
 
-def _open(world: World, *, preallocate: int = 1) -> tuple[AofManager, Aof]:
+def _manager(
+    world: World,
+    *,
+    preallocate: int = 1,
+    segment_bytes: int = 64 * KIB,
+    spare_bytes_max: int = ManagerConfig().spare_bytes_max,
+) -> AofManager:
     config = AofConfig(
-        segment_bytes=64 * KIB,
+        segment_bytes=segment_bytes,
         preallocate_segments=preallocate,
         flush=FlushConfig(reserve_bytes=0),
     )
-    manager = AofManager("/store", config=config, disk=world.disk, runner=world.runner)
+    return AofManager(
+        "/store",
+        config=config,
+        manager_config=ManagerConfig(spare_bytes_max=spare_bytes_max),
+        disk=world.disk,
+        runner=world.runner,
+    )
+
+
+def _open(world: World, *, preallocate: int = 1) -> tuple[AofManager, Aof]:
+    manager = _manager(world, preallocate=preallocate)
     return manager, manager.open("orders")
 
 
-def _spares(world: World) -> list[str]:
-    return [name for name in world.disk.names(FOLDER) if name.endswith(SPARE_SUFFIX)]
+def _append(world: World, log: Aof, size: int) -> None:
+    log.append_record_with_timeout(b"x" * size, 10)
+    log.flush()
+    world.runner.settle()
+
+
+def _spares(world: World, log: str = "orders") -> list[str]:
+    names = world.disk.names(f"/store/aof/{log}/segments")
+    return [name for name in names if name.endswith(SPARE_SUFFIX)]
+
+
+def _gauge(log: Aof, name: str) -> float:
+    return log.counters.snapshot().gauges[name]
 
 
 def test_a_spare_is_ready_long_before_the_segment_is_full() -> None:
@@ -57,16 +95,43 @@ def test_a_busy_logs_spare_is_zero_filled_and_an_idle_ones_is_not() -> None:
         assert (world.disk.used_bytes() - used >= 80 * KIB) == is_filled
 
 
-def test_a_log_with_large_flushes_is_not_filled() -> None:
+def test_a_spare_of_a_log_with_large_flushes_is_filled_in_its_next_pause() -> None:
     world = World(6)
-    config = AofConfig(segment_bytes=512 * KIB, flush=FlushConfig(reserve_bytes=0))
-    manager = AofManager("/store", config=config, disk=world.disk, runner=world.runner)
-    log = manager.open("orders")
+    log = _manager(world, segment_bytes=512 * KIB).open("orders")
     log.append_records([b"x" * 50_000] * 5)
     log.flush()
     world.runner.settle()
     assert len(_spares(world)) == 1
-    assert world.disk.used_bytes() < 300 * KIB
+    assert _gauge(log, "aof_spare_filled_bytes") == 0
+    world.runner.advance(WINDOW_NS)
+    assert _gauge(log, "aof_spare_filled_bytes") == 512 * KIB
+
+
+def test_filling_that_was_begun_ends_and_an_idle_log_is_quiet() -> None:
+    world = World(8)
+    size = 4 * FILL_STEP_BYTES
+    log = _manager(world, segment_bytes=size).open("orders")
+    log.append_records([b"x" * 1_000_000] * 5)
+    log.flush()
+    world.runner.advance(601 * SECOND)  # the manifest chunk's rotation is the last that happens
+    assert _gauge(log, "aof_spare_filled_bytes") == size
+    before = len(world.trace)
+    world.runner.advance(3600 * SECOND)
+    assert len(world.trace) == before
+
+
+def test_a_spare_that_is_filled_in_part_can_be_used() -> None:
+    world = World(9)
+    spares, budget = _bare_spares(world, segment_bytes=2 * FILL_STEP_BYTES)
+    assert spares.prepare(wanted=1, is_busy=True)
+    spares.fill()
+    unfilled = spares.unfilled()
+    assert unfilled is not None
+    assert unfilled.filled == FILL_STEP_BYTES
+    assert spares.take() == unfilled.path
+    spares.fill()  # finds none
+    assert spares.unfilled() is None
+    assert budget.used_bytes == 0
 
 
 def test_a_spare_becomes_the_next_segment() -> None:
@@ -125,23 +190,33 @@ def test_none_are_made_if_none_are_wanted() -> None:
     assert _spares(world) == []
 
 
-def test_a_spare_is_not_closed_while_it_is_filled() -> None:
-    """The zeros would go to whatever file gets its number next."""
+def _bare_spares(
+    world: World, *, segment_bytes: int = 64 * KIB, bytes_max: int = 1 << 30
+) -> tuple[Spares, SpareBudget]:
+    paths = LogPaths("/store", "orders")
+    make_folders(world.disk, paths.segments)
+    budget = SpareBudget(bytes_max=bytes_max, mutex=world.runner.mutex())
+    spares = Spares(
+        world.disk,
+        paths,
+        segment_bytes=segment_bytes,
+        budget=budget,
+        metrics=LogMetrics(Counters()),
+        mutex=world.runner.mutex(),
+        filling_mutex=world.runner.mutex(),
+    )
+    return spares, budget
+
+
+def test_closing_waits_for_a_step_and_leaves_nothing() -> None:
     for seed in range(60):
         world = World(seed)
-        paths = LogPaths("/store", "orders")
-        make_folders(world.disk, paths.segments)
-        spares = Spares(
-            world.disk,
-            paths,
-            segment_bytes=64 * KIB,
-            mutex=world.runner.mutex(),
-            filling_mutex=world.runner.mutex(),
-        )
+        spares, budget = _bare_spares(world)
 
         def fill(spares: Spares = spares) -> None:
             for _ in range(6):
-                spares.prepare(wanted=2, zero_fill=True)
+                spares.prepare(wanted=2, is_busy=True)
+                spares.fill()
 
         filler = world.runner.call("filler", fill)
         closer = world.runner.call("closer", spares.close)
@@ -149,3 +224,183 @@ def test_a_spare_is_not_closed_while_it_is_filled() -> None:
         filler.result()
         closer.result()
         assert _spares(world) == []
+        assert budget.used_bytes == 0
+
+
+def test_no_zero_is_written_to_a_spare_that_was_taken() -> None:
+    """Whatever the order of things: what is written to a taken file stays there."""
+    data = b"a record" * 1000
+    for seed in range(60):
+        world = World(seed)
+        spares, budget = _bare_spares(world)
+
+        def fill(spares: Spares = spares) -> None:
+            for _ in range(6):
+                spares.prepare(wanted=1, is_busy=True)
+                spares.fill()
+
+        def take(world: World = world, spares: Spares = spares) -> list[str]:
+            taken = []
+            for number in range(4):
+                path = f"{FOLDER}/{number}.seg"
+                world.disk.rename(spares.take(), path)
+                with world.disk.open(path, writable=True) as file:
+                    file.write_and_sync(0, [data])
+                taken.append(path)
+            return taken
+
+        filler = world.runner.call("filler", fill)
+        taker = world.runner.call("taker", take)
+        world.runner.run()
+        filler.result()
+        for path in taker.result():
+            with world.disk.open(path) as file:
+                assert file.pread(0, len(data)) == data
+        spares.close()
+        assert budget.used_bytes == 0
+
+
+# The budget.
+
+
+def test_many_logs_share_the_budget_and_those_without_a_spare_work_as_well() -> None:
+    world = World(20)
+    manager = _manager(world, spare_bytes_max=3 * 64 * KIB)
+    logs = {f"log-{number}": manager.open(f"log-{number}") for number in range(10)}
+    for turn in range(8):
+        for log in logs.values():
+            _append(world, log, 20_000 + turn)
+            spare_bytes = sum(_gauge(log, "aof_spare_bytes") for log in logs.values())
+            assert spare_bytes == 64 * KIB * sum(len(_spares(world, name)) for name in logs)
+            assert spare_bytes <= 3 * 64 * KIB
+    for log in logs.values():
+        assert [len(record.payload) for record in log.read()] == [20_000 + n for n in range(8)]
+    manager.close()
+    assert not any(_spares(world, name) for name in logs)
+
+
+def test_a_cap_below_one_segment_means_no_spares() -> None:
+    for spare_bytes_max in (0, 64 * KIB - 1):
+        world = World(21)
+        log = _manager(world, spare_bytes_max=spare_bytes_max).open("orders")
+        for _ in range(10):
+            _append(world, log, 20_000)
+            assert _spares(world) == []
+        assert len(list(log.read())) == 10
+
+
+def test_the_budget_comes_back_when_a_spare_becomes_a_segment() -> None:
+    world = World(22)
+    manager = _manager(world, spare_bytes_max=64 * KIB)
+    log, other = manager.open("orders"), manager.open("other")
+    _append(world, log, 20_000)
+    _append(world, other, 20_000)
+    assert (len(_spares(world)), len(_spares(world, "other"))) == (1, 0)
+    _append(world, log, 60_000)  # the spare is its segment now, and due is a new one
+    _append(world, other, 1_000)
+    assert len(_spares(world)) + len(_spares(world, "other")) == 1
+    manager.close_log("orders")
+    manager.close_log("other")
+    assert _gauge(log, "aof_spare_bytes") == _gauge(other, "aof_spare_bytes") == 0
+
+
+@pytest.mark.parametrize("operation", ["create", "pwrite", "fdatasync", "open"])
+def test_the_budget_comes_back_when_a_spare_fails(operation: str) -> None:
+    world = World(23)
+    spares, budget = _bare_spares(world)
+    world.disk.faults.fail(operation, nth=1)
+    with contextlib.suppress(LakebedError):
+        spares.prepare(wanted=1, is_busy=True)
+        spares.fill()
+    assert budget.used_bytes == 0
+    assert _spares(world) == []
+    assert spares.prepare(wanted=1, is_busy=True)
+    assert budget.used_bytes == 64 * KIB
+    spares.give_up()
+    assert budget.used_bytes == 0
+    assert _spares(world) == []
+
+
+@pytest.mark.parametrize("names", [("busy", "idle"), ("idle", "busy")])
+def test_an_idle_log_gives_its_spare_to_a_busy_one(names: tuple[str, str]) -> None:
+    world = World(24)
+    manager = _manager(world, segment_bytes=8 * MIB, spare_bytes_max=8 * MIB)
+    logs = {name: manager.open(name) for name in names}
+    _append(world, logs["idle"], 2 * MIB)
+    assert len(_spares(world, "idle")) == 1
+    world.runner.advance(3600 * SECOND)
+    _append(world, logs["busy"], 5 * MIB)  # in an old segment, it does not count as busy
+    _append(world, logs["busy"], 4 * MIB)
+    world.runner.advance(REFUSED_NS)
+    assert len(_spares(world, "busy")) == 1
+    assert len(_spares(world, "idle")) == 0
+
+
+def test_a_full_disk_gets_the_spares_back() -> None:
+    world = World(25)
+    log = _manager(world, segment_bytes=512 * KIB).open("orders")
+    for _ in range(3):
+        _append(world, log, 60_000)
+    assert len(_spares(world)) == 1
+    world.disk.capacity_bytes = world.disk.used_bytes() + 100 * KIB
+    log.append_record(b"x")
+    log.flush()
+    world.runner.advance(20 * SECOND)  # the cursor's timer
+    assert _spares(world) == []
+    world.disk.capacity_bytes = 1 << 30
+    log.append_record(b"x")
+    log.flush()
+    world.runner.advance(20 * SECOND)
+    assert len(_spares(world)) == 1
+
+
+def test_the_cap_is_checked() -> None:
+    with pytest.raises(BadConfig, match="spare_bytes_max"):
+        ManagerConfig(spare_bytes_max=-1)
+
+
+# The policy.
+
+BUSY, IDLE = 1 << 20, (1 << 20) - 1
+SMALL, LARGE = 64 * KIB, 64 * KIB + 1
+
+
+@pytest.mark.parametrize(
+    ("load", "begun", "expected"),
+    [
+        (Load(IDLE, SMALL, 0.0), False, Filling.NO),
+        (Load(99 * 200, 200, 0.0), False, Filling.NO),
+        (Load(100 * 200, 200, 0.0), False, Filling.NOW),
+        (Load(IDLE, LARGE, 0.0), False, Filling.NO),
+        (Load(IDLE, LARGE, 0.0), True, Filling.NOW),
+        (Load(IDLE, LARGE, None), True, Filling.LATER),
+        (Load(IDLE, SMALL, None), True, Filling.NOW),
+        (Load(BUSY, SMALL, None), False, Filling.NOW),
+        (Load(BUSY, SMALL, 1.0), False, Filling.NOW),
+        (Load(BUSY, LARGE, None), False, Filling.LATER),
+        (Load(BUSY, LARGE, 0.5), False, Filling.LATER),
+        (Load(BUSY, LARGE, 0.5), True, Filling.LATER),
+        (Load(BUSY, LARGE, 0.49), False, Filling.NOW),
+        (Load(BUSY, LARGE, 0.0), True, Filling.NOW),
+    ],
+)
+def test_when_a_spare_is_filled(load: Load, begun: bool, expected: Filling) -> None:
+    assert filling(load, has_begun=begun) is expected
+
+
+def test_the_share_is_that_of_the_last_window() -> None:
+    clock, durations = SimulatedClock(), Histogram()
+    share = FlushShare(durations, clock)
+    assert share.look() is None
+    clock.advance(WINDOW_NS)
+    durations.observe(WINDOW_NS // 4)
+    assert share.look() == 0.25
+    clock.advance(WINDOW_NS - 1)
+    durations.observe(WINDOW_NS)
+    assert share.look() == 0.25  # not yet a window
+    clock.advance(1)
+    assert share.look() == 1.0
+    clock.advance(WINDOW_NS * 10)
+    assert share.look() is None  # nobody looked for long
+    clock.advance(WINDOW_NS)
+    assert share.look() == 0.0

@@ -37,6 +37,8 @@ def tiny(scratch: Path) -> Work:
         single_count=2,
         segment_bytes=MIB,
         store_bytes_max=4 * MIB,
+        burst_bytes=300_000,
+        burst_rest_s=0,
         grid_segment_bytes=(64 * KIB, 128 * KIB),
         grid_store_bytes_max=MIB,
         grid_batches=3,
@@ -47,7 +49,9 @@ def tiny(scratch: Path) -> Work:
 
 # What one run of each contestant must say it did, by the beginning of the row's name.
 EXPECTED = {
-    "aof/durable batch": 2 * 50,
+    "aof/durable batch of 1,000, sustained": 2 * 50,
+    "aof/durable batch of 1,000, in bursts/100 B": 46 * 50,
+    "aof/durable batch of 1,000, in bursts/1 KiB": 5 * 50,
     "aof/durable single 100 B/1 callers": 2,
     "aof/durable single 100 B/16 callers": 16 * 2,
     "aof/throughput": 3 * 50,

@@ -173,9 +173,9 @@ def test_segments_tell_what_is_sealed(run: Run) -> None:
     run("aof", "append", "orders", stdin=b"fourth\n")
     heading, first, second = run("aof", "segments", "orders").lines()
     assert heading.startswith("id  base offset  created ")
-    assert heading.split()[-4:] == ["sealed", "bytes", "records", "state"]
-    assert first.split()[0:2] + first.split()[4:] == ["0", "0", "160", "3", "sealed"]
-    assert second.split()[0:2] + second.split()[3:] == ["1", "256", "-", "96", "1", "active"]
+    assert heading.split()[-5:] == ["sealed", "bytes", "records", "state", "tiers"]
+    assert first.split()[0:2] + first.split()[4:] == ["0", "0", "160", "3", "sealed", "0"]
+    assert second.split()[0:2] + second.split()[3:] == ["1", "256", "-", "96", "1", "active", "0"]
     document = run("aof", "segments", "orders", as_json=True).document()
     assert [segment["records"] for segment in document["segments"]] == [3, 1]
     assert document["segments"][1]["sealed_at_ns"] is None

@@ -31,6 +31,16 @@ def test_show_prints_every_setting_and_its_origin(lakebed: Lakebed, root: Path) 
     assert ["version", VERSION] in rows
 
 
+def test_show_hides_secrets_wherever_they_come_from(lakebed: Lakebed, root: Path) -> None:
+    (root / "lakebed.toml").write_text('[aof_tier2]\nsecret_access_key = "from the file"\n')
+    for arguments in (["config", "show"], ["--json", "config", "show"]):
+        for variables in ({}, {"LAKEBED_AOF_TIER2_SECRET_ACCESS_KEY": "from the environment"}):
+            shown = lakebed("--root", root, *arguments, **variables)
+            assert shown.exit_code == 0
+            assert "(hidden)" in shown.out
+            assert "from the" not in shown.out
+
+
 def test_show_as_json_is_one_document(lakebed: Lakebed, root: Path) -> None:
     document = lakebed("--root", root, "--json", "config", "show").document()
     assert document["version"] == VERSION

@@ -87,6 +87,11 @@ class FakeLog:
 
     # What readers see.
 
+    cold = None
+
+    def on_used(self, info: SegmentInfo) -> None:
+        pass
+
     @property
     def disk(self) -> Disk:
         return self._disk

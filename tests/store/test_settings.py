@@ -11,9 +11,11 @@ import pytest
 from typer.main import get_command
 
 from lakebed.aof.config import AofConfig
+from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.base.errors import BadConfig
 from lakebed.cli.aof import app
 from lakebed.store.settings import SECTIONS, AofSection, aof_config, settings_of
+from lakebed.store.store import Store
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -25,7 +27,7 @@ def test_without_a_file_the_engines_defaults_are_used(tmp_path: Path) -> None:
 def test_the_section_has_every_plain_setting_of_a_log() -> None:
     plain = {field.name for field in dataclasses.fields(AofSection)}
     every = {field.name for field in dataclasses.fields(AofConfig)}
-    assert every - plain == {"flush", "retention"}
+    assert every - plain == {"flush", "retention", "manifest", "tiers"}
 
 
 def test_what_the_engine_refuses_the_section_refuses() -> None:
@@ -46,6 +48,50 @@ def test_a_variable_reaches_the_part_it_names(tmp_path: Path) -> None:
     assert config.retention.archive
 
 
+def test_a_variable_reaches_the_tiers(tmp_path: Path) -> None:
+    environment = {
+        "LAKEBED_AOF_TIERS_TIER0_BYTES_MAX": "1GiB",
+        "LAKEBED_AOF_TIER2_TIER0_BYTES_MAX": "4GiB",
+        "LAKEBED_AOF_TIER2_URL": "s3://bucket/prefix",
+    }
+    settings = settings_of(tmp_path, environment=environment)
+    assert aof_config(settings).tiers.tier0_bytes_max == 1 << 30
+    shared = settings.config(SharedTierConfig)
+    assert (shared.tier0_bytes_max, shared.url) == (4 << 30, "s3://bucket/prefix")
+
+
+@pytest.mark.parametrize(
+    "url", ["memory://", "s4://bucket", "s3:/bucket", "tier2", "./folder", "file://folder", "~/x"]
+)
+def test_an_address_that_means_something_else_tomorrow_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(BadConfig, match=r"\[aof_tier2\] url"):
+        settings_of(tmp_path, environment={"LAKEBED_AOF_TIER2_URL": url})
+
+
+def test_sections_that_bound_each_other_are_checked_together(tmp_path: Path) -> None:
+    environment = {"LAKEBED_AOF_TIERS_TIERING_ENABLED": "1", "LAKEBED_AOF_SEGMENT_BYTES": "256MiB"}
+    with pytest.raises(BadConfig, match="more than a quarter of tier0_bytes_max"):
+        settings_of(tmp_path, environment=environment)
+    with pytest.raises(BadConfig, match="is not encrypted"):
+        settings_of(tmp_path, environment={"LAKEBED_AOF_TIER2_ENDPOINT": "http://example.com"})
+
+
+def test_what_the_store_is_opened_with_reaches_the_tiers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEBED_AOF_TIER2_PREFIX", "mine")
+    with Store.open(tmp_path) as store:
+        store.log("orders").append_record(b"one")
+        store.log("orders").seal_current_segment()
+        store.log("orders").tiers.upload()
+    assert [path.name for path in (tmp_path / "tier2").iterdir()] == ["mine"]
+    with Store.open(tmp_path, read_only=True) as reading:
+        assert reading.tiers.config.prefix == "mine"
+    given = SharedTierConfig(prefix="theirs")
+    with Store.open(tmp_path, read_only=True, tier_config=given) as reading:
+        assert reading.tiers.config is given
+
+
 def test_the_guide_lists_every_setting_of_a_log_and_no_other() -> None:
     text = (GUIDES / "logs.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"\| `\[(\w+)\] (\w+)`", text))
@@ -60,9 +106,9 @@ def test_the_guide_lists_every_setting_of_a_log_and_no_other() -> None:
 
 def test_the_guide_lists_every_command_and_only_options_that_exist() -> None:
     text = (GUIDES / "command-line.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `lakebed aof (\w+)([^`]*)` \|", text, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^\| `lakebed aof ([\w-]+)([^`]*)` \|", text, flags=re.MULTILINE))
     group: Any = get_command(app)
     assert set(rows) == set(group.commands)
     for name, shown in rows.items():
         known = {option for parameter in group.commands[name].params for option in parameter.opts}
-        assert set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", shown)) <= known
+        assert set(re.findall(r"(?<!\w)--?[a-z][a-z0-9-]*", shown)) <= known

@@ -6,6 +6,7 @@ In memory only, guarded by the log's mutex.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from lakebed.aof.format import next_base_offset
@@ -44,10 +45,36 @@ class SegmentChain:
     def may_roll(self) -> bool:
         return self.state is State.ACTIVE
 
+    @property
+    def is_rollover_requested(self) -> bool:
+        return self.state is State.ROLLOVER_REQUESTED
+
+    @property
+    def is_rollover_acknowledged(self) -> bool:
+        return self.state is State.ACK_READY
+
+    def request_rollover(self) -> None:
+        self.state = after(self.state, Signal.REQUEST)
+
+    def take_rollover(self) -> None:
+        self.state = after(self.state, Signal.TAKE)
+
+    def acknowledge_rollover(self) -> None:
+        self.state = after(self.state, Signal.ACKNOWLEDGE)
+
+    def fail_rollover(self) -> None:
+        self.state = after(self.state, Signal.FAIL)
+
     def roll(self) -> Segment:
-        """Hand the active segment over and go on in the next one; the one handed over."""
-        for signal in (Signal.REQUEST, Signal.TAKE, Signal.ACKNOWLEDGE, Signal.PROMOTE):
-            self.state = after(self.state, signal)
+        """Hand the active segment over and go on in the next one; the one handed over.
+
+        Where nobody else has a say in it, the whole handshake at once.
+        """
+        if self.may_roll:
+            self.request_rollover()
+            self.take_rollover()
+            self.acknowledge_rollover()
+        self.state = after(self.state, Signal.PROMOTE)
         full = self.active
         self.to_seal.append(full)
         self._next = (
@@ -69,6 +96,33 @@ class SegmentChain:
         if not self.to_seal:
             self.state = after(self.state, Signal.RELEASE)
         return info
+
+    @property
+    def is_at_start(self) -> bool:
+        """Nothing was written yet that is not sealed."""
+        return not self.to_seal and not self.active.record_count
+
+    def follow(self, last: SegmentInfo, *, record_count: int) -> None:
+        """Go on behind that segment: no file is here to tell where the log ends."""
+        assert self.is_at_start, "something was written already"
+        assert last.end is not None, "where it ends is known of a segment in a colder tier"
+        segment_id = max(self.active.name.segment_id, last.segment_id + 1)
+        self._next = (segment_id, next_base_offset(last.base_offset, last.end), record_count)
+        self.active = self._new_segment()
+        self._readable = None
+
+    def find(self, segment_id: int) -> SegmentInfo | None:
+        """A sealed segment, in whatever tier."""
+        index = bisect_left(self.sealed, segment_id, key=lambda info: info.segment_id)
+        found = self.sealed[index] if index < len(self.sealed) else None
+        return found if found is not None and found.segment_id == segment_id else None
+
+    def place(self, info: SegmentInfo) -> None:
+        """A sealed segment is read somewhere else from now on; or it is there again."""
+        index = bisect_left(self.sealed, info.segment_id, key=lambda info: info.segment_id)
+        is_known = index < len(self.sealed) and self.sealed[index].segment_id == info.segment_id
+        self.sealed[index : index + is_known] = [info]
+        self._readable = None
 
     def last_written(self) -> Segment | None:
         """The newest unsealed segment that has a record."""

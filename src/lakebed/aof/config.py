@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.tiers.config import TierConfig
 from lakebed.base.commit import CommitConfig
 from lakebed.base.config import bounded, check
 from lakebed.base.errors import BadConfig
@@ -58,18 +60,31 @@ class RetentionConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ManagerConfig:
+    """What all the logs of a root share."""
+
+    spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of files made ahead
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AofConfig:
     """One log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    zero_fill_spares: bool = True  # of logs with many small flushes
+    zero_fill_spares: bool = True  # of busy logs, in their pauses
     enable_sparse_index: bool = False
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
+    manifest: ManifestConfig = field(default_factory=ManifestConfig)
+    tiers: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
         if self.segment_bytes & (self.segment_bytes - 1):
             raise BadConfig(f"segment_bytes is {self.segment_bytes}, not a power of two")
         if not 64 * KIB <= self.segment_bytes <= GIB:
             raise BadConfig(f"segment_bytes = {self.segment_bytes}: allowed are 64KiB to 1GiB")
+        self.tiers.check_segments(self.segment_bytes)

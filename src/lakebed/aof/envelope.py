@@ -48,7 +48,7 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
         segment_index=info.segment_id,
         base_offset=info.base_offset,
         max_size=size,
-        created_at=info.created_at,
+        created_at=info.created_at if info.tier == 0 else header.created_at,
     )
     for name, expected, found in zip(header._fields, wanted, header, strict=True):
         if expected != found:

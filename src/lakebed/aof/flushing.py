@@ -11,53 +11,37 @@ import logging
 from collections.abc import Callable
 from random import Random
 
-from lakebed.aof.chain import SegmentChain
-from lakebed.aof.config import FlushConfig
+from lakebed.aof.context import LogContext
 from lakebed.aof.durable_end import DurableEndFile
-from lakebed.aof.format import RECORDS_START
-from lakebed.aof.metrics import LogMetrics
-from lakebed.aof.paths import LogPaths
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment import Chunk, Segment
 from lakebed.aof.spares import Spares
 from lakebed.aof.writer import SegmentSink
 from lakebed.base.commit import Barrier, SpaceReserve, Ticket
-from lakebed.base.counters import Counters
-from lakebed.base.errors import DiskError, LakebedError, NoSpace
+from lakebed.base.errors import DiskError, LakebedError, NoSpace, NotFound
 from lakebed.base.events import event
-from lakebed.base.files import Disk
 from lakebed.base.retry import Backoff, RetryPolicy
-from lakebed.base.runner import Mutex, Runner
 
 _log = logging.getLogger(__name__)
 
 
 class Flushing:
-    """The log's mutex guards its attributes and what is queued; it is never held during I/O."""
+    """The state's mutex guards what is queued; it is never held during I/O."""
 
     def __init__(
         self,
-        disk: Disk,
-        paths: LogPaths,
-        chain: SegmentChain,
+        context: LogContext,
         spares: Spares,
         *,
-        mutex: Mutex,
-        config: FlushConfig,
-        runner: Runner,
-        metrics: LogMetrics,
-        counters: Counters,
         random: Random,
         writer_epoch: int,
-        coordinator_watermark: int,
         wake: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
-        self._name = paths.name
-        self._chain = chain
-        self._mutex = mutex
-        self._clock = runner.clock
-        self._metrics = metrics
+        disk, paths, config = context.disk, context.paths, context.config.flush
+        self._state = context.state
+        self._clock = context.clock
+        self._metrics = context.metrics
         self._backoff = Backoff(RetryPolicy(), random)
         self._wake = wake
         self._on_change = on_change
@@ -72,42 +56,44 @@ class Flushing:
         self._barrier: Barrier[Chunk, None] = Barrier(
             self._sink,
             name=paths.folder,
-            runner=runner,
+            runner=context.runner,
             wake=wake,
             config=config.commit_config(),
-            counters=counters,
+            counters=context.counters,
         )
         self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
-        self._ticket: Ticket[Chunk, None] | None = None
+        self._ticket: Ticket[Chunk, None] | None = None  # guarded by the mutex, as is the next
         self._retry_at_ns = 0
-        self.coordinator_watermark = coordinator_watermark  # as the log's user set it
-        self.durable = chain.active.position(chain.active.durable or RECORDS_START)
-        self.error: NoSpace | None = None  # why flushing fails at present
-        self.failure: LakebedError | None = None  # why nothing is written any more
 
     def start(self) -> None:
         """Publish the durable end; called once, before anything else."""
+        state = self._state
         self._end_file.start(
-            segment_id=self.durable.segment_index,
-            offset=self.durable.segment_offset,
-            coordinator_watermark=self.coordinator_watermark,
+            segment_id=state.durable.segment_index,
+            offset=state.durable.segment_offset,
+            coordinator_watermark=state.coordinator_watermark,
         )
 
     def submit(self, chunk: Chunk) -> None:
         """Queue a chunk; `Busy` if too much is queued. With the mutex."""
         self._ticket = self._barrier.submit(chunk, size=chunk.size, timeout=0)
 
-    def is_durable(self, record_id: RecordId | None) -> bool:
-        """That record, or everything appended so far. With the mutex."""
-        if record_id is not None:
-            return record_id < self.durable
-        last = self._chain.last_written()
-        return last is None or self.durable >= last.position(last.end)
+    def flush(self, record_id: RecordId | None, timeout: float | None) -> None:
+        """Until that record, or everything appended so far, is durable. See `Aof.flush`."""
+        state = self._state
+        with state.mutex:
+            if record_id is not None and record_id >= state.appended_end():
+                raise NotFound(f"{state.name}: no record {record_id} was appended yet")
+            if state.is_durable(record_id):
+                return
+            if state.failure is not None:
+                state.check_writable()
+        self.flush_queued(timeout)
 
-    def flush(self, timeout: float | None) -> None:
+    def flush_queued(self, timeout: float | None) -> None:
         """Until everything queued so far is durable, or failed to become so."""
-        with self._mutex:
-            ticket = None if self.error is not None else self._ticket
+        with self._state.mutex:
+            ticket = None if self._state.error is not None else self._ticket
         started_ns = self._clock.monotonic_ns()
         if ticket is None or ticket.is_done:
             self._barrier.commit(self._nothing(), size=0, timeout=timeout)
@@ -117,46 +103,47 @@ class Flushing:
 
     def step(self) -> int | None:
         """Commit what is due, try again what failed; ns to the next time, or None."""
-        if self.error is not None:
+        if self._state.error is not None:
             delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
             if delay_ns > 0:
                 return delay_ns
             with contextlib.suppress(LakebedError):
                 self._barrier.commit(self._nothing(), size=0)
-            if self.error is not None:
+            if self._state.error is not None:
                 return max(1, self._retry_at_ns - self._clock.monotonic_ns())
         return self._barrier.step()
 
     def close(self) -> None:
         """Commit what is queued, and let go of the files. Nothing is lost by an error here."""
         self._barrier.close()
-        if self.error is not None:
+        if self._state.error is not None:
             with contextlib.suppress(LakebedError):
                 self._sink.commit(())
-        self._publish(self.durable)
+        self._publish(self._state.durable)
         self._end_file.close()
         self._sink.close()
 
     def _nothing(self) -> Chunk:
         """A chunk without bytes: makes the sink write what it still has."""
-        with self._mutex:
-            return Chunk(self._chain.active, 0, b"", None, 0)
+        with self._state.mutex:
+            return Chunk(self._state.chain.active, 0, b"", None, 0)
 
     def _publish(self, durable: RecordId) -> None:
         self._end_file.publish(
             segment_id=durable.segment_index,
             offset=durable.segment_offset,
-            coordinator_watermark=self.coordinator_watermark,
+            coordinator_watermark=self._state.coordinator_watermark,
         )
 
     def _on_durable(self, segment: Segment, end: int) -> None:
         """The leader's: bytes up to `end` of the segment were synced."""
         self._metrics.flush_operations.add()
         self._metrics.durable_bytes.add(end - segment.durable)
-        with self._mutex:
-            self._chain.note_durable(segment, end)
-            self.durable = durable = segment.position(end)
-            had_failed, self.error = self.error is not None, None
+        state = self._state
+        with state.mutex:
+            state.chain.note_durable(segment, end)
+            state.durable = durable = segment.position(end)
+            had_failed, state.error = state.error is not None, None
             if had_failed:
                 self._backoff.reset()
         self._publish(durable)
@@ -167,13 +154,13 @@ class Flushing:
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
         """The leader's: nothing of the batch was acknowledged."""
         self._metrics.flush_failures.add()
-        event(_log, "flush_failed", level=logging.ERROR, log=self._name, error=error)
-        with self._mutex:
+        event(_log, "flush_failed", level=logging.ERROR, log=self._state.name, error=error)
+        with self._state.mutex:
             segment.flush_failure = True
             if isinstance(error, NoSpace):
-                self.error = error
+                self._state.error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):
-                self.failure = error
+                self._state.failure = error
         self._on_change()
         self._wake()

@@ -1,4 +1,4 @@
-"""One log: appending, flushing, rolling over and sealing, and what its readers see.
+"""One log: what its users call. Appending, flushing, sealing, reading, and its end.
 
 Appending encodes records, gives them their ids and queues them; it never waits and touches no
 disk. The barrier writes and syncs them, led by whoever waits for a flush, or by the manager's
@@ -8,64 +8,53 @@ Invariants:
 - ids are handed out in order and never twice; what is durable is a prefix of what was appended;
 - at most two segments are not finalised: the one that is written and the one before it;
 - after a failed sync the log takes no more appends until it is opened again.
+
+The work is done by its parts, which share a `LogState` and the mutex in it: `appending`,
+`flushing`, `sealing`, `retiring`, `preparing` (of spares), `journaling` (the manifest log), and
+`transitions`, which alone changes the chain of segments.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from random import Random
 
+from lakebed.aof.appending import Appending
 from lakebed.aof.batch import Record, RecordBatch
-from lakebed.aof.chain import SegmentChain
 from lakebed.aof.config import AofConfig
+from lakebed.aof.context import log_context
 from lakebed.aof.cursors import Cursor
-from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.errors import BackpressureKind
 from lakebed.aof.flushing import Flushing
 from lakebed.aof.follower import Follower
 from lakebed.aof.holds import Holds
-from lakebed.aof.metrics import LogMetrics
-from lakebed.aof.notifier import Notifier
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.paths import LogPaths
+from lakebed.aof.preparing import Preparing
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.recovery import Recovered
 from lakebed.aof.retiring import Retiring
-from lakebed.aof.sealing import seal
-from lakebed.aof.segment import (
-    FirstRecord,
-    Numbers,
-    RecordIds,
-    Segment,
-    fits_empty_segment,
-    largest,
-    payload_bytes_max,
-)
+from lakebed.aof.sealing import Sealing
+from lakebed.aof.segment import Numbers
+from lakebed.aof.spare_budget import SpareBudget
 from lakebed.aof.spares import Spares
-from lakebed.aof.sparse_index import write_index
+from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.coordinator import Coordinator
+from lakebed.aof.tiers.log_tiers import LogTiers
+from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.clock import NS_PER_S
+from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import (
-    Busy,
-    Closed,
-    DiskError,
-    LakebedError,
-    NoSpace,
-    NotFound,
-    Poisoned,
-    TooLarge,
-)
-from lakebed.base.events import event
+from lakebed.base.errors import Busy, Closed, DiskError, NoSpace
 from lakebed.base.files import Disk
 from lakebed.base.layout import Buffer
 from lakebed.base.retry import Backoff, RetryPolicy
-from lakebed.base.runner import Event, Runner
-from lakebed.kernels import AofBatch
-
-_log = logging.getLogger(__name__)
+from lakebed.base.runner import Runner
 
 
 class Aof:
@@ -84,7 +73,15 @@ class Aof:
         counters: Counters,
         random: Random,
         is_pinned: Callable[[int], bool],
+        spare_budget: SpareBudget,
+        services: TierServices,
+        coordinator: Coordinator,
     ) -> None:
+        context = log_context(
+            disk, paths, recovered, config=config, runner=runner, counters=counters
+        )
+        self._context = context
+        self._random = random
         self.disk = disk
         self.runner = runner
         self.name = paths.name
@@ -92,53 +89,57 @@ class Aof:
         self.recovered = recovered
         self._paths = paths
         self._config = config
-        self._clock = runner.clock
+        self._state = context.state
+        self._metrics = context.metrics
+        self._notifier = context.notifier
         self._wake_maintenance = wake_maintenance
         self._is_pinned = is_pinned
-        self._metrics = LogMetrics(counters)
-        self._notifier = Notifier(runner)
         self._holds = Holds(runner.mutex())
-        self._retiring = Retiring(disk, paths, config.retention, counters=counters)
         self._backoff = Backoff(RetryPolicy(), random)
+        self._cursor = Cursor(disk, paths, runner.clock)
         self._spares = Spares(
             disk,
             paths,
             segment_bytes=config.segment_bytes,
+            budget=spare_budget,
+            metrics=context.metrics,
             mutex=runner.mutex(),
             filling_mutex=runner.mutex(),
         )
-        # The mutex guards everything below, and what the chain and the flushing hold.
-        self._mutex = runner.mutex()
-        self._chain = SegmentChain(
-            recovered, paths=paths, segment_bytes=config.segment_bytes, clock=runner.clock
-        )
-        self._flushing = Flushing(
-            disk,
-            paths,
-            self._chain,
+        self._preparing = Preparing(context, self._spares, spare_budget)
+        self._flushing = flushing = Flushing(
+            context,
             self._spares,
-            mutex=self._mutex,
-            config=config.flush,
-            runner=runner,
-            metrics=self._metrics,
-            counters=counters,
             random=random,
             writer_epoch=recovered.writer_epoch,
-            coordinator_watermark=recovered.coordinator_watermark,
             wake=wake_flush,
             on_change=self._on_flush,
         )
-        self._cursor = Cursor(disk, paths, runner.clock)
-        self._spare_asked_by: Segment | None = None  # the barrier's leader's own
-        self._last_timestamp = recovered.last_timestamp
-        self._is_tail_full = False  # an append found no room and could not roll over
-        self._is_closed = False
+        self._services = services
+        self._coordinator = coordinator
+        self._tiers: LogTiers | None = None
+        self._tiering: LogTiering | None = None
+        self._journaling = Journaling(
+            context, services, epoch=recovered.writer_epoch, random=random, wake=wake_maintenance
+        )
+        self._transitions = transitions = Transitions(
+            context, self._journaling, wake_maintenance=wake_maintenance
+        )
+        self._waiting = waiting = Waiting(context, flushing)
+        self._appending = Appending(context, transitions, flushing, waiting)
+        self._sealing = Sealing(context, transitions, flushing, waiting, on_sealed=self._on_sealed)
+        self._retiring = Retiring(context, transitions, self._journaling)
         self._reader = LogReader(self)
 
     def start(self) -> None:
-        """Publish the durable end; called once, before anything else."""
+        """Publish the durable end, open the manifest log; called once, before anything else."""
         self._spares.remove_leftovers()
+        self._journaling.start(enabled=self._config.manifest.manifest_log_enabled)
         self._flushing.start()
+        self._tiers = self._make_tiers()
+        if self._config.tiers.tiering_enabled:
+            self._tiering = self._transitions.tiering = self._make_tiering(self._tiers)
+            self._coordinator.start()
 
     # Appending.
 
@@ -149,7 +150,7 @@ class Aof:
 
         Never waits: `WouldBlock` says what it would have waited for.
         """
-        return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
+        return self._appending.append([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
     def append_records(
         self,
@@ -159,47 +160,15 @@ class Aof:
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
         """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
-        if not payloads:
-            return ()
-        started_ns = self._clock.monotonic_ns()
-        parts: list[RecordIds] = []
-        done = 0
-        with self._mutex:
-            stamps = self._stamp() if timestamps is None else timestamps
-            try:
-                while done < len(payloads):
-                    parts.append(
-                        self._append_some(
-                            payloads[done:] if done else payloads,
-                            timestamps=_rest(stamps, done),
-                            ext_ids=_rest(ext_ids, done),
-                        )
-                    )
-                    done += len(parts[-1])
-            except WouldBlock as error:
-                self._metrics.would_block[error.kind].add()
-                error.record_ids = _joined(parts)
-                raise
-        self._metrics.append_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
-        return _joined(parts)
+        return self._appending.append(payloads, ext_ids=ext_ids, timestamps=timestamps)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
         """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
-        started_ns = self._clock.monotonic_ns()
-        deadline_ns = started_ns + round(timeout * NS_PER_S)
-        while True:
-            seen = self._notifier.next_change()
-            try:
-                record_id = self.append_record(payload, ext_id=ext_id, timestamp=timestamp)
-            except WouldBlock as error:
-                if not self._wait_for_change(error.kind, seen, deadline_ns):
-                    raise
-            else:
-                now_ns = self._clock.monotonic_ns()
-                self._metrics.admission_latency_ns.observe(now_ns - started_ns)
-                return record_id
+        return self._appending.append_with_timeout(
+            payload, timeout, ext_id=ext_id, timestamp=timestamp
+        )
 
     async def append_record_async(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
@@ -211,268 +180,63 @@ class Aof:
 
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
-        deadline_ns = None if timeout is None else self._deadline(timeout)
-        while True:
-            seen = self._notifier.next_change()
-            with self._mutex:
-                self._check_writable()
-                if self._flushing.error is None and (
-                    not self._is_tail_full or self._chain.may_roll
-                ):
-                    return
-                kind = BackpressureKind.ROLLOVER
-            if not self._wait_for_change(kind, seen, deadline_ns):
-                raise WouldBlock(BackpressureKind.ADMISSION, f"{self.name}: no writable segment")
+        self._appending.wait_for_segment(timeout)
 
-    def _append_some(
-        self, payloads: Sequence[Buffer], *, timestamps: Numbers, ext_ids: Numbers
-    ) -> RecordIds:
-        """As many as fit the segment that is written; the next one if none do. With the mutex."""
-        self._check_writable()
-        if self._flushing.error is not None:
-            raise WouldBlock(
-                BackpressureKind.FLUSH, f"{self.name}: flushing fails: {self._flushing.error}"
-            )
-        batch = self._encode(payloads, timestamps, ext_ids)
-        if not len(batch.offsets):
-            self._check_fits(payloads[0])
-            self._roll()
-            batch = self._encode(payloads, timestamps, ext_ids)
-        segment = self._chain.active
-        # Everything that the caller's values could fail is done before the chunk is queued.
-        first = FirstRecord(timestamp=_at(timestamps, 0), ext_id=_at(ext_ids, 0))
-        max_timestamp = largest(timestamps, len(batch.offsets))
-        chunk = segment.chunk(batch, first)
-        try:
-            self._flushing.submit(chunk)
-            ids = segment.accept(batch, first, max_timestamp=max_timestamp)
-        except Busy:
-            raise WouldBlock(
-                BackpressureKind.FLUSH, f"{self.name}: too much is not durable yet"
-            ) from None
-        except BaseException as error:
-            # Interrupted in between: queued, but not counted. The next would get the same place.
-            if not isinstance(error, LakebedError):
-                self._flushing.failure = Poisoned("append", self._paths.folder, why=repr(error))
-            raise
-        self._last_timestamp = max(self._last_timestamp, segment.max_timestamp)
-        self._metrics.appended_records.add(len(ids))
-        self._metrics.appended_bytes.add(batch.size)
-        return ids
-
-    def _encode(
-        self, payloads: Sequence[Buffer], timestamps: Numbers, ext_ids: Numbers
-    ) -> AofBatch:
-        """No more at once than a flush takes, so that no batch is too large for the queue."""
-        segment, limit = self._chain.active, self._config.flush.flush_bytes
-        batch = segment.encode(payloads, timestamps=timestamps, ext_ids=ext_ids, limit=limit)
-        if len(batch.offsets) or segment.room <= limit:
-            return batch
-        first = payloads[:1]
-        return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
-
-    def _stamp(self) -> int:
-        """Now, but never before a record that is there."""
-        self._last_timestamp = max(self._last_timestamp, self._clock.wall_ns())
-        return self._last_timestamp
-
-    def _check_fits(self, payload: Buffer) -> None:
-        size = memoryview(payload).nbytes
-        if not fits_empty_segment(size, self._config.segment_bytes):
-            limit = payload_bytes_max(self._config.segment_bytes)
-            raise TooLarge(f"{self.name}: the payload", size=size, limit=limit)
-
-    def _check_writable(self) -> None:
-        if self._is_closed:
-            raise Closed(f"{self.name}: the log is closed")
-        failure = self._flushing.failure
-        if failure is not None:
-            raise Poisoned("append", self._paths.folder, why=f"failed earlier: {failure}")
-
-    # Flushing.
+    # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Until that record, or everything appended so far, is durable.
 
         If a flush fails, so does this; after `NoSpace` it may be called again.
         """
-        with self._mutex:
-            end = self._chain.active.position(self._chain.active.end)
-            if record_id is not None and record_id >= end:
-                raise NotFound(f"{self.name}: no record {record_id} was appended yet")
-            if self._flushing.is_durable(record_id):
-                return
-            if self._flushing.failure is not None:
-                self._check_writable()
-        self._flushing.flush(timeout)
-
-    def flush_step(self) -> int | None:
-        """The manager's flush task."""
-        return self._flushing.step()
-
-    def _on_flush(self) -> None:
-        """Something became durable, or failed to."""
-        self._notifier.tell()
-        active = self._chain.active
-        is_spare_due = active is not self._spare_asked_by and active.end >= _spare_due_at(active)
-        if is_spare_due:
-            self._spare_asked_by = active
-        if is_spare_due or self._chain.to_seal or self._cursor.is_fresh:
-            self._wake_maintenance()
-
-    # Rolling over and sealing.
+        self._flushing.flush(record_id, timeout)
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
         """Seal the segment that is written, and return when that is durable.
 
         None if it has no record: there is nothing to seal.
         """
-        deadline_ns = None if timeout is None else self._deadline(timeout)
-        while True:
-            seen = self._notifier.next_change()
-            with self._mutex:
-                self._check_writable()
-                if not self._chain.active.record_count:
-                    return None
-                segment_id = self._chain.active.name.segment_id
-                if self._chain.may_roll:
-                    self._roll()
-                    break
-            if not self._wait_for_change(BackpressureKind.ROLLOVER, seen, deadline_ns):
-                raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
-        while True:
-            seen = self._notifier.next_change()
-            with self._mutex:
-                for info in reversed(self._chain.sealed):
-                    if info.segment_id == segment_id:
-                        return info
-                self._check_writable()
-            if not self._wait_for_change(BackpressureKind.ROLLOVER, seen, deadline_ns):
-                raise WouldBlock(BackpressureKind.ROLLOVER, f"{self.name}: not sealed in time")
+        return self._sealing.seal_current(timeout)
 
-    def maintenance_step(self) -> int | None:
-        """The manager's: seal, retire, prepare spares. ns to the next time, or None."""
-        try:
-            while self._seal_next():
-                pass
-            delays = [
-                self._retire(),
-                self._cursor.step(requested=self._appended_end(), durable=self._flushing.durable),
-            ]
-            if self._prepare_spare():
-                return 0
-            return min((delay for delay in delays if delay is not None), default=None)
-        except NoSpace:
-            self._metrics.metadata_retry_attempts.add()
-            return self._backoff.next_ns()
+    @property
+    def coordinator_watermark(self) -> int:
+        return self._state.coordinator_watermark
 
-    def _roll(self) -> None:
-        """Hand the segment over and go on in the next one. With the mutex."""
-        if not self._chain.may_roll:
-            self._is_tail_full = True
-            raise WouldBlock(
-                BackpressureKind.ROLLOVER, f"{self.name}: the segment before is not sealed yet"
-            )
-        self._chain.roll()
-        self._is_tail_full = False
-        self._metrics.segment_rollovers.add()
-        self._wake_maintenance()
+    def set_coordinator_watermark(self, watermark: int) -> None:
+        """Kept with the next seal and given back after recovery; it never goes back."""
+        with self._state.mutex:
+            highest = max(self._state.coordinator_watermark, watermark)
+            self._state.coordinator_watermark = highest
 
-    def _seal_next(self) -> bool:
-        """Seal the oldest segment that waits for it; whether there may be another."""
-        with self._mutex:
-            if not self._chain.to_seal or self._flushing.failure is not None:
-                return False
-            segment = self._chain.to_seal[0]
-            is_durable = segment.durable >= segment.end
-            watermark = self._flushing.coordinator_watermark
-        if not is_durable:
-            with contextlib.suppress(LakebedError):
-                self._flushing.flush(None)
-            return segment.durable >= segment.end
-        try:
-            seal(
-                self.disk,
-                self._paths,
-                segment,
-                sealed_at=self._clock.wall_ns(),
-                coordinator_watermark=watermark,
-            )
-        except NoSpace:
-            raise
-        except DiskError as error:
-            self._metrics.metadata_retry_failures.add()
-            event(_log, "seal_failed", level=logging.ERROR, log=self.name, error=error)
-            with self._mutex:
-                self._flushing.failure = error
-            self._notifier.tell()
-            return False
-        with self._mutex:
-            info = self._chain.finish(segment)
-        if self._config.enable_sparse_index:
-            write_index(self.disk, info.path, segment_id=info.segment_id, end=segment.end)
-        self._metrics.segments_sealed.add()
-        self._metrics.segment_bytes.observe(segment.end)
-        event(
-            _log,
-            "segment_sealed",
-            log=self.name,
-            segment_id=info.segment_id,
-            durable_bytes=segment.end,
-            record_count=segment.record_count,
-        )
-        self._notifier.tell()
-        self._cursor.write(requested=self._appended_end(), durable=self._flushing.durable)
-        return True
+    # The manifest log.
 
-    def _prepare_spare(self) -> bool:
-        """A spare once the segment is a quarter full; zero-filled where that pays.
+    @property
+    def stream_id(self) -> int:
+        """Names the log for good; random."""
+        assert self._journaling.identity is not None, "the log is not started"
+        return self._journaling.identity.stream_id
 
-        It pays for many small flushes, whose syncs it shortens. Large ones gain little from it,
-        and lose more to everything being written twice.
-        """
-        with self._mutex:
-            active = self._chain.active
-            is_due = active.end >= _spare_due_at(active) and not self._is_closed
-            age_ns = max(1, self._clock.wall_ns() - active.name.created_at)
-            is_busy = active.end * NS_PER_S // age_ns >= BUSY_BYTES_PER_S
-        flushes = max(1, self._metrics.flush_operations.value)
-        is_small = self._metrics.durable_bytes.value // flushes <= SMALL_FLUSH_BYTES
-        zero_fill = self._config.zero_fill_spares and is_busy and is_small
-        if not is_due or not self._config.preallocate_segments:
-            return False
-        try:
-            return self._spares.prepare(
-                wanted=self._config.preallocate_segments, zero_fill=zero_fill
-            )
-        except DiskError as error:
-            # A spare is a convenience: without one the next segment is made when it is needed.
-            event(_log, "spare_failed", level=logging.WARNING, log=self.name, error=error)
-            self._spares.abandon()
-            return False
+    @property
+    def manifest(self) -> Journal | None:
+        """The journal of the manifest log; None while that is switched off."""
+        return self._journaling.journal
 
-    def _retire(self) -> int | None:
-        """Remove what retention no longer wants; ns until age wants more gone."""
-        with self._mutex:
-            sealed = list(self._chain.sealed)
-        lowest = self._holds.lowest_segment()
-        gone, delay_ns = self._retiring.plan(
-            sealed,
-            now_ns=self._clock.wall_ns(),
-            is_needed=lambda number: (
-                self._is_pinned(number) or (lowest is not None and lowest <= number)
-            ),
-        )
-        if gone:
-            with self._mutex:
-                self._chain.retire(gone)
-            self._notifier.tell()
-            try:
-                self._retiring.remove(gone)
-            except DiskError as error:
-                # They are out of the log; files that stayed are found by the next opening.
-                event(_log, "retire_failed", level=logging.ERROR, log=self.name, error=error)
-        return delay_ns
+    @property
+    def tiering(self) -> LogTiering | None:
+        """What moves its segments by itself; None while that is off."""
+        return self._tiering
+
+    @property
+    def tiers(self) -> LogTiers:
+        """Where its segments are, and moving them."""
+        assert self._tiers is not None, "the log is not started"
+        return self._tiers
+
+    def set_manifest_log_enabled(self, enabled: bool) -> None:
+        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now."""
+        if not enabled:
+            self._journaling.stop()
+        self._journaling.start(enabled=enabled)
 
     # Reading: see `LogReader`.
 
@@ -509,98 +273,131 @@ class Aof:
     def refresh(self) -> None:
         """Nothing: this is the writer."""
 
+    @property
+    def cold(self) -> ColdSegments | None:
+        return self._journaling.cold
+
+    def on_used(self, info: SegmentInfo) -> None:
+        if self._tiering is not None:
+            self._tiering.on_used(info)
+
     def segments(self) -> Sequence[SegmentInfo]:
-        with self._mutex:
-            return self._chain.readable()
+        with self._state.mutex:
+            return self._state.chain.readable()
 
     def durable_end(self) -> RecordId:
-        return self._flushing.durable
+        return self._state.durable
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        deadline_ns = None if timeout is None else self._deadline(timeout)
+        deadline_ns = self._waiting.deadline_ns(timeout)
         while True:
-            seen = self._notifier.next_change()
-            if self._flushing.durable > position:
+            seen = self._waiting.next_change()
+            if self._state.durable > position:
                 return True
-            if self._is_closed:
+            if self._state.is_closed:
                 raise Closed(f"{self.name}: the log is closed")
-            if not self._wait_for_change(BackpressureKind.TAIL, seen, deadline_ns):
+            if not self._waiting.wait(BackpressureKind.TAIL, seen, deadline_ns):
                 return False
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call at each change, from whatever thread; the function returned ends it."""
         return self._notifier.listen(callback)
 
-    @property
-    def coordinator_watermark(self) -> int:
-        return self._flushing.coordinator_watermark
+    # The manager's two tasks.
 
-    def set_coordinator_watermark(self, watermark: int) -> None:
-        """Kept with the next seal and given back after recovery; it never goes back."""
-        with self._mutex:
-            highest = max(self._flushing.coordinator_watermark, watermark)
-            self._flushing.coordinator_watermark = highest
+    def flush_step(self) -> int | None:
+        """Commit what is due; ns to the next time, or None."""
+        return self._flushing.step()
+
+    def maintenance_step(self) -> int | None:
+        """Seal, retire, write the cursor, prepare spares. ns to the next time, or None."""
+        try:
+            if self._tiering is not None:
+                self._tiering.acknowledge()
+            while self._sealing.seal_next():
+                pass
+            delays = [
+                self._retiring.step(is_needed=self._is_needed),
+                self._cursor.step(requested=self._appended_end(), durable=self._state.durable),
+                self._preparing.step(),
+                self._journaling.step(),
+            ]
+            return min((delay for delay in delays if delay is not None), default=None)
+        except (NoSpace, Busy):
+            self._metrics.metadata_retry_attempts.add()
+            return self._backoff.next_ns()
 
     def close(self) -> None:
         """Flush everything, hand back every waiter, and let go of the files. Idempotent.
 
         If something that was appended could not be made durable, that error is raised at the end.
         """
-        with self._mutex:
-            if self._is_closed:
+        state = self._state
+        with state.mutex:
+            if state.is_closed:
                 return
-            self._is_closed = True
+            state.is_closed = True
         self._notifier.tell()
         self._flushing.close()
-        self._cursor.write(requested=self._appended_end(), durable=self._flushing.durable)
+        if self._tiering is not None:
+            self._tiering.close()
+        self._journaling.stop()
+        self._write_cursor()
         self._reader.close()
         self._spares.close()
         self._notifier.tell()
-        with self._mutex:
-            if not self._flushing.is_durable(None):
-                error = self._flushing.failure or self._flushing.error
+        with state.mutex:
+            if not state.is_durable(None):
+                error = state.failure or state.error
                 raise error or DiskError("close", self._paths.folder, why="not all is durable")
 
+    def _on_flush(self) -> None:
+        """Something became durable, or failed to. The barrier's leader's."""
+        self._notifier.tell()
+        is_spare_due = self._preparing.is_newly_due()
+        if is_spare_due or self._state.chain.to_seal or self._cursor.is_fresh:
+            self._wake_maintenance()
+
+    def _is_needed(self, segment_id: int) -> bool:
+        """Whether a pin or a reader of this process keeps a segment."""
+        lowest = self._holds.lowest_segment()
+        return self._is_pinned(segment_id) or (lowest is not None and lowest <= segment_id)
+
+    def _on_sealed(self) -> None:
+        self._write_cursor()
+        if self._tiering is not None:
+            self._tiering.on_sealed()
+
+    def _make_tiering(self, tiers: LogTiers) -> LogTiering:
+        return LogTiering(
+            self._context,
+            self._journaling,
+            tiers,
+            config=self._config.tiers,
+            budget=self._coordinator.budget,
+            metrics=TierMetrics(self.counters),
+            random=self._random,
+            is_pinned=self._is_pinned,
+            wake=self._coordinator.wake,
+        )
+
+    def _make_tiers(self) -> LogTiers:
+        cold, shared = self._journaling.cold, self._services.config
+        assert cold is not None, "the log is not started"
+        return LogTiers(
+            self._context,
+            self._journaling,
+            cold,
+            stream_id=self.stream_id,
+            prefix=shared.prefix,
+            compression=shared.compression(),
+            is_pinned=self._is_pinned,
+            should_stop=lambda: self._coordinator.is_stopping or self._state.is_closed,
+        )
+
+    def _write_cursor(self) -> None:
+        self._cursor.write(requested=self._appended_end(), durable=self._state.durable)
+
     def _appended_end(self) -> RecordId:
-        with self._mutex:
-            return self._chain.active.position(self._chain.active.end)
-
-    # Waiting.
-
-    def _wait_for_change(
-        self, kind: BackpressureKind, seen: Event, deadline_ns: int | None
-    ) -> bool:
-        """False if the deadline came first. Who waits for a flush flushes."""
-        seconds = None
-        if deadline_ns is not None:
-            seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S
-            if seconds <= 0:
-                return False
-        if kind is BackpressureKind.FLUSH and self._flushing.error is None:
-            with contextlib.suppress(Busy):
-                self.flush(timeout=seconds)
-            return True
-        return seen.wait(seconds)
-
-    def _deadline(self, timeout: float) -> int:
-        return self._clock.monotonic_ns() + round(timeout * NS_PER_S)
-
-
-BUSY_BYTES_PER_S = 1 << 20
-SMALL_FLUSH_BYTES = 64 << 10
-
-
-def _spare_due_at(segment: Segment) -> int:
-    return segment.size // 4
-
-
-def _rest(numbers: Numbers, start: int) -> Numbers:
-    return numbers if isinstance(numbers, int) or not start else numbers[start:]
-
-
-def _at(numbers: Numbers, index: int) -> int:
-    return numbers if isinstance(numbers, int) else numbers[index]
-
-
-def _joined(parts: Sequence[RecordIds]) -> Sequence[RecordId]:
-    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+        with self._state.mutex:
+            return self._state.appended_end()

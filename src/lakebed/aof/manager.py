@@ -18,10 +18,16 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from lakebed.aof.config import AofConfig
+from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
 from lakebed.aof.recovery import recover
+from lakebed.aof.spare_budget import SpareBudget
+from lakebed.aof.tiers.config import SharedTierConfig
+from lakebed.aof.tiers.coordinator import Coordinator
+from lakebed.aof.tiers.object_store import ObjectStore
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Closed
 from lakebed.base.events import event
@@ -42,12 +48,16 @@ class AofManager:
         root: PathLike,
         *,
         config: AofConfig | None = None,
+        manager_config: ManagerConfig | None = None,
+        tier_config: SharedTierConfig | None = None,
+        object_store: ObjectStore | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
         random: Random | None = None,
     ) -> None:
-        """`is_pinned` tells, by log and segment, what retention must leave alone."""
+        """`is_pinned` tells, by log and segment, what retention must leave alone. `object_store`
+        is Tier 2, whatever its address."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -56,6 +66,19 @@ class AofManager:
         assert self._runner is not None
         self._is_pinned = is_pinned
         self._random = random or Random()
+        self._spare_budget = SpareBudget(
+            bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
+            mutex=self._runner.mutex(),
+        )
+        self._services = TierServices(
+            self.root,
+            disk=self.disk,
+            runner=self._runner,
+            config=tier_config,
+            random=self._random,
+            store=object_store,
+        )
+        self._coordinator = Coordinator(self._runner, self._services, self._tierings)
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
         self._opening: set[str] = set()
@@ -103,6 +126,9 @@ class AofManager:
             counters=Counters(),
             random=self._random,
             is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
+            spare_budget=self._spare_budget,
+            services=self._services,
+            coordinator=self._coordinator,
         )
         log.start()
         duration_ns = clock.monotonic_ns() - started_ns
@@ -119,13 +145,20 @@ class AofManager:
         with self._mutex:
             self._logs[name] = log
         self._maintenance_task.wake()
+        self._coordinator.wake()
         return log
+
+    def _tierings(self) -> list[LogTiering]:
+        with self._mutex:
+            logs = list(self._logs.values())
+        return [log.tiering for log in logs if log.tiering is not None]
 
     def close_log(self, name: str) -> None:
         with self._mutex:
             log = self._logs.pop(name, None)
         if log is not None:
             log.close()
+            self._coordinator.wake()  # others may have waited for the room it took
 
     def names(self) -> list[str]:
         """All logs there are, open or not."""
@@ -146,10 +179,13 @@ class AofManager:
             stack.callback(self._lock.release)
             if self._own_runner is not None:
                 stack.callback(self._own_runner.close)
-            for task in self._tasks:
-                stack.callback(task.stop)
+            # The tasks end first, with the step they are in: nothing is sealed or retired while a
+            # log is closed.
             for log in logs.values():
                 stack.callback(log.close)
+            for task in self._tasks:
+                stack.callback(task.stop)
+            stack.callback(self._coordinator.stop)
 
     def __enter__(self) -> AofManager:
         return self

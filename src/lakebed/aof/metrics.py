@@ -26,3 +26,6 @@ class LogMetrics:
         self.flush_latency_ns = counters.histogram("aof_flush_latency_ns")
         self.admission_latency_ns = counters.histogram("aof_admission_latency_ns")
         self.segment_bytes = counters.histogram("aof_segment_bytes")
+        self.spare_bytes = counters.gauge("aof_spare_bytes")
+        self.spare_filled_bytes = counters.gauge("aof_spare_filled_bytes")  # of these, with zeros
+        self.commit_duration_ns = counters.histogram("commit_duration_ns")  # the barrier's

@@ -62,10 +62,13 @@ class LogPaths:
         self.folder = os.path.join(os.fspath(root), "aof", name)
         self.segments = os.path.join(self.folder, "segments")
         self.archive = os.path.join(self.folder, "archive")
+        self.manifest = os.path.join(self.folder, "manifest")
+        self.identity = os.path.join(self.folder, "log.json")
         self.pointer = os.path.join(self.segments, "current.sealed")
         self.durable_end = os.path.join(self.folder, "durable_end")
         self.quarantine = os.path.join(os.fspath(root), "quarantine")
-        self.cursors = os.path.join(self.folder, "warm", "durability")
+        self.warm = os.path.join(self.folder, "warm")
+        self.cursors = os.path.join(self.warm, "durability")
 
     def segment(self, name: SegmentName) -> str:
         return os.path.join(self.segments, str(name))
@@ -78,7 +81,7 @@ class LogPaths:
 
     def ensure(self, disk: Disk) -> None:
         """Create the folders, durably."""
-        for folder in (self.segments, self.archive):
+        for folder in (self.segments, self.archive, self.manifest):
             make_folders(disk, folder)
 
 

@@ -12,6 +12,7 @@ first and up to 50 ms later.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from lakebed.aof.end_scan import scan_end
@@ -21,6 +22,9 @@ from lakebed.aof.paths import LogPaths
 from lakebed.aof.pointer import decode_durable_end
 from lakebed.aof.poll import POLL_NS_MAX, POLL_NS_MIN, DurablePoll
 from lakebed.aof.record_id import RecordId
+from lakebed.aof.tiers.catalogue import ColdCatalogue
+from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Closed, Corrupt, DataError, NotFound, UnknownVersion
@@ -35,13 +39,24 @@ _READ_AGAIN_NS = 50 * US_NS
 class ReadOnlyLog:
     """A `LogView` of the log's files. Thread-safe. `NotFound` if there is no such log."""
 
-    def __init__(self, root: PathLike, name: str, *, disk: Disk, runner: Runner) -> None:
+    def __init__(
+        self,
+        root: PathLike,
+        name: str,
+        *,
+        disk: Disk,
+        runner: Runner,
+        services: TierServices | None = None,
+    ) -> None:
+        """`services` tells how Tier 2 is reached; by default as if nothing were configured."""
         self._paths = LogPaths(root, name)
         self._disk = disk
         self._runner = runner
         self._boot_id = disk.boot_id()
         self._mutex = runner.mutex()
         self._is_closed = False
+        services = services or TierServices(os.fspath(root), disk=disk, runner=runner)
+        self._catalogue = ColdCatalogue(disk, self._paths, services)
         self._listing = Listing((), 0)  # replaced as a whole, as are the two below
         self._published: DurableEnd | None = None
         self._scanned: tuple[DurableEnd | None, RecordId] | None = None
@@ -63,6 +78,13 @@ class ReadOnlyLog:
         """Names in the folder that are no segment's, and nothing else that belongs there."""
         return self._listing.ignored_count
 
+    @property
+    def cold(self) -> ColdSegments | None:
+        return self._catalogue.cold
+
+    def on_used(self, info: SegmentInfo) -> None:
+        """Nothing: the writer decides by its own readers."""
+
     def segments(self) -> Sequence[SegmentInfo]:
         return self._listing.segments
 
@@ -71,6 +93,8 @@ class ReadOnlyLog:
         self._check_open()
         known = {info.path: info for info in self._listing.segments}
         listing = list_segments(self._disk, self._paths, known=known)
+        segments = self._catalogue.completed(listing.segments)
+        listing = listing._replace(segments=segments)
         with self._mutex:
             self._listing = listing
             self._scanned = None

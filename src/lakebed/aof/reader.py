@@ -21,7 +21,7 @@ from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.damage import DamagePolicy, OnSkipped, SkippedRange
 from lakebed.aof.handles import Handles, Lease
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
-from lakebed.aof.segment_reading import open_segment
+from lakebed.aof.segment_reading import SegmentReading, open_segment
 from lakebed.aof.span import Span, check_alignment, locate, oldest, plan, records_end
 from lakebed.aof.sparse_index import load_index, start_for_timestamp
 from lakebed.aof.view import LogView, SegmentInfo
@@ -46,10 +46,15 @@ class LogReader:
         self._view = view
         self._window_bytes = window_bytes
         self._handles = Handles(
-            lambda info: open_segment(view.disk, info),
+            self._open,
             mutex=view.runner.mutex(),
             count_max=handles_max,
         )
+
+    def _open(self, info: SegmentInfo) -> SegmentReading:
+        self._view.on_used(info)
+        cold = self._view.cold
+        return open_segment(self._view.disk, info, cold.bytes_of if cold else None)
 
     @property
     def open_count(self) -> int:
@@ -73,15 +78,16 @@ class LogReader:
         known_end = records_end(segments, index, durable_end)
         offset = record_id.segment_offset
         with self._lease(info) as reading:
-            end = _first_known(known_end, reading.records_end, reading.room_end)
+            end = known_end if known_end is not None else _records_end(reading)
             if offset >= end:
                 raise NotFound(f"{record_id}: the segment's records end at {end}")
             found = reading.scan(offset, end, bytes_max=_GET_BYTES, count_max=1)
             if isinstance(found, Stop):
                 raise why_no_record(reading, info, offset, end, found)
-            if found.start != record_id:
+            record = found.record(0)
+            if record.record_id != record_id:
                 raise NotFound(f"{record_id}: no record begins there, or it was left out")
-            return found.record(0)
+            return record
 
     def read_batches(
         self,
@@ -245,5 +251,6 @@ class LogReader:
         return found
 
 
-def _first_known(*values: int | None) -> int:
-    return next(value for value in values if value is not None)
+def _records_end(reading: SegmentReading) -> int:
+    end = reading.records_end
+    return reading.room_end if end is None else end

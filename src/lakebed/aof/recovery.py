@@ -293,7 +293,7 @@ def _recover_tail(
     if tail.record_count:
         _check_header(file, path, segment, result)
     file.sync()
-    segment.durable = segment.end if tail.record_count else 0
+    segment.durable = segment.end if tail.record_count or is_damaged else 0
     return segment
 
 
@@ -324,10 +324,10 @@ def _count_in(segment: Segment, tail: Tail) -> None:
 
 
 def _confirmed_end(confirmed: DurableEnd | None, name: SegmentName) -> int:
-    """How far this file is known to have been synced; 0 if that is not known."""
-    if confirmed is None or confirmed.segment_id < name.segment_id:
+    """How far this file is known to have been synced; 0 if that is not known, or no record was."""
+    if confirmed is None or confirmed.segment_id != name.segment_id:
         return 0
-    return confirmed.offset if confirmed.segment_id == name.segment_id else 0
+    return confirmed.offset if confirmed.offset > RECORDS_START else 0
 
 
 def scan_tail(file: File, region_end: int, start: int = RECORDS_START) -> Tail:

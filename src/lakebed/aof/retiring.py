@@ -1,53 +1,99 @@
-"""Carries out what retention decides: reads the facts it needs once, deletes or archives."""
+"""Carries out what retention decides: reads the facts it needs once, deletes or archives.
+
+Segments leave the log first and the disk after that. Files that stayed behind, for a crash or an
+error came between, are found by the next opening and retired again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 
-from lakebed.aof.config import RetentionConfig
-from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
+from lakebed.aof.context import LogContext
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.paths import ArchivedName, SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.retention import Sealed, expired, is_wanted, next_look_ns
 from lakebed.aof.sparse_index import remove_index
+from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.counters import Counters
-from lakebed.base.errors import NotFound
-from lakebed.base.files import Disk
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Busy, DiskError, NotFound
+from lakebed.base.events import event
+
+_log = logging.getLogger(__name__)
 
 
 class Retiring:
     """One thread at a time: the manager's maintenance."""
 
     def __init__(
-        self, disk: Disk, paths: LogPaths, config: RetentionConfig, *, counters: Counters
+        self, context: LogContext, transitions: Transitions, journaling: Journaling
     ) -> None:
-        self._disk = disk
-        self._paths = paths
-        self._config = config
+        self._journaling = journaling
+        self._disk = context.disk
+        self._paths = context.paths
+        self._clock = context.clock
+        self._notifier = context.notifier
+        self._state = context.state
+        self._config = context.config.retention
+        self._transitions = transitions
         self._facts: dict[int, Sealed] = {}
-        self._retired = counters.counter("aof_segments_retired")
-        self._retired_bytes = counters.counter("aof_segments_retired_bytes")
+        self._retired = context.counters.counter("aof_segments_retired")
+        self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
-    def plan(
-        self,
-        sealed: Sequence[SegmentInfo],
-        *,
-        now_ns: int,
-        is_needed: Callable[[int], bool],
+    def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
+        """Remove what retention no longer wants; ns until age wants more gone."""
+        with self._state.mutex:
+            sealed = list(self._state.chain.sealed)
+        gone, delay_ns = self._plan(sealed, is_needed)
+        gone = self._leave(gone)
+        if gone:
+            self._notifier.tell()
+            try:
+                self._remove(gone)
+            except DiskError as error:
+                event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        return delay_ns
+
+    def _leave(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Those that left the log; not those whose leaving could not be recorded now."""
+        left: list[SegmentInfo] = []
+        try:
+            with self._state.mutex:
+                if self._state.is_closed and self._journaling.journal is None:
+                    return left  # nobody would record it any more
+                for planned in gone:
+                    # It may be in another tier by now.
+                    info = self._state.chain.find(planned.segment_id)
+                    if info is not None:
+                        size = self._facts[info.segment_id].size
+                        self._transitions.retire(info, durable_bytes=size)
+                        left.append(info)
+        except (Busy, DiskError) as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        return left
+
+    def _plan(
+        self, sealed: Sequence[SegmentInfo], is_needed: Callable[[int], bool]
     ) -> tuple[list[SegmentInfo], int | None]:
         """The segments to remove, and the ns until age alone will ask for more."""
         if not is_wanted(self._config):
             return [], None
+        now_ns = self._clock.wall_ns()
         facts = [self._fact(info) for info in sealed]
         gone = expired(facts, config=self._config, now_ns=now_ns, is_needed=is_needed)
         delay_ns = next_look_ns(facts[len(gone) :], config=self._config, now_ns=now_ns)
         return [info for info in sealed if info.segment_id in gone], delay_ns
 
-    def remove(self, gone: Sequence[SegmentInfo]) -> None:
+    def _remove(self, gone: Sequence[SegmentInfo]) -> None:
         """Delete them, or move them to the archive: durable when it returns."""
         for info in gone:
             fact = self._facts.pop(info.segment_id)
+            self._remove_warm(info)
+            if info.tier:
+                continue  # its object is deleted by the coordinator, or by hand
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive:
@@ -61,13 +107,35 @@ class Retiring:
             self._disk.sync_folder(self._paths.archive)
         self._disk.sync_folder(self._paths.segments)
 
+    def _remove_warm(self, info: SegmentInfo) -> None:
+        cold = self._journaling.cold
+        name = None if cold is None else cold.warm_names().get(info.segment_id)
+        if cold is not None and name is not None:
+            with contextlib.suppress(NotFound):
+                self._disk.unlink(cold.warm_path(name))
+
     def _fact(self, info: SegmentInfo) -> Sealed:
         """From the footer. One that is damaged counts as sealed when it was made."""
         if info.segment_id not in self._facts:
-            name = SegmentName(info.segment_id, info.base_offset, info.created_at)
-            with self._disk.open(info.path) as file:
-                footer = read_footer(file, info.path, name)
-                size = file.size() if footer is None else footer.durable_bytes
-            sealed_at = info.created_at if footer is None else footer.sealed_at
-            self._facts[info.segment_id] = Sealed(info.segment_id, size, sealed_at)
+            try:
+                self._facts[info.segment_id] = self._read_fact(info)
+            except NotFound:  # it was evicted just now, or is in a colder tier
+                self._facts[info.segment_id] = self._recorded_fact(info)
         return self._facts[info.segment_id]
+
+    def _read_fact(self, info: SegmentInfo) -> Sealed:
+        if info.tier:
+            raise NotFound(f"{info.path}: not in Tier 0")
+        name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+        with self._disk.open(info.path) as file:
+            footer = read_footer(file, info.path, name)
+            size = file.size() if footer is None else footer.durable_bytes
+        sealed_at = info.created_at if footer is None else footer.sealed_at
+        return Sealed(info.segment_id, size, sealed_at)
+
+    def _recorded_fact(self, info: SegmentInfo) -> Sealed:
+        """What the manifest log says; if it is not kept, the segment counts as sealed now."""
+        journal = self._journaling.journal
+        state = None if journal is None else journal.state(info.segment_id)
+        sealed_at = self._clock.wall_ns() if state is None else state.sealed_at_ms * NS_PER_MS
+        return Sealed(info.segment_id, info.end or 0, sealed_at)

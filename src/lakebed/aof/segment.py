@@ -82,6 +82,7 @@ class Segment:
         "end",
         "ext_id",
         "flush_failure",
+        "is_announced",
         "is_on_disk",
         "last_record_id",
         "max_timestamp",
@@ -104,6 +105,7 @@ class Segment:
         self.crc64 = 0  # over the records that were written so far
         self.flush_failure = False
         self.is_on_disk = False
+        self.is_announced = False  # to the manifest log
 
     @property
     def room(self) -> int:

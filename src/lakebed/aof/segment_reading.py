@@ -10,7 +10,7 @@ in windows, and only below the durable end, where its bytes do not change either
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from lakebed.aof.batch import RecordBatch
@@ -28,7 +28,7 @@ from lakebed.aof.format import (
 from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Corrupt
+from lakebed.base.errors import Corrupt, NotFound
 from lakebed.base.files import Disk, File
 from lakebed.base.units import MIB
 from lakebed.kernels import Stop, aof_find, aof_scan
@@ -72,8 +72,15 @@ class SegmentReading(Protocol):
     def close(self) -> None: ...
 
 
-def open_segment(disk: Disk, info: SegmentInfo) -> SegmentReading:
-    """Open the segment; `NotFound` if its file is gone."""
+def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) -> SegmentReading:
+    """Open the segment; `NotFound` if its file is gone.
+
+    `cold` gives the bytes of one that is not in Tier 0.
+    """
+    if info.tier:
+        if cold is None:
+            raise NotFound(f"{info.path}: in Tier {info.tier}, which is not read here")
+        return RuntimeSegment(info, cold(info))
     file = disk.open(info.path)
     try:
         if not info.is_sealed:
@@ -106,6 +113,9 @@ class ByteSource(Protocol):
         """Bytes that contain `[start, end)`, as far as the file has them."""
 
     def close(self) -> None: ...
+
+
+ColdSource = Callable[[SegmentInfo], ByteSource]
 
 
 class MappedBytes:
@@ -150,6 +160,7 @@ class RuntimeSegment:
         check_size(info, size=source.size)
         self._info = info
         self._source = source
+        self.room_end = records_end_max(source.size)
         self._footer: SegmentFooter | None = None
         self._footer_defect: SkippedRange | None = None
         if info.is_sealed:
@@ -158,10 +169,6 @@ class RuntimeSegment:
     @property
     def records_end(self) -> int | None:
         return None if self._footer is None else self._footer.durable_bytes
-
-    @property
-    def room_end(self) -> int:
-        return records_end_max(self._source.size)
 
     @property
     def timestamp_max(self) -> int | None:
@@ -234,7 +241,7 @@ class RuntimeSegment:
         return record_bytes(AOF_RECORD.unpack(buffer, position - origin).length)
 
     def _read_footer(self) -> None:
-        start = records_end_max(self._source.size)
+        start = self.room_end
         buffer, origin = self._source.window(start, start + FOOTER_BYTES)
         data = buffer[start - origin : start - origin + FOOTER_BYTES]
         try:

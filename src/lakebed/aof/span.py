@@ -71,12 +71,15 @@ def plan(
 
 def locate(segments: Sequence[SegmentInfo], position: RecordId) -> int:
     """The index of the segment that `position` is in; `NotFound` if it is not there."""
+    if not segments:
+        raise NotFound(f"{position}: the log has no records")
     wanted = position.segment_index
+    index = wanted - segments[0].segment_id  # where it is, unless some are missing
+    if 0 <= index < len(segments) and segments[index].segment_id == wanted:
+        return index
     index = bisect_left(segments, wanted, key=lambda info: info.segment_id)
     if index < len(segments) and segments[index].segment_id == wanted:
         return index
-    if not segments:
-        raise NotFound(f"{position}: the log has no records")
     if index == 0:
         raise NotFound(
             f"{position}: segment {wanted} was removed; the oldest record is at {oldest(segments)}"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lakebed.aof.record_id import RecordId
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
+
+if TYPE_CHECKING:
+    from lakebed.aof.tiers.cold import ColdSegments
 
 
 class SegmentInfo(NamedTuple):
@@ -16,6 +19,9 @@ class SegmentInfo(NamedTuple):
     `is_sealed`: the file never changes again, and may be mapped. `end` is where its records end,
     if that is known without opening it and will not change; otherwise a sealed segment's footer
     tells, and the durable end bounds the read of an unsealed one.
+
+    In Tier 0 `path` is the segment's file. In Tier 1 it is the warm file and in Tier 2 the key of
+    the object, `created_at` is 0 (only the segment itself knows), and `end` is known.
     """
 
     segment_id: int
@@ -24,6 +30,7 @@ class SegmentInfo(NamedTuple):
     path: str
     is_sealed: bool
     end: int | None
+    tier: int = 0
 
 
 class LogView(Protocol):
@@ -39,6 +46,13 @@ class LogView(Protocol):
     @property
     def runner(self) -> Runner:
         """Where readers get their locks and events from."""
+
+    @property
+    def cold(self) -> ColdSegments | None:
+        """Where segments that are not in Tier 0 are read."""
+
+    def on_used(self, info: SegmentInfo) -> None:
+        """A reader opened that segment."""
 
     def segments(self) -> Sequence[SegmentInfo]:
         """All that exist now, oldest first; a snapshot that does not change any more."""

@@ -18,7 +18,8 @@ environment variable). Both know a field's unit from its name: a field called `�
 `…_ns`, `…_us`, `…_ms` or `…_s`, with or without `_max` or `_min` behind it, also takes `"64MiB"`
 or `"5ms"`. A bare number is in the field's own unit.
 
-Every refusal is a `BadConfig` that names the place, the setting, the value and what is allowed.
+Every refusal is a `BadConfig` that names the place, the setting, the value and what is allowed;
+but never the value of a setting whose name calls it a secret.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class ConfigClass(Protocol):
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
 
+HIDDEN = "(hidden)"
+
 Config = TypeVar("Config", bound=ConfigClass)
 Number = TypeVar("Number", int, float)
 
@@ -56,6 +59,7 @@ _DURATION_SCALES_NS = {"ns": 1, "us": US_NS, "ms": MS_NS, "s": S_NS}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}\.[0-9]{1,20}", re.ASCII)
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
+_SECRET_WORDS = frozenset({"secret", "password", "token"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +152,11 @@ def field_names(config: type[ConfigClass]) -> tuple[str, ...]:
     return tuple(config.__dataclass_fields__)
 
 
+def is_secret(name: str) -> bool:
+    """By the words of the name: `secret_access_key` is one, `access_key_id` is not."""
+    return not _SECRET_WORDS.isdisjoint(name.split("_"))
+
+
 def unit_of(name: str) -> str | None:
     """`bytes`, `ns`, `us`, `ms` or `s` if the field's name ends in that unit."""
     words = name.split("_")
@@ -195,7 +204,8 @@ def _checked(value: object, *, kind: type, limits: Limits | None, where: str, na
     allowed = (int, float) if kind is float else kind
     # `True` is an int to Python, not to a person who writes a configuration.
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        raise BadConfig(f"{place}{name} = {shown(value)}: expected {_expected(kind, name)}")
+        told = HIDDEN if is_secret(name) else shown(value)
+        raise BadConfig(f"{place}{name} = {told}: expected {_expected(kind, name)}")
     assert isinstance(value, bool | int | float | str)
     if limits is not None and not _within(value, limits):
         raise BadConfig(

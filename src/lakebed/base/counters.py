@@ -11,6 +11,7 @@ too high. It takes whole numbers (nanoseconds, bytes) and its size never grows.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _SUB_BITS = 2
@@ -37,24 +38,29 @@ class Counter:
 
 
 class Gauge:
-    """Goes up and down."""
+    """Goes up and down; or, with `follow`, is what a function says whenever it is read."""
 
-    __slots__ = ("_lock", "_value")
+    __slots__ = ("_lock", "_read", "_value")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._value = 0
+        self._value: float = 0
+        self._read: Callable[[], float] | None = None
 
-    def set(self, value: int) -> None:
+    def set(self, value: float) -> None:
         self._value = value
 
-    def add(self, amount: int) -> None:
+    def add(self, amount: float) -> None:
         with self._lock:
             self._value += amount
 
+    def follow(self, read: Callable[[], float]) -> None:
+        """From now on the value is what `read` returns: an age, a length. It must be quick."""
+        self._read = read
+
     @property
-    def value(self) -> int:
-        return self._value
+    def value(self) -> float:
+        return self._value if self._read is None else self._read()
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class Snapshot:
     """All the values of a `Counters` at about one moment."""
 
     counters: dict[str, int]
-    gauges: dict[str, int]
+    gauges: dict[str, float]
     histograms: dict[str, HistogramSnapshot]
 
 

@@ -25,7 +25,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Generic, Literal, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 from lakebed.base.errors import Torn
 
@@ -113,6 +113,10 @@ class Layout(Generic[Record]):
                 found=f"{max(0, len(buffer) - offset)}",
             )
         return self._make(self._struct.unpack_from(buffer, offset))  # type: ignore[no-any-return]
+
+    def values(self, buffer: Buffer, offset: int) -> tuple[Any, ...]:
+        """The fields alone, for loops over many records; the caller knows that they are there."""
+        return self._struct.unpack_from(buffer, offset)
 
     def iter_unpack(self, buffer: Buffer) -> Iterator[Record]:
         """Every record of a buffer that holds nothing else."""

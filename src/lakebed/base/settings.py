@@ -2,7 +2,8 @@
 
 A program passes the sections it knows, as a table of section name to configuration class; this
 module knows no engine. A section is a TOML table; a field is overridden by the environment
-variable `LAKEBED_<SECTION>_<FIELD>`. Each value remembers where it came from.
+variable `LAKEBED_<SECTION>_<FIELD>`. Each value remembers where it came from. What a field's name
+calls a secret is given to the engines and shown to nobody.
 
 Reading is bounded: the file is a regular one of at most `FILE_BYTES_MAX`. Nothing is written.
 """
@@ -20,10 +21,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from lakebed.base.config import (
+    HIDDEN,
     ConfigClass,
     Value,
     construct,
     field_names,
+    is_secret,
     read_text,
     read_value,
     unknown,
@@ -46,6 +49,10 @@ class Setting(NamedTuple):
     name: str
     value: Value
     origin: str
+
+    def shown(self) -> Setting:
+        """The same, fit to be printed: a secret that is set is hidden."""
+        return self._replace(value=HIDDEN) if is_secret(self.name) and self.value else self
 
 
 @dataclass(frozen=True, kw_only=True)

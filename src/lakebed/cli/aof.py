@@ -7,19 +7,27 @@ Nothing is created by any command but `append` (and `convert`, in the folder it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from enum import Enum
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakebed.cli import checks, tiers
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
-from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.invocation import invocation
 from lakebed.cli.moments import parse_moment_ns
 from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
 from lakebed.cli.records import RecordPrinter, Show
+from lakebed.cli.stores import (
+    DAMAGED_EXIT_CODE,
+    LogName,
+    open_to_read,
+    open_to_write,
+    reaching_tier2,
+)
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
@@ -27,10 +35,8 @@ if TYPE_CHECKING:
     from lakebed.aof.damage import SkippedRange
     from lakebed.aof.record_id import RecordId
     from lakebed.store.read_only import ReadOnlyStore
-    from lakebed.store.store import Store
     from lakebed.store.summary import LogSummary
 
-DAMAGED_EXIT_CODE = 65
 TAIL_COUNT_MAX = 1_000_000
 PRINT_COUNT = 1000  # records that are printed at a time
 _EXT_ID_MAX = (1 << 64) - 1
@@ -39,7 +45,6 @@ app = typer.Typer(
     add_completion=False, help="Append to logs, read and follow them, check and repair them."
 )
 
-LogName = Annotated[str, typer.Argument(metavar="LOG", help="The log's name.")]
 ShowOption = Annotated[
     list[Show] | None, typer.Option(help="Put this and a tab before each record; repeatable.")
 ]
@@ -92,7 +97,7 @@ def append(
         raise InputError("--whole needs a --file")
     files = file or []
     _check_files(files)
-    with _open_to_write(run, log, create=True) as store, Progress("append") as progress:
+    with open_to_write(run, log, create=True) as store, Progress("append") as progress:
         appender = Appender(store.log(log), ext_id=ext_id)
         record_bytes_max = payload_bytes_max(store.config.segment_bytes)
         try:
@@ -151,7 +156,7 @@ def cat(
         skipped.append(str(place.error))
         run.output.note(f"skipped: {place.error}")
 
-    with _open_to_read(run) as store:
+    with reaching_tier2(log), open_to_read(run) as store:
         reader = store.reader(log)
         durable_end = store.log(log).durable_end()
         if start_ns is not None:
@@ -190,7 +195,7 @@ def tail(
     """
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
-    with _open_to_read(run) as store:
+    with reaching_tier2(log), open_to_read(run) as store:
         view, reader = store.log(log), store.reader(log)
         end = view.durable_end()
         last = list(islice(reader.read_backward(), count))
@@ -208,54 +213,23 @@ def segments(context: typer.Context, log: LogName) -> None:
     """List the segments: where each begins, when it was sealed, how much it holds."""
     from lakebed.cli.log_tables import segment_document, segment_lines
     from lakebed.store.logs import require_log
-    from lakebed.store.summary import archived_segments, summarise_segments
+    from lakebed.store.residency import recorded_states
+    from lakebed.store.segment_summary import archived_segments, summarise_segments
 
     run = invocation(context)
-    with _open_to_read(run) as store:
+    with open_to_read(run) as store:
         paths = require_log(store.disk, store.root, log)
-        found = [*archived_segments(store.disk, paths), *summarise_segments(store, log)]
+        states = recorded_states(store.disk, paths)
+        found = [*archived_segments(store.disk, paths), *summarise_segments(store, log, states)]
     document = {"log": log, "segments": [segment_document(segment) for segment in found]}
     run.output.result(document, lines=segment_lines(found))
-
-
-@app.command()
-def verify(context: typer.Context, log: LogName) -> None:
-    """Check every checksum of every segment; exit code 65 if anything is torn or corrupt."""
-    from lakebed.store.logs import require_log
-    from lakebed.store.verification import Verification
-
-    run = invocation(context)
-    records = 0
-    with _open_to_read(run) as store, Progress("verify") as progress:
-        paths = require_log(store.disk, store.root, log)
-        verification = Verification(store.disk, paths)
-        problems = list(verification.problems)
-        for count, report in enumerate(verification.segments(), start=1):
-            problems += report.problems
-            if report.inspection is not None:
-                records += sum(good.record_count for good in report.inspection.good_ranges)
-            progress.update(count, len(verification.names))
-    document = {
-        "log": log,
-        "ok": not problems,
-        "segments": len(verification.names),
-        "records": records,
-        "problems": [
-            {**problem._asdict(), "verdict": problem.verdict.value} for problem in problems
-        ],
-    }
-    size = f"{counted(len(verification.names), 'segment')}, {counted(records, 'record')}"
-    whole = f"{log}: {size}, all whole"
-    run.output.result(document, lines=[str(problem) for problem in problems] or [whole])
-    if problems:
-        raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
     """Seal the segment that is written; the log goes on in a new one."""
     run = invocation(context)
-    with _open_to_write(run, log) as store:
+    with open_to_write(run, log) as store:
         sealed = store.log(log).seal_current_segment(timeout=60.0)
     if sealed is None:
         document: dict[str, object] = {"log": log, "sealed": None}
@@ -267,36 +241,6 @@ def seal(context: typer.Context, log: LogName) -> None:
         }
         line = f"{log}: segment {sealed.segment_id} is sealed, {sealed.end} bytes"
     run.output.result(document, lines=[line])
-
-
-@app.command()
-def repair(
-    context: typer.Context,
-    log: LogName,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
-    ] = False,
-) -> None:
-    """Cut torn bytes, and save what is damaged in the quarantine; damage itself is never cut.
-
-    The exit code is 0 also if damage stays: `verify` tells.
-    """
-    from lakebed.cli.log_tables import repair_lines
-    from lakebed.store.logs import require_log
-    from lakebed.store.repair import foresee
-    from lakebed.store.repair import repair as repair_log
-
-    run = invocation(context)
-    with _quiet_recovery(), Progress("repair") as progress:
-        if dry_run:
-            with _open_to_read(run) as reading:
-                require_log(reading.disk, reading.root, log)
-                report = foresee(reading.disk, reading.root, log, progress=progress.update)
-        else:
-            with _open_to_write(run, log) as store:
-                report = repair_log(store, log, progress=progress.update)
-    document = {"log": log, "dry_run": dry_run, **report._asdict()}
-    run.output.result(document, lines=repair_lines(log, report, dry_run=dry_run))
 
 
 @app.command()
@@ -330,7 +274,7 @@ def convert(
     from lakebed.base.files import make_folders
 
     run = invocation(context)
-    with _open_to_read(run) as store:
+    with open_to_read(run) as store:
         source = _segment_path(store, log, segment)
         if not store.disk.is_folder(output):
             make_folders(store.disk, output)
@@ -359,7 +303,7 @@ def dump(
     run = invocation(context)
     found: list[LogSummary] = []
     problems: dict[str, str] = {}
-    with _open_to_read(run) as store:
+    with open_to_read(run) as store:
         for name in store.logs() if log is None else [log]:
             try:
                 found.append(summarise_log(store, name))
@@ -372,45 +316,15 @@ def dump(
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-# Opening the store.
+# The rest of the group, from files of its own.
 
-
-def _open_to_read(run: Invocation) -> ReadOnlyStore:
-    # Not through `Store`: what only reads need not wait for the import of the writer.
-    from lakebed.store.read_only import ReadOnlyStore
-
-    return ReadOnlyStore(run.require_root())
-
-
-@contextmanager
-def _open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
-    """The store, if the log exists or may be created; else nothing is touched."""
-    from lakebed.aof.paths import check_log_name
-    from lakebed.kernels.disk import real_disk
-    from lakebed.store.logs import require_log
-    from lakebed.store.store import Store
-
-    check_log_name(log)
-    if create:
-        run.root_exists()
-    else:
-        require_log(real_disk(), run.require_root(), log)
-    with Store.open(run.root) as store:
-        yield store
-
-
-@contextmanager
-def _quiet_recovery() -> Iterator[None]:
-    """What recovery says on standard error is part of a repair's result, and said there."""
-    import logging
-
-    logger = logging.getLogger("lakebed.aof")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+app.command()(checks.verify)
+app.command()(checks.repair)
+app.command()(tiers.tiers)
+app.command()(tiers.upload)
+app.command()(tiers.evict)
+app.command()(tiers.hydrate)
+app.command()(tiers.retry_upload)
 
 
 # Appending.
@@ -475,5 +389,8 @@ def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
         return segment
     for info in found:
         if str(info.segment_id) == (segment.lstrip("0") or "0"):
+            if info.tier:
+                hint = f"lakebed aof hydrate {log} {info.segment_id} brings it back"
+                raise NotFound(f"{log}: segment {info.segment_id} is in Tier {info.tier}; {hint}")
             return info.path
     raise NotFound(f"{log}: there is no segment {segment[:40]}")

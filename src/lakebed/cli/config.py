@@ -20,10 +20,11 @@ def show(context: typer.Context) -> None:
     exists = run.root_exists()
     settings = settings_of(run.root)
     facts = _facts(run, settings, exists=exists)
-    rows = [(f"{s.section}.{s.name}", str(s.value), s.origin) for s in settings]
+    shown = [setting.shown() for setting in settings]
+    rows = [(f"{s.section}.{s.name}", str(s.value), s.origin) for s in shown]
     document = {
         **{name: fact for name, (fact, _) in facts.items()},
-        "settings": [setting._asdict() for setting in settings],
+        "settings": [setting._asdict() for setting in shown],
     }
     lines = [f"{name:<8} {text}" for name, (_, text) in facts.items()]
     run.output.result(document, lines=[*lines, "", *table(("setting", "value", "origin"), rows)])

@@ -23,6 +23,11 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group("aof", "lakebed.cli.aof", "Append to logs, read and follow them, check and repair them."),
+    Group(
+        "manifest",
+        "lakebed.cli.manifest",
+        "Look into the manifest log of a log, and verify it.",
+    ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakebed.cli.moments import moment_text
-from lakebed.cli.output import table
+from lakebed.cli.output import counted, table
+from lakebed.store.log_check import LogReport
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.repair import RepairReport
-from lakebed.store.summary import RESIDENT_STATES, LogSummary, SegmentSummary
+from lakebed.store.segment_summary import SegmentSummary
+from lakebed.store.summary import LogSummary
 
 _DUMP_HEADING = (
     "log",
@@ -17,6 +19,9 @@ _DUMP_HEADING = (
     "sealed",
     "unsealed",
     "archived",
+    "tier 0",
+    "tier 1",
+    "tier 2",
     "oldest",
     "durable end",
     "watermark",
@@ -25,7 +30,7 @@ _DUMP_HEADING = (
 
 
 def segment_lines(segments: Sequence[SegmentSummary]) -> list[str]:
-    heading = ("id", "base offset", "created", "sealed", "bytes", "records", "state")
+    heading = ("id", "base offset", "created", "sealed", "bytes", "records", "state", "tiers")
     rows = [
         (
             str(segment.segment_id),
@@ -33,8 +38,9 @@ def segment_lines(segments: Sequence[SegmentSummary]) -> list[str]:
             moment_text(segment.created_at),
             "-" if segment.sealed_at is None else moment_text(segment.sealed_at),
             str(segment.bytes),
-            str(segment.records),
+            _number(segment.records),
             segment.state,
+            "+".join(map(str, segment.tiers)) or "-",
         )
         for segment in segments
     ]
@@ -51,7 +57,37 @@ def segment_document(segment: SegmentSummary) -> dict[str, object]:
         "file_bytes": segment.file_bytes,
         "records": segment.records,
         "state": segment.state,
+        "tiers": list(segment.tiers),
         "path": segment.path,
+    }
+
+
+def verify_lines(log: str, report: LogReport, *, tier2: bool) -> list[str]:
+    lines = [str(problem) for problem in report.problems]
+    if not lines:
+        counts = [counted(report.segments, "segment"), counted(report.records, "record")]
+        counts += [counted(report.warm_files, "warm file")] if report.warm_files else []
+        counts += [counted(report.objects, "object")] if report.objects else []
+        verdict = "all whole" if report.unreached is None else "whole as far as they were read"
+        lines.append(f"{log}: {', '.join(counts)}, {verdict}")
+    if report.unread and not tier2:
+        count = counted(len(report.unread), "segment")
+        lines.append(f"{log}: not read: {count} that only Tier 2 has (--tier2 reads them)")
+    return lines
+
+
+def verify_document(log: str, report: LogReport) -> dict[str, object]:
+    return {
+        "log": log,
+        "ok": not report.problems and report.unreached is None,
+        "segments": report.segments,
+        "records": report.records,
+        "warm_files": report.warm_files,
+        "objects": report.objects,
+        "unread": report.unread,
+        "problems": [
+            {**problem._asdict(), "verdict": problem.verdict.value} for problem in report.problems
+        ],
     }
 
 
@@ -86,7 +122,7 @@ def _log_document(summary: LogSummary) -> dict[str, object]:
             "writer_epoch": summary.writer_epoch,
         },
         "counters": {
-            "records": sum(segment.records for segment in summary.segments),
+            "records": summary.records(),
             "bytes": sum(segment.bytes for segment in summary.segments),
             "segments_sealed": summary.count("sealed"),
             "segments_unsealed": summary.count("active", "unsealed"),
@@ -96,10 +132,7 @@ def _log_document(summary: LogSummary) -> dict[str, object]:
             "ignored_files": summary.ignored_files,
         },
         "residency": {
-            "tier0": {
-                "segments": summary.count(*RESIDENT_STATES),
-                "bytes": summary.total_bytes(*RESIDENT_STATES),
-            },
+            **{f"tier{tier}": total._asdict() for tier, total in enumerate(summary.tiers)},
             "archive": {
                 "segments": summary.count("archived"),
                 "bytes": summary.total_bytes("archived"),
@@ -112,11 +145,12 @@ def dump_lines(found: list[LogSummary], problems: dict[str, str]) -> list[str]:
     rows = [
         (
             summary.name,
-            str(sum(segment.records for segment in summary.segments)),
+            _number(summary.records()),
             str(sum(segment.bytes for segment in summary.segments)),
             str(summary.count("sealed")),
             str(summary.count("active", "unsealed")),
             str(summary.count("archived")),
+            *(str(total.segments) for total in summary.tiers),
             "-" if summary.oldest is None else str(summary.oldest),
             str(summary.durable_end),
             str(summary.coordinator_watermark),
@@ -126,3 +160,7 @@ def dump_lines(found: list[LogSummary], problems: dict[str, str]) -> list[str]:
     ]
     damaged = [f"{name}: {problem}" for name, problem in problems.items()]
     return [*table(_DUMP_HEADING, rows), *damaged]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)

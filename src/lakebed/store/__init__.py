@@ -13,5 +13,6 @@
 - `version`: the file `store.json`, by which a newer store is refused;
 - `pins`: ranges that must outlive retention, one file each;
 - `settings`: the sections of `lakebed.toml`;
-- `verification`, `repair`, `summary`: what the command line tells about a log.
+- `verification`, `repair`, `summary`: what the command line tells about a log;
+- `residency`, `tier_moves`, `tier_verification`: where its segments are, moved there, and whole.
 """

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.tiers.config import SharedTierConfig
+from lakebed.aof.tiers.services import TierServices
 from lakebed.base.errors import BadName, Closed, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
@@ -18,23 +21,34 @@ from lakebed.store import version
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.opened import Opened
 from lakebed.store.pins import Pins
+from lakebed.store.settings import settings_of
 
 
 class ReadOnlyStore:
     """Thread-safe. `NotFound` if the root does not exist, `UnknownVersion` if it is newer."""
 
     def __init__(
-        self, root: PathLike, *, disk: Disk | None = None, runner: Runner | None = None
+        self,
+        root: PathLike,
+        *,
+        tier_config: SharedTierConfig | None = None,
+        disk: Disk | None = None,
+        runner: Runner | None = None,
     ) -> None:
+        """`tier_config` tells how Tier 2 is reached; see `Store.open`."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         check_root(self.disk, self.root)
         if not self.disk.is_folder(self.root):
             raise NotFound(f"{self.root}: no such root")
         self.version = version.load(self.disk, self.root)
+        if tier_config is None and disk is None:
+            settings = settings_of(Path(self.root), environment=os.environ)
+            tier_config = settings.config(SharedTierConfig)
         own_runner = ThreadRunner()
         self.runner: Runner = own_runner if runner is None else runner
         self._close_runner = own_runner.close if runner is None else None
+        self.tiers = TierServices(self.root, disk=self.disk, runner=self.runner, config=tier_config)
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self._logs = Opened(self._open_log, runner=self.runner)
         self._readers = Opened(self._open_reader, runner=self.runner)
@@ -73,7 +87,7 @@ class ReadOnlyStore:
 
     def _open_log(self, name: str) -> ReadOnlyLog:
         require_log(self.disk, self.root, name)
-        return ReadOnlyLog(self.root, name, disk=self.disk, runner=self.runner)
+        return ReadOnlyLog(self.root, name, disk=self.disk, runner=self.runner, services=self.tiers)
 
     def _open_reader(self, name: str) -> LogReader:
         return LogReader(self.log(name))

@@ -1,7 +1,8 @@
 """The sections of `lakebed.toml`, and the engines' configurations made of them.
 
-A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`
-and `[aof_retention]` its parts.
+A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`,
+`[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and `[aof_tier2]`
+are what all logs share.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
+from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig, RetentionConfig
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
 from lakebed.base.commit import CommitConfig
 from lakebed.base.config import check
+from lakebed.base.errors import BadConfig
 from lakebed.base.settings import FILE_NAME, Sections, Settings, load_settings
+from lakebed.base.units import shown
+
+_ADDRESSES = ("s3://", "file:///", "/")
 
 
 def _plain_part(config: type[Any], name: str) -> type[Any]:
@@ -45,12 +52,23 @@ SECTIONS: Sections = {
     "aof": AofSection,
     "aof_flush": FlushConfig,
     "aof_retention": RetentionConfig,
+    "aof_manifest": ManifestConfig,
+    "aof_tiers": TierConfig,
+    "aof_manager": ManagerConfig,
+    "aof_tier2": SharedTierConfig,
 }
 
 
 def settings_of(root: Path, *, environment: Mapping[str, str]) -> Settings:
     """The settings of the root, checked; a missing file means the defaults."""
-    return load_settings(SECTIONS, file=root / FILE_NAME, environment=environment)
+    file = root / FILE_NAME
+    settings = load_settings(SECTIONS, file=file, environment=environment)
+    try:
+        aof_config(settings)  # some sections bound each other
+        _check_address(settings.config(SharedTierConfig))
+    except BadConfig as error:
+        raise BadConfig(f"{file}: {error}") from None
+    return settings
 
 
 def aof_config(settings: Settings) -> AofConfig:
@@ -59,4 +77,14 @@ def aof_config(settings: Settings) -> AofConfig:
         **dataclasses.asdict(settings.configs["aof"]),
         flush=settings.config(FlushConfig),
         retention=settings.config(RetentionConfig),
+        manifest=settings.config(ManifestConfig),
+        tiers=settings.config(TierConfig),
     )
+
+
+def _check_address(config: SharedTierConfig) -> None:
+    """A log keeps the address it was created with, wherever a process is started later."""
+    config.s3_options()
+    if config.url and not config.url.startswith(_ADDRESSES):
+        known = "s3://bucket/prefix, file:///folder or the whole path of a folder"
+        raise BadConfig(f"[aof_tier2] url = {shown(config.url)}: expected {known}")

@@ -13,9 +13,10 @@ import os
 from pathlib import Path
 from typing import Literal, overload
 
-from lakebed.aof.config import AofConfig
+from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed
 from lakebed.base.files import Disk, PathLike, make_folders
@@ -42,6 +43,7 @@ class Store:
         *,
         read_only: Literal[False] = False,
         config: AofConfig | None = None,
+        tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
     ) -> Store: ...
@@ -53,6 +55,7 @@ class Store:
         *,
         read_only: Literal[True],
         config: AofConfig | None = None,
+        tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
     ) -> ReadOnlyStore: ...
@@ -63,23 +66,44 @@ class Store:
         *,
         read_only: bool = False,
         config: AofConfig | None = None,
+        tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
     ) -> Store | ReadOnlyStore:
         """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
 
-        `config` is that of the logs; by default what `lakebed.toml` and the environment say, or
-        the defaults on a disk that was passed in. Reading needs none.
+        `config` is that of the logs, which reading does not need; `tier_config` tells what they
+        share of their tiers, and how Tier 2 is reached. By default both are what `lakebed.toml`
+        and the environment say, or the defaults on a disk that was passed in.
         """
         if read_only:
-            return ReadOnlyStore(root, disk=disk, runner=runner)
+            return ReadOnlyStore(root, tier_config=tier_config, disk=disk, runner=runner)
         check_root(disk or real_disk(), os.fspath(root))
-        if config is None and disk is None:
-            config = aof_config(settings_of(Path(root), environment=os.environ))
-        return Store(root, config=config or AofConfig(), disk=disk or real_disk(), runner=runner)
+        manager_config = ManagerConfig()
+        if disk is None and (config is None or tier_config is None):
+            settings = settings_of(Path(root), environment=os.environ)
+            tier_config = tier_config or settings.config(SharedTierConfig)
+            if config is None:
+                config = aof_config(settings)
+                manager_config = settings.config(ManagerConfig)
+        return Store(
+            root,
+            config=config or AofConfig(),
+            manager_config=manager_config,
+            tier_config=tier_config or SharedTierConfig(),
+            disk=disk or real_disk(),
+            runner=runner,
+        )
 
     def __init__(
-        self, root: PathLike, *, config: AofConfig, disk: Disk, runner: Runner | None
+        self,
+        root: PathLike,
+        *,
+        config: AofConfig,
+        manager_config: ManagerConfig,
+        tier_config: SharedTierConfig,
+        disk: Disk,
+        runner: Runner | None,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
@@ -94,7 +118,13 @@ class Store:
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             self._manager = AofManager(
-                self.root, config=config, disk=disk, runner=runner, is_pinned=self.pins.covers
+                self.root,
+                config=config,
+                manager_config=manager_config,
+                tier_config=tier_config,
+                disk=disk,
+                runner=runner,
+                is_pinned=self.pins.covers,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS

@@ -1,39 +1,28 @@
-"""What a log is like, told from its files alone: its segments, how far it reaches, where it lies.
-
-Sealed segments tell by their footers, which are read and not the records; the records of unsealed
-ones are counted up to the durable end.
-"""
+"""What a log is like, told from its files alone: its segments, how far it reaches, where it is."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from lakebed.aof import durable_end
-from lakebed.aof.footer import decode_footer
-from lakebed.aof.format import FOOTER_BYTES, SEGMENT_HEADER, SegmentFooter, records_end_max
-from lakebed.aof.paths import SPARE_SUFFIX, ArchivedName, LogPaths
+from lakebed.aof.format import SEGMENT_HEADER
+from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import DataError, NotFound
-from lakebed.base.files import Disk
 from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.residency import States, recorded_states, tier_bytes, tiers_of
+from lakebed.store.segment_summary import (
+    SegmentSummary,
+    archived_segments,
+    record_count,
+    summarise_segments,
+)
 
 
-class SegmentSummary(NamedTuple):
-    """One segment. Times are ns since 1970; `sealed_at` is None while it is not sealed."""
+class TierTotal(NamedTuple):
+    """What one tier has of a log."""
 
-    segment_id: int
-    base_offset: int
-    created_at: int
-    sealed_at: int | None
-    bytes: int  # up to the end of its records
-    file_bytes: int
-    records: int
-    state: str  # active, unsealed (full, its footer is not written yet), sealed, archived
-    path: str
-    flush_failure: bool
+    segments: int
+    bytes: int
 
 
 class LogSummary(NamedTuple):
@@ -45,6 +34,7 @@ class LogSummary(NamedTuple):
     coordinator_watermark: int
     writer_epoch: int  # how often it was opened for writing
     segments: tuple[SegmentSummary, ...]
+    tiers: tuple[TierTotal, ...]
     spare_files: int
     ignored_files: int
 
@@ -54,8 +44,11 @@ class LogSummary(NamedTuple):
     def total_bytes(self, *states: str) -> int:
         return sum(segment.bytes for segment in self.segments if segment.state in states)
 
-
-RESIDENT_STATES = ("active", "unsealed", "sealed")
+    def records(self) -> int | None:
+        """In the log and its archive. None if that cannot be told without Tier 2."""
+        archived = sum(one.records or 0 for one in self.segments if one.state == "archived")
+        held = record_count([one for one in self.segments if one.state != "archived"])
+        return None if held is None else archived + held
 
 
 def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
@@ -64,110 +57,35 @@ def summarise_log(store: ReadOnlyStore, name: str) -> LogSummary:
     paths = LogPaths(store.root, name)
     end = log.durable_end()
     published = durable_end.load(store.disk, paths.durable_end)
-    resident = tuple(summarise_segments(store, name))
+    states = recorded_states(store.disk, paths)
+    held = tuple(summarise_segments(store, name, states))
     names = store.disk.names(paths.segments)
     return LogSummary(
         name=name,
-        oldest=_oldest(resident),
+        oldest=_oldest(held),
         durable_end=end,
         coordinator_watermark=published.coordinator_watermark if published else 0,
         writer_epoch=published.writer_epoch if published else 0,
-        segments=(*archived_segments(store.disk, paths), *resident),
+        segments=(*archived_segments(store.disk, paths), *held),
+        tiers=(
+            TierTotal(
+                sum(0 in one.tiers for one in held),
+                sum(one.bytes for one in held if 0 in one.tiers),
+            ),
+            *(_total(states, tier) for tier in (1, 2)),
+        ),
         spare_files=sum(name.endswith(SPARE_SUFFIX) for name in names),
         ignored_files=log.ignored_count,
     )
 
 
-def summarise_segments(store: ReadOnlyStore, name: str) -> Iterator[SegmentSummary]:
-    """The segments of a log, oldest first; those in its archive are not among them."""
-    log = store.log(name)
-    end = log.durable_end()
-    infos = log.segments()
-    for info in infos:
-        footer, file_bytes = _footer(store.disk, info.path)
-        if footer is not None:
-            yield _sealed(info, footer, file_bytes)
-        elif file_bytes:
-            is_last = info.segment_id == infos[-1].segment_id
-            yield _unsealed(store, name, info, end, file_bytes, is_active=is_last)
-
-
-def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
-    """What retention moved to the archive; files that are no sealed segment are passed over."""
-    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
-    for name in filter(None, map(ArchivedName.parse, names)):
-        path = paths.archived(name)
-        footer, file_bytes = _footer(disk, path)
-        if footer is None:
-            continue
-        with disk.open(path) as file:
-            header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
-        info = SegmentInfo(name.segment_id, header.base_offset, header.created_at, path, True, None)
-        yield _sealed(info, footer, file_bytes)._replace(state="archived")
-
-
 def _oldest(segments: tuple[SegmentSummary, ...]) -> RecordId | None:
-    with_records = [segment for segment in segments if segment.records]
+    with_records = [segment for segment in segments if segment.records != 0]
     if not with_records:
         return None
     return RecordId.from_parts(with_records[0].segment_id, SEGMENT_HEADER.size)
 
 
-def _sealed(info: SegmentInfo, footer: SegmentFooter, file_bytes: int) -> SegmentSummary:
-    return SegmentSummary(
-        segment_id=info.segment_id,
-        base_offset=info.base_offset,
-        created_at=info.created_at,
-        sealed_at=footer.sealed_at,
-        bytes=footer.durable_bytes,
-        file_bytes=file_bytes,
-        records=footer.record_count,
-        state="sealed",
-        path=info.path,
-        flush_failure=bool(footer.flush_failure),
-    )
-
-
-def _unsealed(
-    store: ReadOnlyStore,
-    name: str,
-    info: SegmentInfo,
-    end: RecordId,
-    file_bytes: int,
-    *,
-    is_active: bool,
-) -> SegmentSummary:
-    start = RecordId.from_parts(info.segment_id, 0)
-    stop = min(end, RecordId.from_parts(info.segment_id + 1, 0))
-    records = used = 0
-    if start < stop:
-        # Damage is for `verify` to tell; here it is passed over, and what is whole is counted.
-        for batch in store.reader(name).read_batches(start, stop, skip_damage=True):
-            records += len(batch)
-            used = batch.end.segment_offset
-    return SegmentSummary(
-        segment_id=info.segment_id,
-        base_offset=info.base_offset,
-        created_at=info.created_at,
-        sealed_at=None,
-        bytes=used,
-        file_bytes=file_bytes,
-        records=records,
-        state="active" if is_active else "unsealed",
-        path=info.path,
-        flush_failure=False,
-    )
-
-
-def _footer(disk: Disk, path: str) -> tuple[SegmentFooter | None, int]:
-    """The footer if there is a good one, and the file's length; 0 if it was removed."""
-    try:
-        with disk.open(os.fspath(path)) as file:
-            size = file.size()
-            slot = file.pread(max(0, records_end_max(size)), FOOTER_BYTES)
-    except NotFound:
-        return None, 0
-    try:
-        return decode_footer(slot), size
-    except DataError:
-        return None, size
+def _total(states: States, tier: int) -> TierTotal:
+    there = [state for state in states.values() if tier in tiers_of(state)]
+    return TierTotal(len(there), sum(tier_bytes(state, tier) for state in there))

@@ -4,7 +4,8 @@ Nothing is changed and no lock is taken. Beside a writer a segment that is not s
 to the durable end: what stands behind it is not part of the log yet. Where the durable end is not
 known (the machine was started anew since, or the file is gone) all of the file is judged.
 
-A segment that the sealed pointer counts as sealed must have its footer.
+A segment that the sealed pointer counts as sealed must have its footer. One that is in a colder
+tier alone is part of the log too; whether it is whole there is for `tier_verification` to find out.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from lakebed.aof.format import (
 )
 from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Inspection, Verdict
+from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_durable_end, decode_pointer
 from lakebed.base.errors import DataError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
+from lakebed.store.residency import recorded
 
 _READ_ATTEMPTS = 8
 
@@ -72,14 +75,39 @@ class Verification:
         self._durable = self._load_durable_end()
         is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
         self._is_end_known = is_known
-        found = map(SegmentName.parse, disk.names(paths.segments))
-        self.names = sorted(name for name in found if name is not None)
+        self._look()
+        if self._missing():  # or moved between two looks
+            self._look()
         self._check_order()
 
     def segments(self) -> Iterator[SegmentReport]:
         """Each segment, oldest first."""
         for index, name in enumerate(self.names):
             yield self._verify(index, name)
+
+    def elsewhere(self) -> list[SegmentState]:
+        """The segments that are in colder tiers alone, oldest first."""
+        here = {name.segment_id for name in self.names}
+        return [
+            state
+            for state in self.states.values()
+            if state.segment_id not in here
+            and (state.is_sealed and state.is_held)
+            and not state.residency & Residency.TIER0
+        ]
+
+    def _look(self) -> None:
+        """At the files, and after them at what is recorded."""
+        found = map(SegmentName.parse, self._disk.names(self._paths.segments))
+        self.names = sorted(name for name in found if name is not None)
+        self.states, self._manifest_problems = recorded(self._disk, self._paths)
+
+    def _missing(self) -> list[tuple[int, int]]:
+        """The numbers `[first, end)` between those of segments that are somewhere."""
+        known = {name.segment_id for name in self.names}
+        known |= {state.segment_id for state in self.elsewhere()}
+        pairs = pairwise(sorted(known))
+        return [(one + 1, other) for one, other in pairs if one + 1 < other]
 
     def _verify(self, index: int, name: SegmentName) -> SegmentReport:
         path = self._paths.segment(name)
@@ -136,16 +164,21 @@ class Verification:
         yield Problem(path, offset, FOOTER_BYTES, Verdict.CORRUPT, problem)
 
     def _check_order(self) -> None:
+        for problem in self._manifest_problems:
+            told = f"segments elsewhere may not be known, lakebed manifest verify tells: {problem}"
+            self._add(self._paths.manifest, told)
         for one, other in pairwise(self.names):
-            path = self._paths.segment(other)
             if one.segment_id == other.segment_id:
+                path = self._paths.segment(other)
                 self._add(path, "another file has the same segment's number")
-            elif one.segment_id + 1 != other.segment_id:
-                first, last = one.segment_id + 1, other.segment_id - 1
-                missing = f"segment {first}" if first == last else f"segments {first} to {last}"
-                self._add(path, f"missing before it: {missing}")
+        paths = {name.segment_id: self._paths.segment(name) for name in self.names}
+        for first, end in self._missing():
+            missing = f"segment {first}" if first + 1 == end else f"segments {first} to {end - 1}"
+            path = paths.get(end, self._paths.segments)
+            where = "before it" if end in paths else f"before segment {end}"
+            self._add(path, f"missing {where}: {missing}")
         durable = self._durable
-        newest = self.names[-1].segment_id if self.names else -1
+        newest = max([*paths, *(state.segment_id for state in self.elsewhere())], default=-1)
         is_lost = durable is not None and newest < durable.segment_id
         if is_lost and durable is not None and durable.offset > RECORDS_START:
             problem = f"segment {durable.segment_id} is missing, which has durable records"

@@ -14,9 +14,10 @@ from lakebed.base.files.durable import (
     remove_temporaries,
     replace_atomically,
 )
-from lakebed.base.files.protocol import Disk, File, Lock, PathLike
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, Lock, PathLike
 
 __all__ = [
+    "TEMPORARY_SUFFIX",
     "Disk",
     "File",
     "Lock",

@@ -78,7 +78,7 @@ class RealFile:
 
     def pread(self, offset: int, length: int) -> bytes:
         fd = self._open_fd()
-        with _translated("read", self._path):
+        try:  # not `_translated`: it costs more than the read of a few bytes
             data = os.pread(fd, length, offset)
             if len(data) == length or not data:
                 return data
@@ -88,6 +88,8 @@ class RealFile:
                 parts.append(data)
                 missing -= len(data)
             return b"".join(parts)
+        except OSError as error:
+            raise from_os_error(error, operation="read", path=self._path) from None
 
     def pwrite(self, offset: int, data: Buffer) -> None:
         self._write(offset, [data], sync=False)

@@ -45,6 +45,7 @@ def run(*, scratch: Path | None, report: Report, seed: int) -> dict[str, object]
         }
         summary["simulated_crashes"] = _cut_power(seed, report)
         summary["spark"] = _scan_with_spark(paths, found, report)
+        summary["tiers"] = _through_the_tiers(root, found, report)
         report("every count agrees: nothing acknowledged was lost")
         return summary
 
@@ -99,6 +100,28 @@ def _verify(root: Path, ledger: list[Acknowledgement], report: Report) -> tuple[
         raise Corrupt("acknowledged records are missing", path=root, found=checked)
     report(f"checked   all {checked:,} acknowledged records are there")
     return found, paths
+
+
+def _through_the_tiers(root: Path, found: int, report: Report) -> dict[str, int]:
+    """Move every segment to Tier 2 and off the local disk, and read all of it from there."""
+    count = moved = size = compressed = 0
+    with Store.open(root) as store:
+        for number in range(writer.LOG_COUNT):
+            log = store.log(writer.log_name(number))
+            log.seal_current_segment()
+            log.tiers.upload()
+            moved += len(log.tiers.evict(warm=True))
+            count += sum(len(batch) for batch in log.read_batches())
+            places = log.tiers.residency()
+            size += sum(place.durable_bytes for place in places)
+            compressed += sum(place.compressed_bytes for place in places)
+    if count != found:
+        raise Corrupt("Tier 2 has other records", path=root, expected=found, found=count)
+    report(
+        f"tiers     {moved} segments moved to Tier 2, {size:,} bytes as {compressed:,}; "
+        f"all {count:,} records read back from there"
+    )
+    return {"segments": moved, "records": count, "bytes": size, "compressed_bytes": compressed}
 
 
 def _cut_power(seed: int, report: Report) -> int:

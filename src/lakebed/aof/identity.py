@@ -1,0 +1,94 @@
+"""`log.json`: which log this is, for good, whatever its folder is called.
+
+    {"format": "lakebed log", "version": 1, "stream_id": "00f1…", "manifest_log": true,
+     "tier2": "s3://bucket/prefix"}
+
+Written when the log is created, before its first segment. The stream id is random; it names the
+manifest log's folder and everything that the log keeps elsewhere. Where that is, stands in `tier2`
+from then on, whatever the configuration says later.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from random import Random
+
+from lakebed.aof.manifest.paths import parse_stream_name, stream_name
+from lakebed.aof.paths import LogPaths
+from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.files import Disk, read_file, replace_atomically
+from lakebed.base.units import MIB
+
+FORMAT = "lakebed log"
+OWN_FOLDER = "tier2"  # the address of a Tier 2 that is a folder of the root itself
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogIdentity:
+    """What `log.json` says."""
+
+    stream_id: int
+    manifest_log: bool  # whether the manifest log was kept when it was last open for writing
+    tier2: str = OWN_FOLDER
+
+    @property
+    def stream(self) -> str:
+        return stream_name(self.stream_id)
+
+
+def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
+    """`NotFound` if there is none: nobody has opened the log for writing since it has them."""
+    path = paths.identity
+    data = read_file(disk, path, size_max=MIB)
+    try:
+        document = json.loads(data)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError
+        version = document["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise UnknownVersion("log", path=path, expected=VERSION, found=version)
+        stream_id = parse_stream_name(document["stream_id"])
+        manifest_log, tier2 = document["manifest_log"], document.get("tier2", OWN_FOLDER)
+        are_kinds_right = isinstance(manifest_log, bool) and isinstance(tier2, str) and tier2
+        if version != VERSION or stream_id is None or not are_kinds_right:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise Corrupt("not what says which log this is", path=path) from None
+    return LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
+
+
+def ensure_identity(
+    disk: Disk, paths: LogPaths, *, random: Random, manifest_log: bool, tier2: str
+) -> tuple[LogIdentity, LogIdentity | None]:
+    """The log's identity as it is from now on, and as it was; a new one if it has none.
+
+    A file that was lost is made anew from the manifest log's folder, if that is the only one.
+    """
+    try:
+        before = load_identity(disk, paths)
+        if before.manifest_log == manifest_log:
+            return before, before
+        stream_id, tier2 = before.stream_id, before.tier2
+    except NotFound:
+        before = None
+        found = _streams(disk, paths)
+        stream_id = found[0] if len(found) == 1 else random.getrandbits(64)
+    identity = LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "stream_id": identity.stream,
+        "manifest_log": identity.manifest_log,
+        "tier2": identity.tier2,
+    }
+    replace_atomically(disk, paths.identity, json.dumps(document).encode() + b"\n")
+    return identity, before
+
+
+def _streams(disk: Disk, paths: LogPaths) -> list[int]:
+    if not disk.is_folder(paths.manifest):
+        return []
+    names = map(parse_stream_name, disk.names(paths.manifest))
+    return [stream_id for stream_id in names if stream_id is not None]

@@ -1,0 +1,247 @@
+"""What a log tells its manifest log: segments that are opened, sealed and gone.
+
+Each is recorded within the critical section that changes the log, so the two never disagree in
+memory. On disk they may, after a crash or while the manifest log was switched off: the segments
+are what counts, and whatever the manifest log does not know of them is recorded when it is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.format import SegmentFooter
+from lakebed.aof.identity import LogIdentity, ensure_identity
+from lakebed.aof.manifest.format import LocalEvicted, SealSegment, SegmentOpened
+from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest.opening import open_journal
+from lakebed.aof.manifest.reconcile import Found, Missing, reconcile
+from lakebed.aof.manifest.records import Payload, Tier2DeleteQueued
+from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.state import Residency
+from lakebed.aof.paths import SegmentName
+from lakebed.aof.recovery import read_footer
+from lakebed.aof.segment import Segment
+from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.reconciliation import corrections, orphans
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import LakebedError
+from lakebed.base.events import event
+
+_log = logging.getLogger(__name__)
+
+
+class Journaling:
+    """Owns the journal; without one (the manifest log is switched off) it records nothing.
+
+    `opened`, `sealed` and `evicted`: with the log's mutex; `Busy` if the journal takes no more for
+    the moment, and nothing was changed. The rest: by one thread at a time, and without it.
+    """
+
+    def __init__(
+        self,
+        context: LogContext,
+        services: TierServices,
+        *,
+        epoch: int,
+        random: Random,
+        wake: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._state = context.state
+        self._services = services
+        self._epoch = epoch
+        self._random = random
+        self._wake = wake
+        self.journal: Journal | None = None  # guarded by the mutex
+        self.identity: LogIdentity | None = None
+        self.cold: ColdSegments | None = None
+
+    # Recording.
+
+    def opened(self, segment: Segment) -> None:
+        """The segment gets its first record. Recorded once, however often that is tried."""
+        if not segment.is_announced:
+            payload = SegmentOpened(segment.name.base_offset, self._epoch)
+            self._append(payload, segment.name.segment_id, segment.name.base_offset)
+            segment.is_announced = True
+
+    def sealed(self, segment: Segment, *, coordinator_watermark: int) -> None:
+        payload = SealSegment(
+            durable_bytes=segment.end,
+            segment_crc64=segment.crc64,
+            ext_id=segment.ext_id,
+            coordinator_watermark=coordinator_watermark,
+            flush_failure=segment.flush_failure,
+        )
+        end = segment.name.base_offset + segment.end
+        self._append(payload, segment.name.segment_id, end)
+
+    def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
+        """The segment left the log: it goes from every tier."""
+        state = self.journal.state(info.segment_id) if self.journal is not None else None
+        if state is None:
+            return
+        end = info.base_offset + durable_bytes
+        if state.residency & Residency.TIER2:
+            self._append(Tier2DeleteQueued(state.key), info.segment_id, end)
+        elif state.upload_key:  # the object may be there, or come to be
+            self._append(Tier2DeleteQueued(state.upload_key), info.segment_id, end)
+        if state.residency & Residency.TIER0:
+            self._append(LocalEvicted(durable_bytes), info.segment_id, end)
+        if state.residency & Residency.TIER1:
+            self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
+
+    def record(self, payload: Payload, info: SegmentInfo) -> None:
+        """Something else happened to a sealed segment."""
+        self._append(payload, info.segment_id, info.base_offset)
+
+    def _append(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
+        if self.journal is not None:
+            self.journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
+
+    # The journal's life.
+
+    def start(self, *, enabled: bool) -> None:
+        """Open the manifest log, if it is kept, and record what it does not know."""
+        context = self._context
+        self.identity, before = ensure_identity(
+            context.disk,
+            context.paths,
+            random=self._random,
+            manifest_log=enabled,
+            tier2=self._services.address,
+        )
+        if self.cold is None:
+            self.cold = self._services.cold(context.paths, self.identity.tier2, is_writer=True)
+        if enabled and self.journal is None:
+            was_off = before is not None and not before.manifest_log
+            self._open(self.identity, was_off=was_off)
+
+    def stop(self) -> None:
+        """Close the journal; what it could not make durable is found out again when it is opened.
+
+        Nothing is recorded from here on.
+        """
+        with self._state.mutex:
+            journal, self.journal = self.journal, None
+        if journal is not None:
+            try:
+                journal.close()
+            except LakebedError as error:
+                name = self._state.name
+                event(_log, "manifest_close_failed", level=logging.ERROR, log=name, error=error)
+
+    def step(self) -> int | None:
+        journal = self.journal
+        return None if journal is None else journal.step()
+
+    def _open(self, identity: LogIdentity, *, was_off: bool) -> None:
+        context = self._context
+        journal, replayed = open_journal(
+            context.disk,
+            f"{context.paths.manifest}/{identity.stream}",
+            quarantine=context.paths.quarantine,
+            config=context.config.manifest,
+            runner=context.runner,
+            random=self._random,
+            counters=context.counters,
+            wake=self._wake,
+            on_failure=self._fail,
+        )
+        with contextlib.ExitStack() as undo:
+            undo.callback(journal.close)
+            missing = self._attach(journal)
+            self._place_cold(journal)
+            is_first = replayed.snapshot is None and not replayed.record_count
+            if missing and (was_off or is_first or replayed.damages):
+                journal.take_snapshot()
+            undo.pop_all()
+        self._raise_watermark(replayed)
+
+    def _attach(self, journal: Journal) -> list[Missing]:
+        """Record what is missing, and from then on all that happens; what was missing."""
+        chain = self._state.chain
+        while True:
+            with self._state.mutex:
+                sealed = list(chain.sealed)
+            footers = self._unrecorded_footers(journal, sealed)
+            with self._state.mutex:
+                if sealed != chain.sealed:
+                    continue
+                segments = [one for one in (*chain.to_seal, chain.active) if one.record_count]
+                found = [Found(one.segment_id, one.base_offset) for one in sealed if not one.tier]
+                found += [Found(one.name.segment_id, one.name.base_offset) for one in segments]
+                index = journal.index()
+                missing = list(reconcile(index, found, epoch=self._epoch, footers=footers))
+                for record in missing:
+                    journal.append(
+                        record.payload,
+                        segment_id=record.segment_id,
+                        logical_offset=record.logical_offset,
+                    )
+                for segment in segments:
+                    segment.is_announced = True
+                self.journal = journal
+                return missing
+
+    def _place_cold(self, journal: Journal) -> None:
+        """Segments that are in colder tiers alone are part of the log too."""
+        assert self.cold is not None
+        self._correct(journal, self.cold)
+        infos = self.cold.infos(journal.index().segments())
+        chain = self._state.chain
+        with self._state.mutex:
+            for info in infos:
+                chain.place(info)
+            newest = chain.sealed[-1] if chain.sealed and chain.is_at_start else None
+        if newest is not None and newest.tier:
+            record_count = self.cold.record_count_behind(newest)
+            with self._state.mutex:
+                chain.follow(newest, record_count=record_count)
+
+    def _correct(self, journal: Journal, cold: ColdSegments) -> None:
+        """What the manifest log says of warm files, against those that are there."""
+        warm = cold.warm_names()
+        for correction in corrections(journal.index().segments(), warm=warm):
+            journal.append(
+                correction.payload,
+                segment_id=correction.segment_id,
+                logical_offset=correction.logical_offset,
+            )
+        for segment_id in orphans(journal.index().segments(), warm=warm):
+            self._context.disk.unlink(cold.warm_path(warm[segment_id]))
+
+    def _unrecorded_footers(
+        self, journal: Journal, sealed: Sequence[SegmentInfo]
+    ) -> dict[int, SegmentFooter]:
+        """Of sealed segments that the index does not know as such: few, but for the first time."""
+        index = journal.index()
+        footers: dict[int, SegmentFooter] = {}
+        for info in sealed:
+            known = index.get(info.segment_id)
+            if not info.tier and (known is None or not known.is_sealed):
+                name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+                with self._context.disk.open(info.path) as file:
+                    footer = read_footer(file, info.path, name)
+                if footer is not None:
+                    footers[info.segment_id] = footer
+        return footers
+
+    def _raise_watermark(self, replayed: Replayed) -> None:
+        """The highest seen anywhere counts."""
+        state = self._state
+        with state.mutex:
+            highest = max(state.coordinator_watermark, replayed.index.coordinator_watermark)
+            state.coordinator_watermark = highest
+
+    def _fail(self, error: LakebedError) -> None:
+        """The journal can make nothing durable any more: the log takes no more records."""
+        with self._state.mutex:
+            if self._state.failure is None:
+                self._state.failure = error
+        self._context.notifier.tell()

@@ -1,0 +1,40 @@
+"""The settings of a manifest log: section `[aof_manifest]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.base.commit import CommitConfig
+from lakebed.base.config import bounded, check
+from lakebed.base.units import KIB, MIB
+
+_DAY_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestConfig:
+    """When records are committed, chunks rotated and snapshots taken."""
+
+    manifest_log_enabled: bool = True
+    chunk_bytes: int = bounded(256 * KIB, minimum=16 * KIB, maximum=MIB)
+    growth_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
+    commit_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
+    commit_ms: int = bounded(250, minimum=0, maximum=60_000)
+    rotation_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
+    snapshot_chunks: int = bounded(16, minimum=1, maximum=10_000)  # sealed between two snapshots
+    snapshots_kept: int = bounded(2, minimum=1, maximum=100)
+    queue_bytes_max: int = bounded(16 * MIB, minimum=MIB, maximum=256 * MIB)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def commit_config(self) -> CommitConfig:
+        """The same for the barrier."""
+        return CommitConfig(
+            batch_bytes_max=self.commit_bytes,
+            batch_count_max=1_000_000,
+            delay_ms_max=self.commit_ms,
+            queue_bytes_max=self.queue_bytes_max,
+            queue_count_max=1_000_000,
+            reserve_bytes=0,
+        )

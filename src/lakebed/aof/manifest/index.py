@@ -1,0 +1,293 @@
+"""The state of every segment of a log: a fold of its manifest records, without I/O.
+
+`apply` never fails, whatever the records say and in whatever order. Besides the entries, which
+`transitions` makes, it keeps what outlives them:
+
+- The deletes that are owed. A queued delete belongs to the entry whose object it is; when that
+  entry goes, or gets another object, the key moves to `pending_deletes`. So it is never forgotten,
+  and never stands in two places: an object that is uploaded anew under such a key is the entry's
+  again, its delete with it.
+- The highest coordinator watermark, that of segments which are gone included.
+
+Time stands still for a record that is older than the one before it. What was odd is counted:
+these counts are of the records applied here, no snapshot has them and equality ignores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+from lakebed.aof.manifest.format import (
+    MANIFEST_ITSELF,
+    SealSegment,
+    SegmentOpened,
+    SnapshotMarker,
+)
+from lakebed.aof.manifest.minimal import minimal_records
+from lakebed.aof.manifest.records import (
+    ManifestRecord,
+    Payload,
+    Tier2Deleted,
+    Tier2DeleteQueued,
+    Unknown,
+    UploadDone,
+)
+from lakebed.aof.manifest.state import (
+    Draft,
+    Reconciliation,
+    ReconciliationKind,
+    Residency,
+    SegmentState,
+    frozen,
+    open_questions,
+)
+from lakebed.aof.manifest.transitions import CREATING, DELETING, TIER2, TRANSITIONS
+
+UNKNOWN_TYPES_MAX = 64
+_NUMBERS = ("coordinator_watermark", "custom_count", "flagged_count", "last_marker",
+            "last_timestamp_ms", "record_count", "unknown_count")  # fmt: skip
+
+
+class Anomaly(Enum):
+    """What should not happen, and is put up with."""
+
+    TIME_FELL = "a record is older than the one before it"
+    NOT_OPENED = "a record made an entry of a segment that is not open, or not any more"
+    OBJECT_REPLACED = "another object took the place of one whose delete is not queued"
+
+
+class ManifestIndex:
+    """Not thread-safe; a `copy` is, from then on, another index."""
+
+    __slots__ = (
+        "_deletes",
+        "_drafts",
+        "_states",
+        "anomalies",
+        "coordinator_watermark",
+        "custom_count",
+        "flagged_count",
+        "last_marker",
+        "last_timestamp_ms",
+        "record_count",
+        "unknown_count",
+        "unknown_types",
+    )
+
+    def __init__(self) -> None:
+        self._states: dict[int, SegmentState] = {}
+        self._drafts: dict[int, Draft] = {}  # instead of these, of what changed since it was read
+        self._deletes: dict[str, None] = {}  # in the order in which they were queued
+        self.coordinator_watermark = 0
+        self.last_timestamp_ms = 0
+        self.record_count = 0  # from the log's first record on
+        self.last_marker = SnapshotMarker(0, 0, 0)  # zeros: there was none
+        self.flagged_count = 0
+        self.custom_count = 0
+        self.unknown_count = 0
+        self.unknown_types: dict[int, int] = {}  # counts of the first ones
+        self.anomalies = dict.fromkeys(Anomaly, 0)
+
+    @classmethod
+    def restored(
+        cls,
+        states: Iterable[SegmentState],
+        pending_deletes: Iterable[str],
+        *,
+        coordinator_watermark: int,
+        last_timestamp_ms: int,
+        record_count: int,
+        last_marker: SnapshotMarker,
+    ) -> ManifestIndex:
+        """The index that a snapshot was taken of."""
+        index = cls()
+        index._states = {state.segment_id: state for state in states}
+        index._deletes = dict.fromkeys(pending_deletes)
+        index.coordinator_watermark = coordinator_watermark
+        index.last_timestamp_ms = last_timestamp_ms
+        index.record_count = record_count
+        index.last_marker = last_marker
+        return index
+
+    def apply(self, record: ManifestRecord) -> None:
+        """Fold in one record."""
+        payload, segment_id, _, timestamp_ms, flags = record
+        self.record_count += 1
+        if flags:
+            self.flagged_count += 1
+        if timestamp_ms < self.last_timestamp_ms:
+            self.anomalies[Anomaly.TIME_FELL] += 1
+            timestamp_ms = self.last_timestamp_ms
+        else:
+            self.last_timestamp_ms = timestamp_ms
+        rule = _RULES.get(type(payload))
+        if rule is None:
+            self._count(payload)
+            return
+        transition, note, is_creating = rule
+        draft = self._drafts.get(segment_id) or self._begin(segment_id, payload, is_creating)
+        if note is not None:
+            note(self, draft, payload)
+        if draft is not None and transition(draft, payload, timestamp_ms):
+            self._remove(draft)
+
+    def copy(self) -> ManifestIndex:
+        """Shallow, for states do not change. To read from it is safe in any thread."""
+        other = ManifestIndex()
+        other._states = self._frozen().copy()
+        other._deletes = self._deletes.copy()
+        other.unknown_types = self.unknown_types.copy()
+        other.anomalies = self.anomalies.copy()
+        for name in _NUMBERS:
+            setattr(other, name, getattr(self, name))
+        return other
+
+    def __eq__(self, other: object) -> bool:
+        """The same segments, the same deletes in the same order, the same watermark."""
+        if not isinstance(other, ManifestIndex):
+            return NotImplemented
+        return (
+            self._frozen() == other._frozen()
+            and list(self._deletes) == list(other._deletes)
+            and self.coordinator_watermark == other.coordinator_watermark
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __len__(self) -> int:
+        """How many segments have an entry."""
+        return len(self._frozen())
+
+    def get(self, segment_id: int) -> SegmentState | None:
+        draft = self._drafts.pop(segment_id, None)
+        if draft is not None:
+            self._states[segment_id] = frozen(draft)
+        return self._states.get(segment_id)
+
+    def segments(self) -> Iterator[SegmentState]:
+        """By id, as of this call."""
+        states = self._frozen()
+        ids = sorted(states)  # one pass if they came in order
+        return iter([states[segment_id] for segment_id in ids])
+
+    def iter_residency(self, residency: Residency) -> Iterator[SegmentState]:
+        """The segments that are in all of these tiers, by id."""
+        wanted = residency.value
+        return (state for state in self.segments() if state.residency & wanted == wanted)
+
+    def pending(self) -> Iterator[SegmentState]:
+        """The segments with work under way or queued, by id."""
+        return (state for state in self.segments() if state.pending)
+
+    @property
+    def pending_deletes(self) -> tuple[str, ...]:
+        """Keys to delete that are no entry's object, first queued first."""
+        return tuple(self._deletes)
+
+    def reconciliation(self) -> Iterator[Reconciliation]:
+        """What a replay leaves open, to be compared with the files and objects there are."""
+        for state in self.segments():
+            yield from open_questions(state)
+        for key in self.pending_deletes:
+            yield Reconciliation(MANIFEST_ITSELF, ReconciliationKind.ORPHAN_DELETE, key)
+
+    def minimal_records(self) -> list[ManifestRecord]:
+        """Few records, in order of time, whose fold is equal to this index."""
+        return minimal_records(
+            self._frozen().values(),
+            self._deletes,
+            coordinator_watermark=self.coordinator_watermark,
+            last_timestamp_ms=self.last_timestamp_ms,
+        )
+
+    def _count(self, payload: Payload) -> None:
+        """Records that change no segment."""
+        if isinstance(payload, SnapshotMarker):
+            self.last_marker = payload
+        elif isinstance(payload, Unknown):
+            self.unknown_count += 1
+            counts = self.unknown_types
+            if payload.record_type in counts or len(counts) < UNKNOWN_TYPES_MAX:
+                counts[payload.record_type] = counts.get(payload.record_type, 0) + 1
+        else:
+            self.custom_count += 1
+
+    def _begin(self, segment_id: int, payload: Payload, is_creating: bool) -> Draft | None:
+        """The draft of an entry that has none, or of a new entry if the record makes one."""
+        if segment_id == MANIFEST_ITSELF:
+            return None
+        state = self._states.get(segment_id)
+        if state is not None:
+            draft = Draft(*state)
+        elif is_creating:
+            draft = Draft(segment_id)
+            if type(payload) is not SegmentOpened:
+                self.anomalies[Anomaly.NOT_OPENED] += 1
+        else:
+            return None
+        self._drafts[segment_id] = draft
+        return draft
+
+    def _remove(self, draft: Draft) -> None:
+        del self._drafts[draft.segment_id]
+        self._states.pop(draft.segment_id, None)
+        if draft.pending & DELETING:
+            self._deletes[draft.key] = None
+
+    def _frozen(self) -> dict[int, SegmentState]:
+        """All states, with no drafts left."""
+        if self._drafts:
+            self._states.update((id_, frozen(draft)) for id_, draft in self._drafts.items())
+            self._drafts.clear()
+        return self._states
+
+    # What outlives the entries, before a record changes its own (None: it has none).
+
+    def _note_seal(self, _: Draft | None, payload: SealSegment) -> None:
+        if payload.coordinator_watermark > self.coordinator_watermark:
+            self.coordinator_watermark = payload.coordinator_watermark
+
+    def _note_upload(self, draft: Draft | None, payload: UploadDone) -> None:
+        if draft is None:
+            return
+        if draft.residency & TIER2 and draft.key != payload.key:
+            if draft.pending & DELETING:
+                self._deletes[draft.key] = None
+            else:
+                self.anomalies[Anomaly.OBJECT_REPLACED] += 1
+        if payload.key in self._deletes:  # that delete is the entry's from now on
+            del self._deletes[payload.key]
+            draft.key = payload.key
+            draft.pending |= DELETING
+
+    def _note_delete_queued(self, draft: Draft | None, payload: Tier2DeleteQueued) -> None:
+        if draft is None or draft.key != payload.key or not draft.residency & TIER2:
+            self._deletes[payload.key] = None
+
+    def _note_deleted(self, _: Draft | None, payload: Tier2Deleted) -> None:
+        self._deletes.pop(payload.key, None)
+
+
+def fold(records: Iterable[ManifestRecord], *, until_ms: int | None = None) -> ManifestIndex:
+    """The index of these records; with `until_ms`, as it was then."""
+    index = ManifestIndex()
+    apply = index.apply
+    for record in records:
+        if until_ms is None or record.timestamp_ms <= until_ms:
+            apply(record)
+    return index
+
+
+_Note = Callable[[ManifestIndex, Draft | None, Any], None]
+_NOTES: dict[type, _Note] = {
+    SealSegment: ManifestIndex._note_seal,
+    UploadDone: ManifestIndex._note_upload,
+    Tier2DeleteQueued: ManifestIndex._note_delete_queued,
+    Tier2Deleted: ManifestIndex._note_deleted,
+}
+_RULES = {
+    kind: (transition, _NOTES.get(kind), kind in CREATING)
+    for kind, transition in TRANSITIONS.items()
+}

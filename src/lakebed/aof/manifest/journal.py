@@ -1,0 +1,333 @@
+"""A manifest log that is open for writing: every change of a segment's tiers, as it happens.
+
+A record is encoded, given its place and folded into the index in one critical section, and queued;
+the barrier makes it durable, at the latest `commit_ms` later. So the index is always ahead of the
+disk, never behind it, and a crash loses the records of that time: whoever opens the log again
+compares the index with the files (`reconcile`).
+
+Chunks rotate when the next record does not fit, or when their first piece of news is `rotation_ms`
+old. A snapshot is taken every `snapshot_chunks` chunks and at close; it is durable before the
+marker that names it. A log to which nothing happens writes nothing and wakes nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from random import Random
+
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.manifest.format import (
+    MANIFEST_ITSELF,
+    RECORDS_START,
+    SegmentOpened,
+    SnapshotMarker,
+)
+from lakebed.aof.manifest.index import ManifestIndex
+from lakebed.aof.manifest.metrics import ManifestMetrics
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.records import (
+    ManifestRecord,
+    Payload,
+    Position,
+    Unknown,
+    encode_record,
+)
+from lakebed.aof.manifest.replay import SEGMENT_ID_MAX, Replayed
+from lakebed.aof.manifest.sink import ChunkSink, Item, Nothing, OpenChunk, Seal, Write
+from lakebed.aof.manifest.snapshot import Snapshot, encode_snapshot
+from lakebed.aof.manifest.state import SegmentState
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.commit import Barrier, Ticket
+from lakebed.base.errors import DiskError, InputError, LakebedError, NoSpace, NotFound
+from lakebed.base.events import event
+from lakebed.base.files import Disk, replace_atomically
+from lakebed.base.retry import Backoff, RetryPolicy
+from lakebed.base.runner import Runner
+
+_log = logging.getLogger(__name__)
+
+
+class Journal:
+    """Thread-safe. `append` never waits and never touches the disk."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: ManifestPaths,
+        replayed: Replayed,
+        tail: OpenChunk | None,
+        *,
+        config: ManifestConfig,
+        runner: Runner,
+        random: Random,
+        metrics: ManifestMetrics,
+        wake: Callable[[], None],
+        on_failure: Callable[[LakebedError], None],
+    ) -> None:
+        """`wake` makes the runner call `step` soon. `on_failure` is told when nothing can be
+        written any more."""
+        self._disk = disk
+        self._paths = paths
+        self._config = config
+        self._runner = runner
+        self._clock = runner.clock
+        self._metrics = metrics
+        self._wake = wake
+        self._on_failure = on_failure
+        self._backoff = Backoff(RetryPolicy(), random)
+        self._sink = ChunkSink(
+            disk,
+            paths,
+            chunk_bytes=config.chunk_bytes,
+            growth_bytes=config.growth_bytes,
+            tail=tail,
+            metrics=metrics,
+            on_committed=self._on_committed,
+            on_failure=self._on_sink_failure,
+        )
+        self._barrier: Barrier[Item, None] = Barrier(
+            self._sink,
+            name=paths.folder,
+            runner=runner,
+            wake=wake,
+            config=config.commit_config(),
+        )
+        # The mutex guards everything below. It is taken behind the log's, never held during I/O.
+        self._mutex = runner.mutex()
+        self._index = replayed.index
+        states = replayed.index.segments()
+        self._segment_id_max = max((state.segment_id for state in states), default=-1)
+        self._end = replayed.end  # where the next record goes, if it fits
+        self._ordinal = replayed.next_ordinal
+        self._ticket: Ticket[Item, None] | None = None
+        self._sealed_count = replayed.sealed_count  # chunks, since before the last snapshot
+        self._news_count = replayed.news_count  # records since then that are worth another
+        self._sealed_in_snapshot = 0  # how much of these the last snapshot has
+        self._news_in_snapshot = 0
+        self._snapshot_id = replayed.snapshot_id_max
+        self._news_at_ns: int | None = None  # when the open chunk got its first
+        if tail is not None and replayed.news_count:
+            self._news_at_ns = self._clock.monotonic_ns()
+        self._lag_bytes = 0
+        metrics.lag_bytes.follow(lambda: self._lag_bytes)
+        self._error: NoSpace | None = None  # why committing fails at present
+        self._retry_at_ns = 0
+        self._is_closed = False
+
+    def append(self, payload: Payload, *, segment_id: int, logical_offset: int) -> Position:
+        """Record that something happened; where it stands. Durable after a `commit`.
+
+        `Busy` if too much is queued: nothing was recorded then.
+        """
+        with self._mutex:
+            self._check_plausible(payload, segment_id, logical_offset)
+            wall_ms = self._clock.wall_ns() // NS_PER_MS
+            timestamp_ms = max(wall_ms, self._index.last_timestamp_ms)
+            record = ManifestRecord(payload, segment_id, logical_offset, timestamp_ms)
+            data = encode_record(record)
+            if not self._fits(len(data)):
+                self._rotate()
+            position = self._end
+            self._submit(Write(position, self._ordinal, data), size=len(data))
+            self._index.apply(record)
+            if isinstance(payload, SegmentOpened):
+                self._segment_id_max = max(self._segment_id_max, segment_id)
+            self._end = Position(position.chunk_index, position.offset + len(data))
+            self._ordinal += 1
+            self._lag_bytes += len(data)
+            self._metrics.records.add()
+            if not record.is_about_manifest:
+                self._news_count += 1
+                if self._news_at_ns is None:
+                    self._news_at_ns = self._clock.monotonic_ns()
+            return position
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Until everything appended so far is durable."""
+        with self._mutex:
+            ticket = None if self._error is not None else self._ticket
+        if ticket is None or ticket.is_done:
+            if self._error is not None or ticket is not None:
+                self._barrier.commit(Nothing(), size=0, timeout=timeout)
+        else:
+            ticket.wait(timeout)
+
+    def step(self) -> int | None:
+        """Commit, rotate and take snapshots as they are due; ns to the next time, or None."""
+        if self._error is not None:
+            delay_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if delay_ns > 0:
+                return delay_ns
+            with contextlib.suppress(LakebedError):
+                self._barrier.commit(Nothing(), size=0)
+            if self._error is not None:
+                return max(1, self._retry_at_ns - self._clock.monotonic_ns())
+        rotation_ns = None
+        with contextlib.suppress(LakebedError):  # tried again at the next chunk, or at close
+            rotation_ns = self._rotate_if_old()
+            if self._is_snapshot_due():
+                self.take_snapshot()
+        delays = [rotation_ns, self._barrier.step()]
+        return min((delay for delay in delays if delay is not None), default=None)
+
+    def rotate(self) -> None:
+        """Seal the open chunk now, if it has a record. Durable after a `commit`."""
+        with self._mutex:
+            if self._end.offset > RECORDS_START:
+                self._rotate()
+
+    def take_snapshot(self) -> int:
+        """Write the state of now as a snapshot, and record that; its number."""
+        with self._mutex:
+            self._snapshot_id += 1
+            snapshot = Snapshot(self._snapshot_id, self._end, self._index.copy())
+            news_count = self._news_count
+            sealed_count = self._sealed_count
+        self.commit()  # a snapshot must not know of records that a crash could still take back
+        data = encode_snapshot(snapshot)
+        replace_atomically(self._disk, self._paths.snapshot(snapshot.snapshot_id), data)
+        with self._mutex:
+            self._news_in_snapshot = max(self._news_in_snapshot, news_count)
+            self._sealed_in_snapshot = max(self._sealed_in_snapshot, sealed_count)
+        position = snapshot.position
+        marker = SnapshotMarker(position.chunk_index, position.offset, snapshot.snapshot_id)
+        self.append(marker, segment_id=MANIFEST_ITSELF, logical_offset=0)
+        self._metrics.snapshots.add()
+        self._metrics.snapshot_taken()
+        event(
+            _log,
+            "manifest_snapshot",
+            folder=self._paths.folder,
+            snapshot_id=snapshot.snapshot_id,
+            chunk_index=position.chunk_index,
+            chunk_offset=position.offset,
+            size=len(data),
+        )
+        self._prune_snapshots()
+        return snapshot.snapshot_id
+
+    @property
+    def end(self) -> Position:
+        """Where the next record goes, unless it begins a new chunk."""
+        return self._end
+
+    @property
+    def lag_bytes(self) -> int:
+        """Recorded, and not durable yet."""
+        return self._lag_bytes
+
+    @property
+    def has_failed(self) -> bool:
+        """For want of space, for the moment."""
+        return self._error is not None
+
+    def state(self, segment_id: int) -> SegmentState | None:
+        """What is known of one segment now."""
+        with self._mutex:
+            return self._index.get(segment_id)
+
+    def reader(self) -> ManifestReader:
+        """Reads what is on disk."""
+        return ManifestReader(self._disk, self._paths)
+
+    def index(self) -> ManifestIndex:
+        """The state of now: a copy."""
+        with self._mutex:
+            return self._index.copy()
+
+    def close(self) -> None:
+        """Take a snapshot if there was news since the last, commit, let go of the files.
+
+        The chunk stays open for the next time. Idempotent; raises what was not made durable.
+        """
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        try:
+            if self._news_count > self._news_in_snapshot:
+                self.take_snapshot()
+            self.commit()
+        finally:
+            self._barrier.close()
+            self._sink.close()
+
+    # Placing; with the mutex.
+
+    def _check_plausible(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
+        """Refuse what a replay would not believe where no checksum covers a record's header."""
+        if isinstance(payload, Unknown):
+            raise InputError(f"a record of the unknown type {payload.record_type} is not written")
+        if isinstance(payload, SegmentOpened):
+            if logical_offset != payload.base_offset or segment_id > SEGMENT_ID_MAX:
+                raise InputError(f"segment {segment_id} cannot be opened at {logical_offset}")
+        elif segment_id > self._segment_id_max and segment_id != MANIFEST_ITSELF:
+            raise InputError(f"a record about segment {segment_id}, which was never opened")
+
+    def _fits(self, size: int) -> bool:
+        """Only an empty chunk grows."""
+        return (
+            self._end.offset + size <= self._config.chunk_bytes or self._end.offset == RECORDS_START
+        )
+
+    def _rotate(self) -> None:
+        self._submit(Seal(self._end.chunk_index), size=0)
+        self._end = Position(self._end.chunk_index + 1, RECORDS_START)
+        self._sealed_count += 1
+        self._news_at_ns = None
+        self._metrics.rotations.add()
+        if self._is_snapshot_due():
+            self._wake()
+
+    def _is_snapshot_due(self) -> bool:
+        sealed_count = self._sealed_count - self._sealed_in_snapshot
+        return sealed_count >= self._config.snapshot_chunks
+
+    def _rotate_if_old(self) -> int | None:
+        """ns until the open chunk is too old, or None if it has no news."""
+        with self._mutex:
+            if self._news_at_ns is None or self._is_closed:
+                return None
+            age_ns = self._clock.monotonic_ns() - self._news_at_ns
+            left_ns = self._config.rotation_ms * NS_PER_MS - age_ns
+            if left_ns > 0:
+                return left_ns
+            self._rotate()
+            return None
+
+    def _submit(self, item: Item, *, size: int) -> None:
+        self._ticket = self._barrier.submit(item, size=size, timeout=0)
+
+    # What comes of committing; the barrier's leader's.
+
+    def _on_committed(self, size: int) -> None:
+        self._metrics.commits.add()
+        with self._mutex:
+            self._lag_bytes -= size
+            self._error = None
+            self._backoff.reset()
+
+    def _on_sink_failure(self, error: LakebedError) -> None:
+        event(
+            _log,
+            "manifest_commit_failed",
+            level=logging.ERROR,
+            folder=self._paths.folder,
+            error=error,
+        )
+        if isinstance(error, NoSpace):
+            with self._mutex:
+                self._error = error
+                self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
+        elif isinstance(error, DiskError):
+            self._on_failure(error)
+
+    def _prune_snapshots(self) -> None:
+        """Older ones than are kept; a failure harms nothing, the next time removes them."""
+        with contextlib.suppress(LakebedError):
+            for snapshot_id in self._paths.snapshot_ids(self._disk)[: -self._config.snapshots_kept]:
+                with contextlib.suppress(NotFound):
+                    self._disk.unlink(self._paths.snapshot(snapshot_id))

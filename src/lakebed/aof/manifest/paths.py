@@ -1,0 +1,52 @@
+"""The folder of a manifest log, `manifest/<stream_id>`, and the names in it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from lakebed.base.files import TEMPORARY_SUFFIX, Disk
+
+CHUNK_SUFFIX = ".mlog"
+_CHUNK = re.compile(r"(\d{20})\.mlog", re.ASCII)
+_SNAPSHOT = re.compile(r"snapshot_(\d{20})\.bin", re.ASCII)
+_STREAM = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+def stream_name(stream_id: int) -> str:
+    """As it is written everywhere: 16 hex digits."""
+    return f"{stream_id:016x}"
+
+
+def parse_stream_name(name: str) -> int | None:
+    return int(name, 16) if _STREAM.fullmatch(name) else None
+
+
+class ManifestPaths:
+    """Where a manifest log's files are; numbers have 20 digits, so names sort as the log does."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def chunk(self, index: int) -> str:
+        return os.path.join(self.folder, f"{index:020}{CHUNK_SUFFIX}")
+
+    def unnamed_chunk(self, index: int) -> str:
+        """A chunk before its first commit."""
+        return self.chunk(index) + TEMPORARY_SUFFIX
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return os.path.join(self.folder, f"snapshot_{snapshot_id:020}.bin")
+
+    def chunk_indexes(self, disk: Disk) -> list[int]:
+        return self._numbers(disk, _CHUNK)
+
+    def snapshot_ids(self, disk: Disk) -> list[int]:
+        return self._numbers(disk, _SNAPSHOT)
+
+    def _numbers(self, disk: Disk, pattern: re.Pattern[str]) -> list[int]:
+        """Sorted; none if there is no folder yet."""
+        if not disk.exists(self.folder):
+            return []
+        matches = (pattern.fullmatch(name) for name in disk.names(self.folder))
+        return sorted(int(match[1]) for match in matches if match)

@@ -1,0 +1,383 @@
+"""The records of a manifest log: sixteen types with typed payloads, as values and as bytes.
+
+A record of a type that is not known here is kept as it is: skipped by the fold, shown by tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from lakebed.aof.manifest.format import (
+    COMPRESSION_DONE,
+    COMPRESSION_FAILED,
+    COMPRESSION_STARTED,
+    CUSTOM,
+    EVICTED,
+    HYDRATION_DONE,
+    HYDRATION_FAILED,
+    HYDRATION_STARTED,
+    KEY,
+    MANIFEST_ITSELF,
+    MARKER,
+    OPENED,
+    RECORD_HEADER,
+    SEAL,
+    SHORT_SEAL,
+    UPLOAD_DONE,
+    UPLOAD_FAILED,
+    CompressionDone,
+    CompressionFailed,
+    CompressionStarted,
+    CustomFields,
+    HydrationDone,
+    HydrationFailed,
+    HydrationStarted,
+    KeyFields,
+    LocalEvicted,
+    RecordHeader,
+    SealSegment,
+    SegmentOpened,
+    SnapshotMarker,
+    UploadDoneFields,
+    UploadFailedFields,
+    record_bytes,
+)
+from lakebed.base.errors import Corrupt, TooLarge, Torn
+from lakebed.base.layout import Buffer, Layout
+from lakebed.kernels import crc64nvme
+
+U16_MAX = (1 << 16) - 1
+
+
+class RecordType(IntEnum):
+    """What happened."""
+
+    SEGMENT_OPENED = 0
+    SEAL_SEGMENT = 1
+    COMPRESSION_STARTED = 2
+    COMPRESSION_DONE = 3
+    COMPRESSION_FAILED = 4
+    UPLOAD_STARTED = 5
+    UPLOAD_DONE = 6
+    UPLOAD_FAILED = 7
+    TIER2_DELETE_QUEUED = 8
+    TIER2_DELETED = 9
+    HYDRATION_STARTED = 10
+    HYDRATION_DONE = 11
+    HYDRATION_FAILED = 12
+    LOCAL_EVICTED = 13
+    SNAPSHOT_MARKER = 14
+    CUSTOM_EVENT = 15
+
+
+class ReasonCode(IntEnum):
+    """Why compression, an upload or a hydration failed."""
+
+    TRANSIENT = 0  # tried again by itself
+    CODEC = 1  # of compression: the segment is damaged, for good
+    UNAUTHORISED = 2  # of an upload: an operator must act
+    UNAVAILABLE = 3  # of an upload: bucket or network
+    MISSING = 4  # of a hydration: no such object, it must be repaired
+
+
+class UploadStarted(NamedTuple):
+    """5: the upload of the warm file began."""
+
+    key: str
+
+
+class UploadDone(NamedTuple):
+    """6: the object is in Tier 2."""
+
+    key: str
+    etag: str
+
+
+class UploadFailed(NamedTuple):
+    """7: it may be tried again, under the same key."""
+
+    key: str
+    reason_code: int
+
+
+class Tier2DeleteQueued(NamedTuple):
+    """8: the object is to be deleted."""
+
+    key: str
+
+
+class Tier2Deleted(NamedTuple):
+    """9: the object is gone."""
+
+    key: str
+
+
+class CustomEvent(NamedTuple):
+    """15: somebody else's."""
+
+    schema_id: int
+    blob: bytes
+
+
+class Unknown(NamedTuple):
+    """A record of a type that this version does not know."""
+
+    record_type: int
+    data: bytes
+
+
+Fixed = (
+    SegmentOpened
+    | SealSegment
+    | CompressionStarted
+    | CompressionDone
+    | CompressionFailed
+    | HydrationStarted
+    | HydrationDone
+    | HydrationFailed
+    | LocalEvicted
+    | SnapshotMarker
+)
+Payload = (
+    Fixed
+    | UploadStarted
+    | UploadDone
+    | UploadFailed
+    | Tier2DeleteQueued
+    | Tier2Deleted
+    | CustomEvent
+    | Unknown
+)
+
+_FIXED: dict[int, Layout[Any]] = {
+    RecordType.SEGMENT_OPENED: OPENED,
+    RecordType.SEAL_SEGMENT: SEAL,
+    RecordType.COMPRESSION_STARTED: COMPRESSION_STARTED,
+    RecordType.COMPRESSION_DONE: COMPRESSION_DONE,
+    RecordType.COMPRESSION_FAILED: COMPRESSION_FAILED,
+    RecordType.HYDRATION_STARTED: HYDRATION_STARTED,
+    RecordType.HYDRATION_DONE: HYDRATION_DONE,
+    RecordType.HYDRATION_FAILED: HYDRATION_FAILED,
+    RecordType.LOCAL_EVICTED: EVICTED,
+    RecordType.SNAPSHOT_MARKER: MARKER,
+}
+_KEYED: dict[int, type[UploadStarted] | type[Tier2DeleteQueued] | type[Tier2Deleted]] = {
+    RecordType.UPLOAD_STARTED: UploadStarted,
+    RecordType.TIER2_DELETE_QUEUED: Tier2DeleteQueued,
+    RecordType.TIER2_DELETED: Tier2Deleted,
+}
+_TYPES: dict[type, RecordType] = {
+    **{layout.record: RecordType(number) for number, layout in _FIXED.items()},
+    **{payload: RecordType(number) for number, payload in _KEYED.items()},
+    UploadDone: RecordType.UPLOAD_DONE,
+    UploadFailed: RecordType.UPLOAD_FAILED,
+    CustomEvent: RecordType.CUSTOM_EVENT,
+}
+
+
+class Position(NamedTuple):
+    """A place in a manifest log; they order as the log does."""
+
+    chunk_index: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.chunk_index}:{self.offset}"
+
+
+class ManifestRecord(NamedTuple):
+    """One record."""
+
+    payload: Payload
+    segment_id: int
+    logical_offset: int
+    timestamp_ms: int
+    flags: int = 0
+
+    @property
+    def type_number(self) -> int:
+        return type_of(self.payload)
+
+    @property
+    def type_name(self) -> str:
+        """By the name the format gives it."""
+        if isinstance(self.payload, Unknown):
+            return f"Unknown({self.payload.record_type})"
+        return type(self.payload).__name__
+
+    @property
+    def is_about_manifest(self) -> bool:
+        """Book-keeping of the manifest log's own chunks and snapshots."""
+        return self.segment_id == MANIFEST_ITSELF
+
+
+def type_of(payload: Payload) -> int:
+    return payload.record_type if isinstance(payload, Unknown) else _TYPES[type(payload)]
+
+
+def is_known_type(number: int) -> bool:
+    return 0 <= number < len(RecordType)
+
+
+def encode_record(record: ManifestRecord) -> bytes:
+    """The record's bytes, padded."""
+    payload = encode_payload(record.payload)
+    header = RecordHeader(
+        record_type=type_of(record.payload),
+        flags=record.flags,
+        payload_len=len(payload),
+        segment_id=record.segment_id,
+        logical_offset=record.logical_offset,
+        timestamp_ms=record.timestamp_ms,
+        payload_crc64=crc64nvme(payload),
+    )
+    return (RECORD_HEADER.pack(header) + payload).ljust(record_bytes(len(payload)), b"\0")
+
+
+def encode_payload(payload: Payload) -> bytes:
+    """`TooLarge` if a string does not fit its length field."""
+    return _ENCODERS[type(payload)](payload)
+
+
+def decode_record(header: RecordHeader, payload: Buffer) -> ManifestRecord:
+    """The record of a header and its payload, whose checksum was verified.
+
+    `Corrupt` if the payload is not one of the record's type.
+    """
+    return ManifestRecord(
+        decode_payload(header.record_type, payload),
+        header.segment_id,
+        header.logical_offset,
+        header.timestamp_ms,
+        header.flags,
+    )
+
+
+def decode_payload(record_type: int, data: Buffer) -> Payload:
+    decode = _DECODERS.get(record_type)
+    if decode is None:
+        return Unknown(record_type, bytes(data))
+    try:
+        return decode(data)
+    except (Torn, _Misfit):
+        # The checksum says that it was written so.
+        name = RecordType(record_type).name
+        size = f"{len(data)} bytes"
+        raise Corrupt("the payload is not one of its type", expected=name, found=size) from None
+
+
+class _Misfit(Exception):
+    """A payload is longer or shorter than it says."""
+
+
+def _fixed(layout: Layout[Any]) -> Callable[[Buffer], Payload]:
+    size, values, make = layout.size, layout.values, layout.record._make
+
+    def decode(data: Buffer) -> Payload:
+        if len(data) != size:
+            raise _Misfit
+        payload: Payload = make(values(data, 0))
+        return payload
+
+    return decode
+
+
+def _decode_seal(data: Buffer) -> Payload:
+    if len(data) == SHORT_SEAL.size:
+        return SealSegment(*SHORT_SEAL.unpack(data), 0, 0, 0)
+    return _decode_long_seal(data)
+
+
+_decode_long_seal = _fixed(SEAL)
+
+
+def _keyed(payload: Callable[[str], Payload]) -> Callable[[Buffer], Payload]:
+    def decode(data: Buffer) -> Payload:
+        return payload(*_strings(data, KEY.size, *KEY.unpack(data)))
+
+    return decode
+
+
+def _decode_done(data: Buffer) -> Payload:
+    return UploadDone(*_strings(data, UPLOAD_DONE.size, *UPLOAD_DONE.unpack(data)))
+
+
+def _decode_failed(data: Buffer) -> Payload:
+    key_len, reason_code = UPLOAD_FAILED.unpack(data)
+    (key,) = _strings(data, UPLOAD_FAILED.size, key_len)
+    return UploadFailed(key, reason_code)
+
+
+def _decode_custom(data: Buffer) -> Payload:
+    schema_id, blob_len = CUSTOM.unpack(data)
+    if CUSTOM.size + blob_len != len(data):
+        raise _Misfit
+    return CustomEvent(schema_id, bytes(data[CUSTOM.size :]))
+
+
+def _encode_keyed(payload: UploadStarted | Tier2DeleteQueued | Tier2Deleted) -> bytes:
+    key = _encoded(payload.key)
+    return KEY.pack(KeyFields(len(key))) + key
+
+
+def _encode_done(payload: UploadDone) -> bytes:
+    key, etag = _encoded(payload.key), _encoded(payload.etag)
+    return UPLOAD_DONE.pack(UploadDoneFields(len(key), len(etag))) + key + etag
+
+
+def _encode_failed(payload: UploadFailed) -> bytes:
+    key = _encoded(payload.key)
+    return UPLOAD_FAILED.pack(UploadFailedFields(len(key), payload.reason_code)) + key
+
+
+def _encode_custom(payload: CustomEvent) -> bytes:
+    _check_length(payload.blob)
+    return CUSTOM.pack(CustomFields(payload.schema_id, len(payload.blob))) + payload.blob
+
+
+def _encode_unknown(payload: Unknown) -> bytes:
+    assert payload.data, "an empty payload is not allowed"
+    return payload.data
+
+
+def _strings(data: Buffer, start: int, *lengths: int) -> list[str]:
+    """The strings behind the fixed part, which must fill the payload."""
+    if start + sum(lengths) != len(data):
+        raise _Misfit
+    strings = []
+    for length in lengths:
+        strings.append(str(data[start : start + length], "utf-8", "surrogateescape"))
+        start += length
+    return strings
+
+
+def _encoded(text: str) -> bytes:
+    """Keys are UTF-8; bytes that are not are carried through unchanged."""
+    data = text.encode("utf-8", "surrogateescape")
+    _check_length(data)
+    return data
+
+
+def _check_length(data: bytes) -> None:
+    if len(data) > U16_MAX:
+        raise TooLarge("a manifest record's string", size=len(data), limit=U16_MAX)
+
+
+_ENCODERS: dict[type, Callable[[Any], bytes]] = {
+    **{layout.record: layout.pack for layout in _FIXED.values()},
+    **dict.fromkeys(_KEYED.values(), _encode_keyed),
+    UploadDone: _encode_done,
+    UploadFailed: _encode_failed,
+    CustomEvent: _encode_custom,
+    Unknown: _encode_unknown,
+}
+_DECODERS: dict[int, Callable[[Buffer], Payload]] = {
+    **{number: _fixed(layout) for number, layout in _FIXED.items()},
+    **{number: _keyed(payload) for number, payload in _KEYED.items()},
+    RecordType.SEAL_SEGMENT: _decode_seal,
+    RecordType.UPLOAD_DONE: _decode_done,
+    RecordType.UPLOAD_FAILED: _decode_failed,
+    RecordType.CUSTOM_EVENT: _decode_custom,
+}

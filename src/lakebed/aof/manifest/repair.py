@@ -1,0 +1,66 @@
+"""Making a manifest log fit to be written again, after whatever happened to it.
+
+Bytes of the chunk that was written may be in the page cache alone, and older ones may stand behind
+them. So its good records are written again and everything behind them is zeroed, all of it synced,
+before anybody relies on it. What is damaged is saved in the quarantine and stays as it is.
+
+May itself be cut short anywhere; doing it again gives the same.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lakebed.aof.manifest.chunk import Verdict
+from lakebed.aof.manifest.format import RECORDS_START
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.sink import OpenChunk
+from lakebed.base.files import Disk, make_folders, remove_temporaries, replace_atomically
+from lakebed.kernels import crc64nvme
+
+
+def repair(
+    disk: Disk, paths: ManifestPaths, replayed: Replayed, *, quarantine: str
+) -> OpenChunk | None:
+    """The chunk to go on in; None if the next record begins one. `replayed.end` is made to fit."""
+    if disk.exists(paths.folder):
+        remove_temporaries(disk, paths.folder)
+    for damage in replayed.damages:
+        path = paths.chunk(damage.chunk_index)
+        if disk.exists(path):
+            _save(disk, paths, damage.chunk_index, quarantine)
+    last = replayed.last
+    if last is not None and last.verdict is Verdict.CORRUPT and not last.is_sealed:
+        _save(disk, paths, last.chunk_index, quarantine)
+    end = replayed.end
+    if last is None or last.is_sealed or (last.chunk_index, last.end) < end:
+        # A snapshot knows of records that this chunk has lost: new ones must not take their place.
+        if end.offset > RECORDS_START or (last is not None and last.chunk_index >= end.chunk_index):
+            replayed.end = end._replace(chunk_index=end.chunk_index + 1, offset=RECORDS_START)
+        return None
+    chunk = OpenChunk(
+        last.chunk_index,
+        base_record=replayed.next_ordinal - len(last.records),
+        end=last.end,
+        crc64=crc64nvme(last.data[RECORDS_START : last.end]),
+        is_named=True,
+    )
+    with disk.open(paths.chunk(last.chunk_index), writable=True) as file:
+        used = len(bytes(last.data).rstrip(b"\0"))
+        file.pwrite(0, chunk.header() + bytes(last.data[RECORDS_START : last.end]))
+        if used > last.end:
+            file.zero_fill(last.end, used - last.end)
+        file.sync()
+    disk.sync_folder(paths.folder)
+    return chunk
+
+
+def _save(disk: Disk, paths: ManifestPaths, chunk_index: int, quarantine: str) -> None:
+    """The same name for the same chunk, however often it is tried."""
+    make_folders(disk, quarantine)
+    stream = os.path.basename(paths.folder)
+    target = os.path.join(quarantine, f"manifest-{stream}-{chunk_index:020}.mlog")
+    if not disk.exists(target):
+        with disk.open(paths.chunk(chunk_index)) as file:
+            replace_atomically(disk, target, file.pread(0, file.size()))

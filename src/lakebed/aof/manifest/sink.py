@@ -1,0 +1,197 @@
+"""The barrier's sink of a manifest log: writes records into chunks, and seals them.
+
+Invariants:
+- a file called `*.mlog` has at least one committed record; until then it is `*.mlog.tmp`;
+- bytes and the header that counts them in are synced together, so a header may reach the device
+  without its bytes: its checksum then fails, and what was committed before is walked;
+- a chunk is sealed by a sync of its own, when all its bytes are durable: a sealed chunk whose
+  checksum fails is damaged. The next chunk is created behind that sync.
+- what could not be written for want of space stays in the backlog and goes first next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
+
+from lakebed.aof.manifest.chunk import encode_header
+from lakebed.aof.manifest.format import FLAG_SEALED, RECORDS_START
+from lakebed.aof.manifest.metrics import ManifestMetrics
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.records import Position
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import Disk, File, make_folders
+from lakebed.kernels import crc64nvme
+
+
+class Write(NamedTuple):
+    """A record on its way into its place."""
+
+    position: Position
+    ordinal: int  # records before it
+    data: bytes
+
+
+class Seal(NamedTuple):
+    """The chunk takes no more records."""
+
+    chunk_index: int
+
+
+class Nothing(NamedTuple):
+    """Makes the sink write what it still has."""
+
+
+Item = Write | Seal | Nothing
+
+
+@dataclass
+class OpenChunk:
+    """The chunk that is written."""
+
+    index: int
+    base_record: int
+    end: int = RECORDS_START  # committed
+    crc64: int = 0  # over [RECORDS_START, end)
+    is_named: bool = False
+
+    def header(self, *, flags: int = 0) -> bytes:
+        return encode_header(
+            chunk_index=self.index,
+            base_record=self.base_record,
+            end=self.end,
+            chunk_crc64=self.crc64,
+            flags=flags,
+        )
+
+
+class ChunkSink:
+    """One writes at a time: the barrier's leader."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: ManifestPaths,
+        *,
+        chunk_bytes: int,
+        growth_bytes: int,
+        tail: OpenChunk | None,
+        metrics: ManifestMetrics,
+        on_committed: Callable[[int], None],
+        on_failure: Callable[[LakebedError], None],
+    ) -> None:
+        """`tail` is the chunk to go on in. `on_committed` is told how many bytes are durable."""
+        self._disk = disk
+        self._paths = paths
+        self._chunk_bytes = chunk_bytes
+        self._growth_bytes = growth_bytes
+        self._chunk = tail
+        self._metrics = metrics
+        self._on_committed = on_committed
+        self._on_failure = on_failure
+        self._file: File | None = None  # the chunk's
+        self._size = 0  # of that file
+        self._backlog: list[Item] = []
+
+    @property
+    def has_backlog(self) -> bool:
+        return bool(self._backlog)
+
+    def commit(self, items: Sequence[Item]) -> Sequence[None]:
+        self._backlog.extend(items)
+        try:
+            while self._backlog:
+                del self._backlog[: self._commit_some()]
+        except LakebedError as error:
+            self._on_failure(error)
+            raise
+        return [None] * len(items)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _commit_some(self) -> int:
+        """The first item of the backlog, and those that go with it; how many they were."""
+        first = self._backlog[0]
+        match first:
+            case Write():
+                index = first.position.chunk_index
+                run = list(
+                    takewhile(
+                        lambda item: isinstance(item, Write) and item.position.chunk_index == index,
+                        self._backlog,
+                    )
+                )
+                self._write([item for item in run if isinstance(item, Write)])
+                return len(run)
+            case Seal():
+                self._seal(first.chunk_index)
+            case Nothing():
+                pass
+        return 1
+
+    def _write(self, run: Sequence[Write]) -> None:
+        chunk, file = self._opened(run[0])
+        assert chunk.end == run[0].position.offset, "a record is not where the last one ended"
+        data = b"".join(item.data for item in run)
+        before = (chunk.end, chunk.crc64)
+        self._grow(file, chunk.end + len(data))
+        file.pwrite(chunk.end, data)
+        chunk.end, chunk.crc64 = chunk.end + len(data), crc64nvme(data, chunk.crc64)
+        try:
+            file.pwrite(0, chunk.header())
+            file.sync()
+            if not chunk.is_named:
+                path = self._paths.chunk(chunk.index)
+                self._disk.rename(self._paths.unnamed_chunk(chunk.index), path)
+                self._disk.sync_folder(self._paths.folder)
+                chunk.is_named = True
+                self._metrics.chunks_active.add(1)
+        except BaseException:
+            chunk.end, chunk.crc64 = before  # nobody was told; it is written again, or never
+            raise
+        self._on_committed(len(data))
+
+    def _seal(self, chunk_index: int) -> None:
+        chunk = self._chunk
+        assert chunk is not None, "there is no chunk to seal"
+        assert chunk.index == chunk_index, "another chunk is to be sealed"
+        file = self._file_of(chunk)
+        file.pwrite(0, chunk.header(flags=FLAG_SEALED))
+        file.sync()
+        self.close()
+        self._chunk = None
+
+    def _opened(self, first: Write) -> tuple[OpenChunk, File]:
+        """The chunk that the record belongs to; a new one if the last was sealed."""
+        if self._chunk is None:
+            self._chunk = OpenChunk(first.position.chunk_index, base_record=first.ordinal)
+        assert self._chunk.index == first.position.chunk_index, "the chunk before is not sealed"
+        return self._chunk, self._file_of(self._chunk)
+
+    def _file_of(self, chunk: OpenChunk) -> File:
+        if self._file is None:
+            if chunk.is_named:
+                self._file = self._disk.open(self._paths.chunk(chunk.index), writable=True)
+                self._size = self._file.size()
+            else:
+                if not self._disk.is_folder(self._paths.folder):
+                    make_folders(self._disk, self._paths.folder)
+                path = self._paths.unnamed_chunk(chunk.index)
+                if self._disk.exists(path):  # an earlier try found the disk full
+                    self._disk.unlink(path)
+                self._file = self._disk.create(path, size=self._chunk_bytes)
+                self._size = self._chunk_bytes
+        return self._file
+
+    def _grow(self, file: File, end: int) -> None:
+        """Only a record larger than an empty chunk makes that necessary."""
+        if end > self._size:
+            steps = -(-(end - self._size) // self._growth_bytes)
+            size = self._size + steps * self._growth_bytes
+            file.truncate(size)
+            self._size = size

@@ -1,0 +1,254 @@
+"""A snapshot of a manifest log as bytes: the index, and the place up to which it was folded.
+
+    bytes = encode_snapshot(Snapshot(7, Position(12, 4096), index))
+    index = decode_snapshot(bytes).index     # the fold of all records before that place
+
+To go on from a snapshot gives what a replay from the first record gives: segments, deletes, the
+watermark, the number of records, the last marker. Only the counts of what was odd start anew.
+
+Decoding tells three cases apart: `Torn` if the file is shorter than its header says or was never
+written, `UnknownVersion` if it is newer, and `Corrupt` for everything else. A version is believed
+only where the checksum matches, or where the sizes do not add up as ours do: one flipped bit must
+not look like a newer program. Nothing is allocated for a count before the file proves long enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakebed.aof.manifest.format import (
+    DELETE_COUNT,
+    MANIFEST_ITSELF,
+    SNAPSHOT_ENTRY,
+    SNAPSHOT_HEADER,
+    SNAPSHOT_MAGIC,
+    SNAPSHOT_TOTALS,
+    SNAPSHOT_VERSION,
+    SPAN,
+    DeleteCount,
+    SnapshotEntry,
+    SnapshotHeader,
+    SnapshotMarker,
+    SnapshotTotals,
+    Span,
+)
+from lakebed.aof.manifest.index import ManifestIndex
+from lakebed.aof.manifest.records import U16_MAX, Position
+from lakebed.aof.manifest.state import SegmentState
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.base.layout import Buffer
+from lakebed.kernels import crc64nvme
+
+# An entry is a state with three spans, which are six numbers, in the place of its strings.
+_STRINGS = slice(SegmentState._fields.index("key"), SegmentState._fields.index("upload_key") + 1)
+_SPANS = slice(
+    SnapshotEntry._fields.index("key_offset"), SnapshotEntry._fields.index("upload_key_len") + 1
+)
+_RESERVED = SnapshotEntry._fields.index("reserved")
+assert SnapshotEntry._fields[: _SPANS.start] == SegmentState._fields[: _STRINGS.start]
+assert SnapshotEntry._fields[_SPANS.stop : _RESERVED] == SegmentState._fields[_STRINGS.stop :]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An index, and the place of the first record that is not in it."""
+
+    snapshot_id: int
+    position: Position
+    index: ManifestIndex
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The contents of the file."""
+    index = snapshot.index
+    heap = _HeapWriter()
+    entries = [SNAPSHOT_ENTRY.pack(_entry(state, heap)) for state in index.segments()]
+    spans = [SPAN.pack(Span(*heap.add(key))) for key in index.pending_deletes]
+    totals = SnapshotTotals(
+        index.coordinator_watermark,
+        index.last_timestamp_ms,
+        index.record_count,
+        *index.last_marker,
+    )
+    header = SnapshotHeader(
+        magic=SNAPSHOT_MAGIC,
+        version=SNAPSHOT_VERSION,
+        header_len=SNAPSHOT_HEADER.size,
+        snapshot_id=snapshot.snapshot_id,
+        entry_count=len(entries),
+        chunk_index=snapshot.position.chunk_index,
+        chunk_offset=snapshot.position.offset,
+        heap_bytes=heap.size,
+        crc64=0,
+    )
+    body = b"".join(
+        [
+            *entries,
+            DELETE_COUNT.pack(DeleteCount(len(spans))),
+            *spans,
+            SNAPSHOT_TOTALS.pack(totals),
+            *heap.strings,
+        ]
+    )
+    crc64 = crc64nvme(body, crc64nvme(SNAPSHOT_HEADER.pack(header)))
+    return SNAPSHOT_HEADER.pack(header._replace(crc64=crc64)) + body
+
+
+def decode_snapshot(data: Buffer, *, path: PathLike | None = None) -> Snapshot:
+    """The snapshot in a file."""
+    view = memoryview(data)
+    header = _verified_header(view, path)
+    try:
+        return _decode_body(header, view)
+    except Corrupt as error:
+        raise Corrupt(
+            error.problem, path=path, expected=error.expected, found=error.found
+        ) from None
+
+
+class _HeapWriter:
+    """Gathers strings."""
+
+    def __init__(self) -> None:
+        self.strings: list[bytes] = []
+        self.size = 0
+
+    def add(self, text: str) -> tuple[int, int]:
+        """Its span."""
+        if not text:
+            return self.size, 0
+        data = text.encode("utf-8", "surrogateescape")
+        span = (self.size, len(data))
+        self.strings.append(data)
+        self.size += len(data)
+        return span
+
+
+class _HeapReader:
+    """Gives them back, in the order in which they were added: no byte of the heap is used twice."""
+
+    def __init__(self, heap: Buffer) -> None:
+        self._heap = bytes(heap)
+        self._end = 0
+
+    def take(self, offset: int, length: int) -> str:
+        end = offset + length
+        if offset != self._end or end > len(self._heap) or length > U16_MAX:
+            raise Corrupt("a string is out of its place", found=f"{length} bytes at {offset}")
+        if not length:
+            return ""
+        self._end = end
+        return self._heap[offset:end].decode("utf-8", "surrogateescape")
+
+    def finish(self) -> None:
+        if self._end != len(self._heap):
+            raise Corrupt("bytes of the heap are unused", expected=self._end, found=len(self._heap))
+
+
+def _entry(state: SegmentState, heap: _HeapWriter) -> SnapshotEntry:
+    return SnapshotEntry._make(
+        (
+            *state[: _STRINGS.start],
+            *heap.add(state.key),
+            *heap.add(state.etag),
+            *heap.add(state.upload_key),
+            *state[_STRINGS.stop :],
+            0,
+        )
+    )
+
+
+def _verified_header(view: memoryview, path: PathLike | None) -> SnapshotHeader:
+    """The checks of the file as a whole, in the order in which they can be trusted."""
+    if len(view) < SNAPSHOT_HEADER.size:
+        raise Torn(
+            "the file is cut short", path=path, expected=SNAPSHOT_HEADER.size, found=len(view)
+        )
+    if not any(view):
+        # Created, but lost before its first bytes reached the device.
+        raise Torn("the file was never written", path=path, offset=0)
+    header = SNAPSHOT_HEADER.unpack(view)
+    if header.magic != SNAPSHOT_MAGIC:
+        raise Corrupt(
+            "wrong magic", path=path, expected=hex(SNAPSHOT_MAGIC), found=hex(header.magic)
+        )
+    size = _size(header, view)
+    is_sound = len(view) == size and _crc64(header, view) == header.crc64
+    if header.version != SNAPSHOT_VERSION and (
+        is_sound or (header.version > SNAPSHOT_VERSION and len(view) != size)
+    ):
+        raise UnknownVersion("not a version that is read", path=path, expected=SNAPSHOT_VERSION,
+                             found=header.version)  # fmt: skip
+    if len(view) < size:
+        raise Torn("the file is cut short", path=path, expected=f"{size} bytes", found=len(view))
+    if len(view) > size:
+        raise Corrupt("the file is too long", path=path, expected=f"{size} bytes", found=len(view))
+    if not is_sound:
+        raise Corrupt("wrong checksum", path=path, found=hex(header.crc64))
+    if header.header_len != SNAPSHOT_HEADER.size:
+        raise Corrupt("wrong length of the header", path=path, expected=SNAPSHOT_HEADER.size,
+                      found=header.header_len)  # fmt: skip
+    return header
+
+
+def _size(header: SnapshotHeader, view: memoryview) -> int:
+    """What the file's length must be, by its own counts; at least that, if it ends before them."""
+    deletes_at = _deletes_at(header)
+    size = deletes_at + DELETE_COUNT.size + SNAPSHOT_TOTALS.size + header.heap_bytes
+    if size <= len(view):
+        size += DELETE_COUNT.unpack(view, deletes_at).delete_count * SPAN.size
+    return size
+
+
+def _deletes_at(header: SnapshotHeader) -> int:
+    return SNAPSHOT_HEADER.size + header.entry_count * SNAPSHOT_ENTRY.size
+
+
+def _crc64(header: SnapshotHeader, view: memoryview) -> int:
+    first = SNAPSHOT_HEADER.pack(header._replace(crc64=0))
+    return crc64nvme(view[SNAPSHOT_HEADER.size :], crc64nvme(first))
+
+
+def _decode_body(header: SnapshotHeader, view: memoryview) -> Snapshot:
+    """Everything behind the header of a file that is sound: only a writer could be wrong."""
+    deletes_at = _deletes_at(header)
+    spans_at = deletes_at + DELETE_COUNT.size
+    delete_count = DELETE_COUNT.unpack(view, deletes_at).delete_count
+    totals_at = spans_at + delete_count * SPAN.size
+    totals = SNAPSHOT_TOTALS.unpack(view, totals_at)
+    heap = _HeapReader(view[totals_at + SNAPSHOT_TOTALS.size :])
+    states = list(_states(view[SNAPSHOT_HEADER.size : deletes_at], heap))
+    keys = [heap.take(*span) for span in SPAN.iter_unpack(view[spans_at:totals_at])]
+    heap.finish()
+    if len(set(keys)) < delete_count:
+        raise Corrupt("a delete stands there twice")
+    index = ManifestIndex.restored(
+        states,
+        keys,
+        coordinator_watermark=totals.coordinator_watermark,
+        last_timestamp_ms=totals.last_timestamp_ms,
+        record_count=totals.record_count,
+        last_marker=SnapshotMarker(*totals[3:]),
+    )
+    return Snapshot(header.snapshot_id, Position(header.chunk_index, header.chunk_offset), index)
+
+
+def _states(entries: memoryview, heap: _HeapReader) -> Iterator[SegmentState]:
+    last_id = -1
+    for entry in SNAPSHOT_ENTRY.iter_unpack(entries):
+        if not last_id < entry.segment_id < MANIFEST_ITSELF:
+            raise Corrupt("entries out of order", expected=f"> {last_id}", found=entry.segment_id)
+        if entry.reserved:
+            raise Corrupt("reserved bits are set", expected=0, found=entry.reserved)
+        last_id = entry.segment_id
+        yield SegmentState._make(
+            (
+                *entry[: _SPANS.start],
+                heap.take(entry.key_offset, entry.key_len),
+                heap.take(entry.etag_offset, entry.etag_len),
+                heap.take(entry.upload_key_offset, entry.upload_key_len),
+                *entry[_SPANS.stop : _RESERVED],
+            )
+        )

@@ -1,0 +1,177 @@
+"""What a manifest log says of one segment: a value, and the draft of one while records change it.
+
+The fields are those of `SnapshotEntry`, in its order, with strings in the place of their spans. The
+flags are stored as plain integers, which fold several times faster; the enums are their views:
+`Residency(state.residency)`. Bits that are not known here are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+from operator import attrgetter
+from typing import NamedTuple
+
+
+class Residency(IntFlag):
+    """Which tiers have the segment."""
+
+    TIER0 = 1  # the segment file
+    TIER1 = 2  # the warm file
+    TIER2 = 4  # the object
+
+
+class Pending(IntFlag):
+    """Work that was begun, or queued, and is not known to have ended."""
+
+    COMPRESSION = 1
+    UPLOAD = 2
+    HYDRATION = 4
+    DELETE = 8  # of the Tier 2 object
+
+
+class Condition(IntFlag):
+    """What holds of the segment itself."""
+
+    OPENED = 1  # not set: records about it were found, but not the one that begins it
+    SEALED = 2
+    FLUSH_FAILURE = 4
+    NEEDS_REPAIR = 8
+
+
+class Failures(IntFlag):
+    """Whose last try failed. A new try does not clear it; its success does."""
+
+    COMPRESSION = 1
+    UPLOAD = 2
+    HYDRATION = 4
+
+
+class SegmentState(NamedTuple):
+    """The state of one segment. Times are those of the records that say so."""
+
+    segment_id: int
+    base_offset: int
+    durable_bytes: int
+    segment_crc64: int
+    ext_id: int
+    coordinator_watermark: int
+    opened_at_ms: int
+    sealed_at_ms: int
+    changed_at_ms: int
+    resident_bytes: int  # in Tier 0; 0 until it is sealed
+    compressed_bytes: int  # of the warm file, and of the object made from it
+    key: str
+    etag: str
+    upload_key: str  # of the upload under way, or the last that failed
+    epoch: int
+    dictionary_id: int
+    job_id: int  # of the last compression
+    residency: int
+    pending: int
+    condition: int
+    hydration_source: int  # tier of the last hydration
+    failures: int
+    compression_reason: int  # of the failure, 0 without one
+    upload_reason: int
+    hydration_reason: int
+
+    @property
+    def is_opened(self) -> bool:
+        return bool(self.condition & Condition.OPENED.value)
+
+    @property
+    def is_sealed(self) -> bool:
+        return bool(self.condition & Condition.SEALED.value)
+
+    @property
+    def needs_repair(self) -> bool:
+        return bool(self.condition & Condition.NEEDS_REPAIR.value)
+
+    @property
+    def is_held(self) -> bool:
+        """Some tier has it, and will: an object whose delete is queued does not count."""
+        is_doomed = self.pending & Pending.DELETE.value
+        return bool(self.residency & ~Residency.TIER2.value if is_doomed else self.residency)
+
+    def owns_object(self, key: str) -> bool:
+        """Whether that is the object in Tier 2."""
+        return self.key == key and bool(self.residency & Residency.TIER2.value)
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A state that is being changed. The same fields; at first nothing is known."""
+
+    segment_id: int
+    base_offset: int = 0
+    durable_bytes: int = 0
+    segment_crc64: int = 0
+    ext_id: int = 0
+    coordinator_watermark: int = 0
+    opened_at_ms: int = 0
+    sealed_at_ms: int = 0
+    changed_at_ms: int = 0
+    resident_bytes: int = 0
+    compressed_bytes: int = 0
+    key: str = ""
+    etag: str = ""
+    upload_key: str = ""
+    epoch: int = 0
+    dictionary_id: int = 0
+    job_id: int = 0
+    residency: int = 0
+    pending: int = 0
+    condition: int = 0
+    hydration_source: int = 0
+    failures: int = 0
+    compression_reason: int = 0
+    upload_reason: int = 0
+    hydration_reason: int = 0
+
+
+_values = attrgetter(*SegmentState._fields)
+
+
+def frozen(draft: Draft) -> SegmentState:
+    return SegmentState._make(_values(draft))
+
+
+class ReconciliationKind(Enum):
+    """Why somebody has to look."""
+
+    NOT_OPENED = "not opened"
+    NEEDS_REPAIR = "needs repair"
+    COMPRESSION = "compression unfinished"
+    UPLOAD = "upload unfinished"
+    HYDRATION = "hydration unfinished"
+    DELETE = "delete unfinished"  # of the segment's own object
+    ORPHAN_DELETE = "delete of an orphan unfinished"
+
+
+class Reconciliation(NamedTuple):
+    """One thing to look at."""
+
+    segment_id: int  # MANIFEST_ITSELF for an orphan
+    kind: ReconciliationKind
+    key: str = ""  # of the object to upload or delete
+
+
+def open_questions(state: SegmentState) -> Iterator[Reconciliation]:
+    """What the records about a segment leave open."""
+    if state.is_opened and not state.pending and not state.needs_repair:
+        return
+    kinds = ReconciliationKind
+    if not state.is_opened:
+        yield Reconciliation(state.segment_id, kinds.NOT_OPENED)
+    if state.needs_repair:
+        yield Reconciliation(state.segment_id, kinds.NEEDS_REPAIR)
+    if state.pending & Pending.COMPRESSION:
+        yield Reconciliation(state.segment_id, kinds.COMPRESSION)
+    if state.pending & Pending.UPLOAD:
+        yield Reconciliation(state.segment_id, kinds.UPLOAD, state.upload_key)
+    if state.pending & Pending.HYDRATION:
+        yield Reconciliation(state.segment_id, kinds.HYDRATION)
+    if state.pending & Pending.DELETE:
+        yield Reconciliation(state.segment_id, kinds.DELETE, state.key)

@@ -1,0 +1,239 @@
+"""How each record changes what is known of its segment: small functions, in one table.
+
+A transition changes the draft of its segment's state and touches nothing else; it returns true if
+the entry goes. None of them fails: whatever a record says, later ones may make sense of it.
+
+- A record that makes a file, an object or work under way known creates its segment's entry if there
+  is none: a placeholder, without `OPENED`, unless it is `SegmentOpened`. A record that only takes
+  away, or fails, creates nothing.
+- `LocalEvicted` takes the segment out of the hottest local tier it is in: Tier 0, else Tier 1. No
+  other record says that a warm file is gone.
+- When an eviction or a delete leaves no tier that holds the segment, its entry goes, whatever else
+  was pending.
+- A warm file does not count from when it is made anew until that is done.
+- `NEEDS_REPAIR` of a missing object ends with its upload. Any ends with a hydration: the copy is a
+  new one, so its compression may be tried again too. It also ends with a compression, which has
+  read all of it, unless a hydration failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lakebed.aof.manifest.format import (
+    CompressionDone,
+    CompressionFailed,
+    CompressionStarted,
+    HydrationDone,
+    HydrationFailed,
+    HydrationStarted,
+    LocalEvicted,
+    SealSegment,
+    SegmentOpened,
+)
+from lakebed.aof.manifest.records import (
+    ReasonCode,
+    Tier2Deleted,
+    Tier2DeleteQueued,
+    UploadDone,
+    UploadFailed,
+    UploadStarted,
+)
+from lakebed.aof.manifest.state import Condition, Draft, Failures, Pending, Residency
+
+# As plain integers: operations on the enums take longer than all the rest.
+TIER0, TIER1, TIER2 = (flag.value for flag in Residency)
+COMPRESSING, UPLOADING, HYDRATING, DELETING = (flag.value for flag in Pending)
+OPENED, SEALED, FLUSH_FAILURE, NEEDS_REPAIR = (flag.value for flag in Condition)
+COMPRESSION_FAILED, UPLOAD_FAILED, HYDRATION_FAILED = (flag.value for flag in Failures)
+CODEC, MISSING = ReasonCode.CODEC.value, ReasonCode.MISSING.value
+U32_MAX = (1 << 32) - 1
+
+
+def _opened(draft: Draft, payload: SegmentOpened, timestamp_ms: int) -> None:
+    draft.base_offset, draft.epoch = payload
+    if not draft.residency & TIER0:
+        draft.residency |= TIER0
+        draft.resident_bytes = draft.durable_bytes
+        _discount_warm_file(draft)
+    draft.condition |= OPENED
+    draft.opened_at_ms = draft.changed_at_ms = timestamp_ms
+
+
+def _sealed(draft: Draft, payload: SealSegment, timestamp_ms: int) -> None:
+    (
+        draft.durable_bytes,
+        draft.segment_crc64,
+        draft.ext_id,
+        draft.coordinator_watermark,
+        flush_failure,
+    ) = payload
+    draft.condition = draft.condition & ~FLUSH_FAILURE | SEALED
+    if flush_failure:
+        draft.condition |= FLUSH_FAILURE
+    if draft.residency & TIER0:
+        draft.resident_bytes = draft.durable_bytes
+    draft.sealed_at_ms = draft.changed_at_ms = timestamp_ms
+
+
+def _compression_started(draft: Draft, payload: CompressionStarted, timestamp_ms: int) -> None:
+    (draft.job_id,) = payload
+    draft.pending |= COMPRESSING
+    _discount_warm_file(draft)
+    draft.changed_at_ms = timestamp_ms
+
+
+def _compression_done(draft: Draft, payload: CompressionDone, timestamp_ms: int) -> None:
+    draft.compressed_bytes, draft.dictionary_id = payload
+    draft.residency |= TIER1
+    draft.pending &= ~COMPRESSING
+    draft.failures &= ~COMPRESSION_FAILED
+    draft.compression_reason = 0
+    if not draft.failures & HYDRATION_FAILED:
+        draft.condition &= ~NEEDS_REPAIR
+    draft.changed_at_ms = timestamp_ms
+
+
+def _compression_failed(draft: Draft, payload: CompressionFailed, timestamp_ms: int) -> None:
+    (draft.compression_reason,) = payload
+    draft.pending &= ~COMPRESSING
+    draft.failures |= COMPRESSION_FAILED
+    if draft.compression_reason == CODEC:
+        draft.condition |= NEEDS_REPAIR
+    draft.changed_at_ms = timestamp_ms
+
+
+def _upload_started(draft: Draft, payload: UploadStarted, timestamp_ms: int) -> None:
+    (draft.upload_key,) = payload
+    draft.pending |= UPLOADING
+    draft.changed_at_ms = timestamp_ms
+
+
+def _upload_done(draft: Draft, payload: UploadDone, timestamp_ms: int) -> None:
+    if draft.key != payload.key:
+        draft.pending &= ~DELETING  # that was of the object before
+    draft.key, draft.etag = payload
+    draft.upload_key = ""
+    draft.residency |= TIER2
+    draft.pending &= ~UPLOADING
+    draft.failures &= ~UPLOAD_FAILED
+    draft.upload_reason = 0
+    if draft.hydration_reason == MISSING:
+        draft.failures &= ~HYDRATION_FAILED
+        draft.hydration_reason = 0
+        if draft.compression_reason != CODEC:
+            draft.condition &= ~NEEDS_REPAIR
+    draft.changed_at_ms = timestamp_ms
+
+
+def _upload_failed(draft: Draft, payload: UploadFailed, timestamp_ms: int) -> None:
+    draft.upload_key, draft.upload_reason = payload
+    draft.pending &= ~UPLOADING
+    draft.failures |= UPLOAD_FAILED
+    draft.changed_at_ms = timestamp_ms
+
+
+def _delete_queued(draft: Draft, payload: Tier2DeleteQueued, timestamp_ms: int) -> None:
+    if draft.key == payload.key and draft.residency & TIER2:
+        draft.pending |= DELETING
+        draft.changed_at_ms = timestamp_ms
+
+
+def _deleted(draft: Draft, payload: Tier2Deleted, timestamp_ms: int) -> bool:
+    if not (draft.key == payload.key and draft.residency & TIER2):
+        return False
+    draft.key = draft.etag = ""
+    draft.residency &= ~TIER2
+    draft.pending &= ~DELETING
+    draft.changed_at_ms = timestamp_ms
+    return _is_let_go(draft)
+
+
+def _hydration_started(draft: Draft, payload: HydrationStarted, timestamp_ms: int) -> None:
+    draft.hydration_source = min(payload.source_tier, U32_MAX)  # an entry has 32 bits for it
+    draft.pending |= HYDRATING
+    draft.changed_at_ms = timestamp_ms
+
+
+def _hydration_done(draft: Draft, payload: HydrationDone, timestamp_ms: int) -> None:
+    (draft.resident_bytes,) = payload
+    draft.residency |= TIER0
+    _discount_warm_file(draft)
+    draft.pending &= ~HYDRATING
+    draft.failures &= ~HYDRATION_FAILED
+    draft.hydration_reason = 0
+    draft.condition &= ~NEEDS_REPAIR
+    if draft.compression_reason == CODEC:
+        draft.failures &= ~COMPRESSION_FAILED
+        draft.compression_reason = 0
+        if not draft.pending & COMPRESSING:
+            draft.job_id = 0
+    draft.changed_at_ms = timestamp_ms
+
+
+def _hydration_failed(draft: Draft, payload: HydrationFailed, timestamp_ms: int) -> None:
+    (draft.hydration_reason,) = payload
+    draft.pending &= ~HYDRATING
+    draft.failures |= HYDRATION_FAILED
+    if draft.hydration_reason == MISSING:
+        draft.condition |= NEEDS_REPAIR
+    draft.changed_at_ms = timestamp_ms
+
+
+def _evicted(draft: Draft, _: LocalEvicted, timestamp_ms: int) -> bool:
+    draft.residency &= ~TIER0 if draft.residency & TIER0 else ~TIER1
+    draft.resident_bytes = 0
+    draft.changed_at_ms = timestamp_ms
+    return _is_let_go(draft)
+
+
+def _discount_warm_file(draft: Draft) -> None:
+    """One that is made anew, from the file in Tier 0, is not counted on."""
+    if draft.pending & COMPRESSING and draft.residency & TIER1 and draft.residency & TIER0:
+        draft.residency &= ~TIER1
+        _forget_warm_file(draft)
+
+
+def _forget_warm_file(draft: Draft) -> None:
+    """What is known of it is kept as long as there is the file, or the object made from it."""
+    if not draft.residency & (TIER1 | TIER2):
+        draft.compressed_bytes = draft.dictionary_id = 0
+        if not draft.pending & COMPRESSING:
+            draft.job_id = 0
+
+
+def _is_let_go(draft: Draft) -> bool:
+    """Whether no tier holds the segment: an object whose delete is queued does not count."""
+    _forget_warm_file(draft)
+    return not (draft.residency & ~TIER2 if draft.pending & DELETING else draft.residency)
+
+
+Transition = Callable[[Draft, Any, int], bool | None]
+
+TRANSITIONS: dict[type, Transition] = {
+    SegmentOpened: _opened,
+    SealSegment: _sealed,
+    CompressionStarted: _compression_started,
+    CompressionDone: _compression_done,
+    CompressionFailed: _compression_failed,
+    UploadStarted: _upload_started,
+    UploadDone: _upload_done,
+    UploadFailed: _upload_failed,
+    Tier2DeleteQueued: _delete_queued,
+    Tier2Deleted: _deleted,
+    HydrationStarted: _hydration_started,
+    HydrationDone: _hydration_done,
+    HydrationFailed: _hydration_failed,
+    LocalEvicted: _evicted,
+}
+"""The other types, and those not known, change no segment."""
+
+CREATING = TRANSITIONS.keys() - {
+    CompressionFailed,
+    Tier2DeleteQueued,
+    Tier2Deleted,
+    HydrationFailed,
+    LocalEvicted,
+}
+"""Those that create an entry where there is none."""

@@ -1,0 +1,45 @@
+"""How many bytes the spare segments of all logs of a manager may take together.
+
+A spare counts with its full length from when it is begun until it becomes a segment or is
+removed. Busy logs come first: once one of them was refused, the others begin none and give back
+what they have.
+"""
+
+from __future__ import annotations
+
+from lakebed.base.runner import Mutex
+
+
+class SpareBudget:
+    """Thread-safe."""
+
+    def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
+        self._bytes_max = bytes_max
+        self._mutex = mutex
+        self._used_bytes = 0  # guarded by _mutex, as is the next
+        self._is_short = False
+
+    @property
+    def used_bytes(self) -> int:
+        return self._used_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """A busy log was refused, and none was served since."""
+        return self._is_short
+
+    def take(self, size: int, *, is_busy: bool) -> bool:
+        """Whether that much was free and wanted by nobody more; if so, it is taken."""
+        with self._mutex:
+            has_room = self._used_bytes + size <= self._bytes_max
+            if is_busy:
+                self._is_short = not has_room and size <= self._bytes_max
+            if not has_room or self._is_short:
+                return False
+            self._used_bytes += size
+            return True
+
+    def give_back(self, size: int) -> None:
+        with self._mutex:
+            self._used_bytes -= size
+            assert self._used_bytes >= 0, "more was given back than taken"

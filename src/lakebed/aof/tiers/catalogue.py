@@ -1,0 +1,87 @@
+"""The segments of a log that are in colder tiers alone, for readers beside its writer.
+
+They are what the manifest log says now. It is replayed only if the segments in the folder do not
+make a whole log by themselves, and again only when something was added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from lakebed.aof.identity import load_identity
+from lakebed.aof.manifest.format import CHUNK_HEADER
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.replay import replay
+from lakebed.aof.manifest.state import SegmentState
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import NotFound
+from lakebed.base.files import Disk
+
+_Stamp = tuple[object, ...]
+
+
+class ColdCatalogue:
+    """For one thread at a time."""
+
+    def __init__(self, disk: Disk, paths: LogPaths, services: TierServices) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._services = services
+        self._reader: ManifestReader | None = None
+        self._replayed: tuple[_Stamp, list[SegmentInfo]] = ((), [])
+        self._states: dict[int, SegmentState] = {}  # replaced as a whole
+        self.cold: ColdSegments | None = None
+
+    def completed(self, local: Sequence[SegmentInfo]) -> tuple[SegmentInfo, ...]:
+        """All segments: those in the folder, and those that are only elsewhere."""
+        if _is_whole(local) or not self._open():
+            return tuple(local)
+        here = {info.segment_id for info in local}
+        elsewhere = [info for info in self._look() if info.segment_id not in here]
+        return tuple(sorted([*local, *elsewhere], key=lambda info: info.segment_id))
+
+    def _open(self) -> bool:
+        """Whether the log has a manifest log."""
+        if self._reader is None:
+            try:
+                identity = load_identity(self._disk, self._paths)
+            except NotFound:
+                return False
+            folder = f"{self._paths.manifest}/{identity.stream}"
+            self._reader = ManifestReader(self._disk, ManifestPaths(folder))
+            self.cold = self._services.cold(self._paths, identity.tier2)
+            self.cold.look_up = self._look_up
+        return True
+
+    def _look(self) -> list[SegmentInfo]:
+        assert self._reader is not None
+        assert self.cold is not None
+        stamp = self._stamp(self._reader)
+        if stamp != self._replayed[0] or not stamp:
+            index = replay(self._reader).index
+            self._states = {state.segment_id: state for state in index.segments()}
+            self._replayed = (stamp, self.cold.infos(iter(self._states.values())))
+        return self._replayed[1]
+
+    def _look_up(self, segment_id: int) -> SegmentState | None:
+        return self._states.get(segment_id)
+
+    def _stamp(self, reader: ManifestReader) -> _Stamp:
+        """Changes whenever a record is committed."""
+        indexes = reader.chunk_indexes()
+        if not indexes:
+            return ()
+        with self._disk.open(reader.paths.chunk(indexes[-1])) as file:
+            return (indexes[-1], file.pread(0, CHUNK_HEADER.size))
+
+
+def _is_whole(local: Sequence[SegmentInfo]) -> bool:
+    """From the log's first segment to the one that is written none is missing."""
+    if not local or local[0].base_offset or local[-1].is_sealed:
+        return False
+    return all(one.segment_id + 1 == other.segment_id for one, other in pairwise(local))

@@ -1,0 +1,95 @@
+"""Drives the tiers of all logs of a root: workers that compress, upload, hydrate, and keep order
+in the budget they share.
+
+Each worker is a task of the runner whose step does one job of one log. When there is none it rests
+until somebody wakes it, or until a job that failed may be tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.tiers.budget import TierBudget
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.base.runner import Runner, Task
+
+Job = Callable[[LogTiering], bool]
+
+
+class Coordinator:
+    """Owns the tasks; `logs` gives the tierings of the logs that are open now."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        services: TierServices,
+        logs: Callable[[], Sequence[LogTiering]],
+    ) -> None:
+        config = services.config
+        self.budget = TierBudget(
+            tier0_bytes_max=config.tier0_bytes_max,
+            tier1_bytes_max=config.tier1_bytes_max,
+            mutex=runner.mutex(),
+        )
+        self._runner = runner
+        self._services = services
+        self._logs = logs
+        self._mutex = runner.mutex()
+        self._tasks: list[Task] = []  # guarded by _mutex, as is the next
+        self.is_stopping = False
+
+    def start(self) -> None:
+        """Begin, with the first log whose tiering is on; again is fine."""
+        with self._mutex:
+            if self._tasks or self.is_stopping:
+                return
+            config, spawn = self._services.config, self._spawn
+            kinds: list[tuple[str, int, Job]] = [
+                ("compress", config.compression_workers, LogTiering.compress_next),
+                ("upload", config.uploads, LogTiering.upload_next),
+                ("hydrate", config.downloads, LogTiering.hydrate_next),
+            ]
+            for name, workers, job in kinds:
+                for number in range(workers):
+                    self._tasks.append(spawn(f"aof {name} {number}", self._step_of(job, number)))
+            self._tasks.append(spawn("aof tiers", self._upkeep))
+
+    def wake(self) -> None:
+        """There may be work."""
+        for task in self._tasks:
+            task.wake()
+
+    def stop(self) -> None:
+        """No job runs after this returns; one that is under way is cut short. Idempotent."""
+        with self._mutex:
+            self.is_stopping = True
+            tasks, self._tasks = self._tasks, []
+        self._services.stop()
+        for task in tasks:
+            task.stop()
+
+    def _spawn(self, name: str, step: Callable[[], int | None]) -> Task:
+        return self._runner.spawn(name, step)
+
+    def _step_of(self, job: Job, number: int) -> Callable[[], int | None]:
+        """Workers begin with different logs, so that none is always last."""
+
+        def step() -> int | None:
+            if self.is_stopping:
+                return None
+            logs = list(self._logs())
+            for log in (*logs[number:], *logs[:number]):
+                if job(log):
+                    return 0
+            delays = [delay for log in logs if (delay := log.due_ns()) is not None]
+            return min(delays, default=None)
+
+        return step
+
+    def _upkeep(self) -> int | None:
+        logs = list(self._logs())
+        delays = [log.upkeep() for log in logs if not self.is_stopping]
+        for log in logs:
+            log.announce()
+        return min((delay for delay in delays if delay is not None), default=None)

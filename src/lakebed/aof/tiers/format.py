@@ -1,0 +1,78 @@
+"""The bytes of the tiers. Little-endian.
+
+    warm   := frame* table                         the public zstd seekable format
+    table  := SKIPPABLE SEEK_ENTRY* SEEK_FOOTER    an entry for each frame
+    object := body SKIPPABLE metadata TRAILER      an object of Tier 2 kept in a folder
+
+A frame is a zstd frame with a content checksum. Together they inflate to the whole of a sealed
+runtime segment, so a frame's place in it is a place in the segment's file: record ids stay valid,
+and any zstd tool restores the file. Records stand in frames of one size; the zeros behind them
+in frames of `GAP_FRAME_BYTES`; the footer in the last one, alone, right before the table.
+
+The table is written by the library; it is read here, to fetch no more than the frames wanted.
+
+`metadata` is a JSON object of strings. To zstd tools it is a skippable frame, like the table.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.base.layout import Layout, u8, u16, u32, u64
+from lakebed.base.units import KIB, MIB
+
+
+class SkippableHeader(NamedTuple):
+    """Starts what zstd decoders pass over."""
+
+    magic: u32  # 0x184D2A5E of a seek table, 0x184D2A5A of an object's trailer
+    length: u32  # bytes that follow
+
+
+class SeekEntry(NamedTuple):
+    """One frame of a warm file."""
+
+    compressed_bytes: u32
+    inflated_bytes: u32
+
+
+class SeekFooter(NamedTuple):
+    """The last bytes of a warm file."""
+
+    frame_count: u32
+    descriptor: u8  # 0; bit 7: the entries have checksums, which is not read here
+    magic: u32  # 0x8F92EAB1
+
+
+class ObjectTrailer(NamedTuple):
+    """The last bytes of an object in a folder."""
+
+    size: u64  # of the body
+    crc64: u64  # crc64-nvme of the body
+    metadata_bytes: u32  # of the JSON before this
+    version: u16  # 1
+    reserved: u16  # 0
+    checksum: u64  # crc64-nvme of metadata and trailer with this field zero
+    magic: u64  # 0x414F46324F424A54, "AOF2OBJT"
+
+
+SKIPPABLE = Layout(SkippableHeader, order="<", size=8)
+SEEK_ENTRY = Layout(SeekEntry, order="<", size=8)
+SEEK_FOOTER = Layout(SeekFooter, order="<", size=9)
+TRAILER = Layout(ObjectTrailer, order="<", size=40)
+
+SEEK_TABLE_MAGIC = 0x184D2A5E
+SEEK_FOOTER_MAGIC = 0x8F92EAB1
+SEEK_CHECKSUMS = 0x80
+OBJECT_TRAILER_MAGIC = 0x184D2A5A
+TRAILER_MAGIC = 0x414F46324F424A54
+TRAILER_VERSION = 1
+
+FRAME_BYTES_DEFAULT = 128 * KIB
+FRAME_BYTES_MIN = 4 * KIB
+FRAME_BYTES_MAX = 4 * MIB
+GAP_FRAME_BYTES = FRAME_BYTES_MAX
+SEGMENT_BYTES_MAX = 1 << 30
+FRAME_COUNT_MAX = SEGMENT_BYTES_MAX // FRAME_BYTES_MIN + 2
+COMPRESSED_FRAME_BYTES_MAX = FRAME_BYTES_MAX + FRAME_BYTES_MAX // 128 + KIB
+"""zstd's own bound for data that cannot be compressed is lower."""

@@ -1,0 +1,204 @@
+"""The tiers of one log: what its users and its tools ask for.
+
+    log.tiers.upload()            every sealed segment, compressed first; returns when confirmed
+    log.tiers.evict(warm=True)    what Tier 2 has leaves the local disk
+    log.tiers.hydrate([3])        and comes back
+
+Nothing here decides when: that is the coordinator's, or a person's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
+from lakebed.aof.tiers.chunk_archive import ChunkArchive
+from lakebed.aof.tiers.cold import ColdSegments
+from lakebed.aof.tiers.moves import Moves, RepairOutcome
+from lakebed.aof.tiers.names import manifest_prefix, segments_prefix
+from lakebed.aof.tiers.reconciliation import doubtful
+from lakebed.aof.tiers.warm_file import Compression
+from lakebed.base.errors import BadConfig, Busy, NotFound
+
+
+class Residence(NamedTuple):
+    """Where one segment is."""
+
+    segment_id: int
+    tiers: tuple[int, ...]  # those that have it, hottest first
+    is_sealed: bool
+    durable_bytes: int
+    compressed_bytes: int
+    key: str
+    pending: tuple[str, ...]
+    failures: tuple[str, ...]
+    needs_repair: bool
+
+
+class Repaired(NamedTuple):
+    """What became of an object that was not as it should be."""
+
+    segment_id: int
+    key: str
+    outcome: RepairOutcome
+
+
+class LogTiers:
+    """Thread-safe. `BadConfig` from all that moves, while the manifest log is switched off."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        journaling: Journaling,
+        cold: ColdSegments,
+        *,
+        stream_id: int,
+        prefix: str,
+        compression: Compression,
+        is_pinned: Callable[[int], bool],
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._state = context.state
+        self._journaling = journaling
+        self._is_pinned = is_pinned
+        self._stream_id = stream_id
+        self._prefix = prefix
+        self._chunks: ChunkArchive | None = None
+        self.cold = cold
+        cold.look_up = self._look_up
+        self.moves = Moves(
+            context,
+            journaling,
+            cold,
+            stream_id=stream_id,
+            prefix=prefix,
+            compression=compression,
+            should_stop=should_stop,
+        )
+
+    def upload(self, segment_ids: Iterable[int] | None = None) -> list[int]:
+        """Upload these, or all sealed segments that are not in Tier 2; those that were."""
+        done = []
+        for segment_id in self._chosen(segment_ids):
+            with self.moves.claim(segment_id):
+                if not self._known(segment_id).residency & Residency.TIER2:
+                    self.moves.upload(segment_id)
+                    done.append(segment_id)
+        return done
+
+    def evict(self, segment_ids: Iterable[int] | None = None, *, warm: bool = False) -> list[int]:
+        """Take these, or all that Tier 2 has, out of Tier 0, and `warm` out of Tier 1 too.
+
+        Those that went. A pinned segment stays: `Busy` if it was asked for by its number.
+        """
+        done = []
+        for segment_id in self._chosen(segment_ids):
+            if self._may_evict(segment_id, is_asked_for=segment_ids is not None):
+                with self.moves.claim(segment_id):
+                    freed = self.moves.evict(segment_id)
+                    freed += self.moves.evict_warm(segment_id) if warm else 0
+                done += [segment_id] if freed else []
+        return done
+
+    def hydrate(self, segment_ids: Iterable[int] | None = None) -> list[int]:
+        """Bring these, or all, back into Tier 0; those that were not there."""
+        done = []
+        for segment_id in self._chosen(segment_ids):
+            with self.moves.claim(segment_id):
+                if not self._known(segment_id).residency & Residency.TIER0:
+                    self.moves.hydrate(segment_id)
+                    done.append(segment_id)
+        return done
+
+    def retry_uploads(self, segment_ids: Iterable[int] | None = None) -> list[int]:
+        """Upload again what failed, or these: after an operator mended what stood in the way."""
+        if segment_ids is None:
+            failed = [place for place in self.residency() if "upload" in place.failures]
+            segment_ids = [place.segment_id for place in failed if 2 not in place.tiers]
+        return self.upload(segment_ids)
+
+    def repair(self) -> list[Repaired]:
+        """Look after every object that should be in Tier 2, and mend what can be mended.
+
+        An object that is missing is made anew if a local copy is there. If none is, and it has
+        come back, the segment is whole again; if it has not, the segment stays in need of repair.
+        """
+        places = [place for place in self.residency() if place.is_sealed and place.key]
+        outcomes = []
+        for place in places:
+            with self.moves.claim(place.segment_id):
+                outcome = self.moves.repair(place.segment_id)
+            if outcome is not RepairOutcome.WHOLE:
+                outcomes.append(Repaired(place.segment_id, place.key, outcome))
+        return outcomes
+
+    def doubtful(self, states: Iterable[SegmentState]) -> list[SegmentState]:
+        """Those whose object Tier 2 does not list."""
+        prefix = segments_prefix(self._prefix, self._stream_id)
+        listed = {info.key: info for info in self.cold.store.list(prefix)}
+        return doubtful(states, listed=listed)
+
+    def chunks(self, journal: Journal) -> ChunkArchive:
+        """The manifest log's chunks in Tier 2."""
+        if self._chunks is None:
+            self._chunks = ChunkArchive(
+                journal.reader(),
+                store=self.cold.store,
+                prefix=manifest_prefix(self._prefix, self._stream_id),
+            )
+        return self._chunks
+
+    def residency(self) -> list[Residence]:
+        """Every segment, oldest first."""
+        journal = self._journaling.journal
+        if journal is None:
+            return []
+        return [residence(state) for state in journal.index().segments()]
+
+    def _chosen(self, segment_ids: Iterable[int] | None) -> Sequence[int]:
+        if segment_ids is not None:
+            return list(segment_ids)
+        with self._state.mutex:
+            return [info.segment_id for info in self._state.chain.sealed]
+
+    def _look_up(self, segment_id: int) -> SegmentState | None:
+        journal = self._journaling.journal
+        return None if journal is None else journal.state(segment_id)
+
+    def _known(self, segment_id: int) -> SegmentState:
+        if self._journaling.journal is None:
+            raise BadConfig(f"{self._state.name}: without its manifest log nothing is moved")
+        state = self._journaling.journal.state(segment_id)
+        if state is None or not state.is_sealed:
+            raise NotFound(f"{self._state.name}: there is no sealed segment {segment_id}")
+        return state
+
+    def _may_evict(self, segment_id: int, *, is_asked_for: bool) -> bool:
+        if is_asked_for and self._is_pinned(segment_id):
+            raise Busy(f"{self._state.name}: segment {segment_id} is pinned")
+        is_stored = bool(self._known(segment_id).residency & Residency.TIER2)
+        return is_asked_for or (is_stored and not self._is_pinned(segment_id))
+
+
+def residence(state: SegmentState) -> Residence:
+    """What is known of a segment, in words."""
+    tiers = [number for number, tier in enumerate(Residency) if state.residency & tier]
+    return Residence(
+        segment_id=state.segment_id,
+        tiers=tuple(tiers),
+        is_sealed=state.is_sealed,
+        durable_bytes=state.durable_bytes,
+        compressed_bytes=state.compressed_bytes,
+        key=state.key,
+        pending=_names(Pending, state.pending),
+        failures=_names(Failures, state.failures),
+        needs_repair=bool(state.condition & Condition.NEEDS_REPAIR),
+    )
+
+
+def _names(flags: type[Pending] | type[Failures], value: int) -> tuple[str, ...]:
+    return tuple(str(flag.name).lower() for flag in flags if value & flag)

@@ -1,0 +1,67 @@
+"""The names of a segment's copies: its warm file, and its object in Tier 2.
+
+Both carry the sealing time, so that a segment which was lost and written anew never meets a copy
+of the lost one under its own name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from lakebed.aof.manifest.paths import parse_stream_name, stream_name
+
+WARM_SUFFIX = ".zst"
+_WARM = re.compile(r"(\d{20})_(\d{20})_(\d{20})\.zst", re.ASCII)
+_OBJECT = re.compile(r"([0-9a-f]{16})/segment-(\d{20})-(\d{1,20})\.zst", re.ASCII)
+_U64_MAX = (1 << 64) - 1
+
+
+class WarmName(NamedTuple):
+    """`{segment_id}_{base_offset}_{sealed_at}.zst` in `warm/`, each of 20 digits."""
+
+    segment_id: int
+    base_offset: int
+    sealed_at: int
+
+    def __str__(self) -> str:
+        return f"{self.segment_id:020}_{self.base_offset:020}_{self.sealed_at:020}{WARM_SUFFIX}"
+
+    @classmethod
+    def parse(cls, name: str) -> WarmName | None:
+        match = _WARM.fullmatch(name)
+        numbers = [int(part) for part in match.groups()] if match else []
+        return cls(*numbers) if numbers and max(numbers) <= _U64_MAX else None
+
+
+class SegmentKey(NamedTuple):
+    """`{prefix}/{stream_id}/segment-{segment_id}-{sealed_at}.zst`."""
+
+    stream_id: int
+    segment_id: int
+    sealed_at: int
+
+    def below(self, prefix: str) -> str:
+        """The object's key."""
+        stream = stream_name(self.stream_id)
+        return f"{prefix}/{stream}/segment-{self.segment_id:020}-{self.sealed_at}{WARM_SUFFIX}"
+
+    @classmethod
+    def parse(cls, key: str, *, prefix: str) -> SegmentKey | None:
+        match = _OBJECT.fullmatch(key.removeprefix(f"{prefix}/"))
+        if match is None or not key.startswith(f"{prefix}/"):
+            return None
+        stream_id = parse_stream_name(match[1])
+        assert stream_id is not None
+        found = cls(stream_id, int(match[2]), int(match[3]))
+        return found if found.below(prefix) == key and max(found) <= _U64_MAX else None
+
+
+def segments_prefix(prefix: str, stream_id: int) -> str:
+    """What to list to find a log's segments."""
+    return f"{prefix}/{stream_name(stream_id)}/"
+
+
+def manifest_prefix(prefix: str, stream_id: int) -> str:
+    """Below it a log's manifest chunks are kept, under the names of their files."""
+    return f"{prefix}/manifest/{stream_name(stream_id)}/"

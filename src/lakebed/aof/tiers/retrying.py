@@ -1,0 +1,64 @@
+"""An object store whose passing failures are tried again: the one place where that is done.
+
+Only what says of itself that waiting helps is repeated: no network, a failing server, a throttle.
+Refused credentials and missing objects come back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import TypeVar
+
+from lakebed.aof.tiers.object_store import RETRY, ObjectInfo, ObjectStore, PutResult
+from lakebed.aof.tiers.ranges import RangeSource
+from lakebed.base.retry import RetryPolicy, retry
+
+Result = TypeVar("Result")
+OnRetry = Callable[[str, Exception], None]
+"""Told the operation (put, get, head, delete, list) and what it failed with."""
+
+
+class RetryingStore:
+    """An `ObjectStore` around another. As thread-safe as that and `random` are."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        random: Random,
+        sleep_ns: Callable[[int], None],
+        policy: RetryPolicy = RETRY,
+        on_retry: OnRetry | None = None,
+    ) -> None:
+        self._store = store
+        self._random = random
+        self._sleep_ns = sleep_ns
+        self._policy = policy
+        self._on_retry = on_retry
+
+    def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
+        return self._retry("put", lambda: self._store.put(key, source, metadata=metadata))
+
+    def get_range(self, key: str, *, offset: int, length: int) -> bytes:
+        return self._retry("get", lambda: self._store.get_range(key, offset=offset, length=length))
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._retry("head", lambda: self._store.head(key))
+
+    def delete(self, key: str) -> None:
+        self._retry("delete", lambda: self._store.delete(key))
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """A listing that breaks off is begun anew, so it is complete before the first is told."""
+        return iter(self._retry("list", lambda: list(self._store.list(prefix))))
+
+    def _retry(self, operation: str, call: Callable[[], Result]) -> Result:
+        told = self._on_retry
+        return retry(
+            call,
+            policy=self._policy,
+            random=self._random,
+            sleep_ns=self._sleep_ns,
+            on_retry=None if told is None else lambda error: told(operation, error),
+        )

@@ -1,0 +1,63 @@
+"""What an S3 store's failures mean, told from the error of its client library.
+
+The library puts the HTTP status and the server's answer into its error's text; S3's own code in
+that answer is the most exact, then the status, then the kind of the error. Without any of them
+there was no answer: network.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lakebed.aof.tiers.errors import Missing, Tier2Error, Transient, Unauthorised, Unavailable
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w{1,64})</Code>")
+_METADATA_SERVICE = re.compile(r"http://[^/ ]+/latest/(api/token|meta-data)")
+_CREDENTIALS = re.compile(r"credential", re.IGNORECASE)
+_TEXT_MAX = 300
+
+_MEANINGS: dict[str, type[Tier2Error]] = {
+    "NoSuchBucket": Unavailable,
+    "NoSuchKey": Missing,
+    "AccessDenied": Unauthorised,
+    "AccountProblem": Unauthorised,
+    "AuthorizationHeaderMalformed": Unauthorised,
+    "ExpiredToken": Unauthorised,
+    "InvalidAccessKeyId": Unauthorised,
+    "InvalidToken": Unauthorised,
+    "RequestTimeTooSkewed": Unauthorised,
+    "SignatureDoesNotMatch": Unauthorised,
+    "TokenRefreshRequired": Unauthorised,
+}
+
+
+def translated(error: Exception, *, operation: str, key: str) -> Tier2Error:
+    """The error to raise instead; its text is one line."""
+    full = str(error)
+    text = " ".join(full.partition("\n\nDebug source")[0].split())[:_TEXT_MAX]
+    return _meaning(error, full)(f"{operation} {key}: {text or type(error).__name__}")
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status, if there was an answer."""
+    match = _STATUS.search(str(error))
+    return int(match[1]) if match else None
+
+
+def _meaning(error: Exception, text: str) -> type[Tier2Error]:
+    code = _CODE.search(text)
+    if code and code[1] in _MEANINGS:
+        return _MEANINGS[code[1]]
+    if _METADATA_SERVICE.search(text):  # asked as the last resort, where no credentials are given
+        return Unauthorised
+    status = status_of(error)
+    if isinstance(error, FileNotFoundError) or status == 404:
+        return Missing
+    if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
+        return Unauthorised
+    if status is None:
+        return Unauthorised if _CREDENTIALS.search(text) else Unavailable
+    if status in (401, 403):
+        return Unauthorised
+    return Unavailable if status >= 500 else Transient

@@ -1,0 +1,124 @@
+"""The seek table of a warm file: where each frame is, and what it inflates to.
+
+Whatever the bytes say, a table that was loaded is consistent: its frames fill the file up to the
+table itself, none of them is empty or larger than `FRAME_BYTES_MAX`, and there are no more of them
+than a segment can have. What the frames really inflate to is checked by whoever inflates them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from lakebed.aof.tiers.format import (
+    COMPRESSED_FRAME_BYTES_MAX,
+    FRAME_BYTES_MAX,
+    FRAME_COUNT_MAX,
+    SEEK_CHECKSUMS,
+    SEEK_ENTRY,
+    SEEK_FOOTER,
+    SEEK_FOOTER_MAGIC,
+    SEEK_TABLE_MAGIC,
+    SEGMENT_BYTES_MAX,
+    SKIPPABLE,
+    SeekEntry,
+    SeekFooter,
+)
+from lakebed.aof.tiers.ranges import RangeSource
+from lakebed.base.errors import Corrupt, UnknownVersion
+
+
+class SeekTable:
+    """Frames by their number. Places are in the warm file, or in what it inflates to."""
+
+    def __init__(self, entries: Iterable[SeekEntry]) -> None:
+        self._compressed_ends = array("q", [0])
+        self._inflated_ends = array("q", [0])
+        for entry in entries:
+            self._compressed_ends.append(self._compressed_ends[-1] + entry.compressed_bytes)
+            self._inflated_ends.append(self._inflated_ends[-1] + entry.inflated_bytes)
+
+    @property
+    def frame_count(self) -> int:
+        return len(self._inflated_ends) - 1
+
+    @property
+    def inflated_bytes(self) -> int:
+        return self._inflated_ends[-1]
+
+    @property
+    def compressed_bytes(self) -> int:
+        """Without the table."""
+        return self._compressed_ends[-1]
+
+    def covering(self, start: int, end: int) -> range:
+        """The frames that have a byte of `[start, end)`, which lies inside and is not empty."""
+        first = bisect_right(self._inflated_ends, start) - 1
+        last = bisect_right(self._inflated_ends, end - 1) - 1
+        return range(first, last + 1)
+
+    def inflated(self, frame: int) -> range:
+        """The places of a frame's bytes, inflated."""
+        return range(self._inflated_ends[frame], self._inflated_ends[frame + 1])
+
+    def compressed(self, frame: int) -> range:
+        """The places of a frame in the warm file."""
+        return range(self._compressed_ends[frame], self._compressed_ends[frame + 1])
+
+    def runs(self, frames: range, *, bytes_max: int) -> Iterator[range]:
+        """Neighbours that are fetched together: about `bytes_max`, but always one frame."""
+        first = frames.start
+        for frame in frames:
+            if self._compressed_ends[frame + 1] - self._compressed_ends[first] > bytes_max:
+                if frame > first:
+                    yield range(first, frame)
+                first = frame
+        if first < frames.stop:
+            yield range(first, frames.stop)
+
+
+def load_seek_table(source: RangeSource) -> SeekTable:
+    """Read and check the table at the end of a warm file; `Corrupt` if it is not one."""
+    footer = _load_footer(source)
+    table_bytes = SKIPPABLE.size + footer.frame_count * SEEK_ENTRY.size + SEEK_FOOTER.size
+    if not 0 < footer.frame_count <= FRAME_COUNT_MAX or table_bytes > source.size:
+        raise _wrong(source, "frame count", found=footer.frame_count)
+    data = memoryview(source.read_range(source.size - table_bytes, table_bytes))
+    header = SKIPPABLE.unpack(data)
+    if header.magic != SEEK_TABLE_MAGIC or header.length != table_bytes - SKIPPABLE.size:
+        raise _wrong(source, "header", found=hex(header.magic))
+    table = SeekTable(_checked(source, data[SKIPPABLE.size : -SEEK_FOOTER.size]))
+    if table.compressed_bytes != source.size - table_bytes:
+        raise _wrong(source, "sum of frames", found=table.compressed_bytes)
+    if table.inflated_bytes > SEGMENT_BYTES_MAX:
+        raise _wrong(source, "inflated size", found=table.inflated_bytes)
+    return table
+
+
+def _load_footer(source: RangeSource) -> SeekFooter:
+    if source.size < SKIPPABLE.size + SEEK_FOOTER.size:
+        raise Corrupt("too short for a warm file", path=source.name, found=f"{source.size} bytes")
+    data = source.read_range(source.size - SEEK_FOOTER.size, SEEK_FOOTER.size)
+    footer = SEEK_FOOTER.unpack(data)
+    if footer.magic != SEEK_FOOTER_MAGIC:
+        raise _wrong(source, "magic", found=hex(footer.magic))
+    if footer.descriptor == SEEK_CHECKSUMS:
+        raise UnknownVersion("a seek table with checksums", path=source.name)
+    if footer.descriptor:
+        raise _wrong(source, "descriptor", found=hex(footer.descriptor))
+    return footer
+
+
+def _checked(source: RangeSource, entries: memoryview) -> Iterator[SeekEntry]:
+    for number, entry in enumerate(SEEK_ENTRY.iter_unpack(entries)):
+        if not (
+            0 < entry.compressed_bytes <= COMPRESSED_FRAME_BYTES_MAX
+            and 0 < entry.inflated_bytes <= FRAME_BYTES_MAX
+        ):
+            raise _wrong(source, f"frame {number}", found=tuple(entry))
+        yield entry
+
+
+def _wrong(source: RangeSource, what: str, *, found: object) -> Corrupt:
+    return Corrupt(f"the seek table has a wrong {what}", path=source.name, found=found)

@@ -1,0 +1,396 @@
+"""The tiers of one log, driven by themselves: admission, rollovers, and the jobs of the workers.
+
+`planning` says what is next, `moves` does it, the manager's coordinator calls. A log whose tiering
+is off has none of this: its segments stay until somebody moves them.
+
+- A segment is admitted to Tier 0 if there is room for it, in the log's budget and in that of all
+  logs. Otherwise appends are told `WouldBlock` of kind admission until something was evicted.
+- A rollover is acknowledged when the record that the segment will be compressed is durable.
+- Compressing and uploading wait for a pause, unless Tier 0 is half full.
+- A job that fails is tried again later, with growing delays; one that is refused for want of rights
+  waits for an operator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from random import Random
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest.format import MANIFEST_ITSELF, CompressionStarted
+from lakebed.aof.manifest.state import Pending, Residency, SegmentState
+from lakebed.aof.tiers.budget import TierBudget, Usage
+from lakebed.aof.tiers.config import TierConfig
+from lakebed.aof.tiers.errors import Cancelled
+from lakebed.aof.tiers.hydration import HydrationQueue, Priority
+from lakebed.aof.tiers.log_tiers import LogTiers
+from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.planning import (
+    Circumstances,
+    next_compression,
+    next_due_ns,
+    next_upload,
+    tier0_evictions,
+    tier1_evictions,
+)
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Busy, LakebedError, NoSpace
+from lakebed.base.events import event
+from lakebed.base.retry import Backoff, RetryPolicy
+
+_log = logging.getLogger(__name__)
+PAUSE_NS = 250_000_000  # without a flush
+RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
+"""Of jobs; the object store's own retries come before that."""
+
+Pick = Callable[..., SegmentState | None]
+
+
+class LogTiering:
+    """Thread-safe. Made for a log whose tiering is on."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        journaling: Journaling,
+        tiers: LogTiers,
+        *,
+        config: TierConfig,
+        budget: TierBudget,
+        metrics: TierMetrics,
+        random: Random,
+        is_pinned: Callable[[int], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` makes the coordinator look at its work again."""
+        self._state = context.state
+        self._clock = context.clock
+        self._notifier = context.notifier
+        self._segment_bytes = context.config.segment_bytes
+        self._journaling = journaling
+        self._tiers = tiers
+        self._config = config
+        self._budget = budget
+        self._metrics = metrics
+        self._random = random
+        self._is_pinned = is_pinned
+        self._wake = wake
+        self._hydrations = HydrationQueue(context.runner.mutex())
+        # The log's mutex guards these.
+        self._usage = Usage()
+        self._used_at_ns: dict[int, int] = {}
+        self._retry_at_ns: dict[int, int] = {}
+        self._backoffs: dict[int, Backoff] = {}
+        self._is_refused = False  # somebody waits for admission
+        self._is_rollover_failed = False  # the maintenance's own
+        self._is_reconciled = False  # the upkeep's own, as is the next
+        self._upkeep_backoff = Backoff(RETRY, random)
+        self._flushes = context.metrics.flush_operations
+        self._flushes_seen = -1
+        self._busy_at_ns = 0
+        tiers.cold.on_failure = self._on_warm_file_failed
+        self.measure()
+
+    # Admission and rollover.
+
+    def may_admit(self) -> bool:
+        """Whether another segment fits into Tier 0. With the log's mutex."""
+        is_room = self._is_room()
+        if not is_room:
+            self._is_refused = True
+            self._metrics.admissions_refused.add()
+            self._wake()
+        return is_room
+
+    def announce(self) -> None:
+        """Tell who waits for admission that there is room now, whoever made it."""
+        with self._state.mutex:
+            is_news = self._is_refused and self._is_room()
+            if is_news:
+                self._is_refused = False
+        if is_news:
+            self._notifier.tell()
+
+    def acknowledge(self) -> None:
+        """Take a rollover that was asked for, record it; acknowledge it when that is durable.
+
+        `NoSpace` or `Busy` if that is to be tried again: at the next call whoever waits for the
+        rollover is told to ask for it once more.
+        """
+        chain, journal = self._state.chain, self._journaling.journal
+        if self._is_rollover_failed:
+            self._is_rollover_failed = False
+            self._notifier.tell()
+        with self._state.mutex:
+            if not chain.is_rollover_requested:
+                return
+            chain.take_rollover()
+            name = chain.active.name
+        try:
+            if journal is not None:
+                journal.append(
+                    CompressionStarted(name.segment_id),
+                    segment_id=name.segment_id,
+                    logical_offset=name.base_offset,
+                )
+                journal.commit()
+        except LakebedError as error:
+            with self._state.mutex:
+                chain.fail_rollover()
+            event(_log, "rollover_failed", level=logging.ERROR, log=self._state.name, error=error)
+            if isinstance(error, (NoSpace, Busy)):
+                self._is_rollover_failed = True
+                raise
+            self._notifier.tell()  # the log has failed, and tells it to whoever asks
+            return
+        with self._state.mutex:
+            chain.acknowledge_rollover()
+        self._notifier.tell()
+
+    def on_sealed(self) -> None:
+        """A segment was sealed: there is work."""
+        self.measure()
+        self._wake()
+
+    def on_retired(self) -> None:
+        """A segment left the log: its object is to be deleted. With the log's mutex."""
+        self._wake()
+
+    # What readers do.
+
+    def on_used(self, info: SegmentInfo) -> None:
+        """A reader opened the segment."""
+        now_ns = self._clock.monotonic_ns()
+        with self._state.mutex:
+            self._used_at_ns[info.segment_id] = now_ns
+        if info.tier and self._has_room_for(info):
+            self._hydrations.add(info.segment_id, Priority.READ_MISS, now_ns=now_ns)
+            self._wake()
+
+    def request(self, segment_id: int, priority: Priority) -> None:
+        """Have a segment brought back into Tier 0, if it finds room there."""
+        self._hydrations.add(segment_id, priority, now_ns=self._clock.monotonic_ns())
+        self._wake()
+
+    def _on_warm_file_failed(self, segment_id: int) -> None:
+        self.request(segment_id, Priority.RECOVERY)
+
+    # Jobs: each does one thing, and tells whether there was one.
+
+    def compress_next(self) -> bool:
+        return self._run(next_compression, self._tiers.moves.compress)
+
+    def upload_next(self) -> bool:
+        return self._run(next_upload, self._tiers.moves.upload)
+
+    def hydrate_next(self) -> bool:
+        wanted = self._hydrations.take()
+        if wanted is None:
+            return False
+        segment_id, asked_ns = wanted
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        if info is None or not info.tier or not self._has_room_for(info):
+            return True
+        if self._do(segment_id, self._tiers.moves.hydrate):
+            self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - asked_ns)
+        return True
+
+    def upkeep(self) -> int | None:
+        """Look after Tier 2 once, evict what is beyond the budgets, delete objects that are to go,
+        archive the manifest log's chunks. ns until what failed of it is tried again, or None."""
+        works = (self._reconcile, self._evict, self._delete, self._archive_chunks)
+        failures = [error for work in works if (error := _failure(work)) is not None]
+        failures = [error for error in failures if not isinstance(error, Cancelled)]
+        self.measure()
+        if not failures:
+            self._upkeep_backoff.reset()
+            return None
+        event(
+            _log, "tier_upkeep_failed", level=logging.WARNING, log=self._state.name,
+            error=failures[0],
+        )  # fmt: skip
+        return self._upkeep_backoff.next_ns()
+
+    def due_ns(self) -> int | None:
+        """How long until there may be a job: one that failed, or one that waits for a pause."""
+        journal = self._journaling.journal
+        if journal is None:
+            return None
+        states, around = list(journal.index().segments()), self._circumstances()
+        is_wanted = next_compression(states, around) or next_upload(states, around)
+        if is_wanted and not self._is_time():
+            return PAUSE_NS
+        return next_due_ns(states, around)
+
+    def measure(self) -> None:
+        """Look how much is where, and tell the budget."""
+        journal = self._journaling.journal
+        if journal is not None:
+            states = list(journal.index().segments())
+            usage = Usage(
+                sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
+                sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
+                sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
+            )
+            with self._state.mutex:
+                self._usage = usage
+                unsealed_bytes = self._unsealed_bytes()
+            self._metrics.measured(states, queue_depth=len(self._hydrations))
+            total0 = usage.tier0_bytes + unsealed_bytes
+            self._budget.report(self._state.name, usage._replace(tier0_bytes=total0))
+
+    def close(self) -> None:
+        self._budget.forget(self._state.name)
+
+    # Helpers.
+
+    def _is_time(self) -> bool:
+        """Whether to compress and upload now: in a pause, or if Tier 0 is half full.
+
+        A burst that Tier 0 can hold goes first; compression would take the processor from it.
+        """
+        flushes, now_ns = self._flushes.value, self._clock.monotonic_ns()
+        with self._state.mutex:
+            if flushes != self._flushes_seen:
+                self._flushes_seen, self._busy_at_ns = flushes, now_ns
+            used = self._usage.tier0_bytes + self._unsealed_bytes()
+            is_pause = now_ns - self._busy_at_ns >= PAUSE_NS
+        is_half_full = 2 * used > self._config.tier0_bytes_max
+        return is_pause or is_half_full or self._budget.is_half_full
+
+    def _run(self, pick: Pick, move: Callable[[int], object]) -> bool:
+        journal = self._journaling.journal
+        if journal is None or not self._is_time():
+            return False
+        state = pick(journal.index().segments(), self._circumstances())
+        if state is None:
+            return False
+        self._do(state.segment_id, move)
+        return True
+
+    def _do(self, segment_id: int, move: Callable[[int], object]) -> bool:
+        """Move one segment; whether that went well. If not, it is put off."""
+        try:
+            error = self._try(segment_id, move)
+        except Busy:  # somebody else moves it
+            return False
+        if error is not None:
+            if self._has_left(segment_id):
+                self._wake()  # its object may have to be deleted
+            elif not isinstance(error, Cancelled):
+                self._put_off(segment_id, error)
+            return False
+        with self._state.mutex:
+            self._retry_at_ns.pop(segment_id, None)
+            self._backoffs.pop(segment_id, None)
+        self.measure()
+        self._notifier.tell()
+        self._wake()
+        return True
+
+    def _try(self, segment_id: int, move: Callable[[int], object]) -> LakebedError | None:
+        with self._tiers.moves.claim(segment_id):
+            return _failure(lambda: move(segment_id))
+
+    def _has_left(self, segment_id: int) -> bool:
+        """Whether retention was faster."""
+        with self._state.mutex:
+            return self._state.chain.find(segment_id) is None
+
+    def _put_off(self, segment_id: int, error: LakebedError) -> None:
+        self._metrics.job_failures.add()
+        name = self._state.name
+        with self._state.mutex:
+            backoff = self._backoffs.setdefault(segment_id, Backoff(RETRY, self._random))
+            delay_ns = backoff.next_ns()
+            self._retry_at_ns[segment_id] = self._clock.monotonic_ns() + delay_ns
+        event(
+            _log, "tier_job_put_off", level=logging.WARNING, log=name, segment_id=segment_id,
+            delay_ns=delay_ns, error=error,
+        )  # fmt: skip
+
+    def _evict(self) -> None:
+        journal = self._journaling.journal
+        if journal is None:
+            return
+        moves, around = self._tiers.moves, self._circumstances()
+        states = list(journal.index().segments())
+        needed = self._segment_bytes
+        with self._state.mutex:
+            used = self._usage.tier0_bytes + self._unsealed_bytes()
+        own_excess = used + needed - self._config.tier0_bytes_max
+        excess = max(own_excess, self._budget.tier0_excess(needed_bytes=needed))
+        for state in tier0_evictions(states, around, excess_bytes=excess):
+            self._do(state.segment_id, moves.evict)
+        states = list(journal.index().segments())
+        excess = self._budget.tier1_excess()
+        for state in tier1_evictions(states, around, excess_bytes=excess):
+            self._do(state.segment_id, moves.evict_warm)
+
+    def _delete(self) -> None:
+        journal = self._journaling.journal
+        if journal is None:
+            return
+        index = journal.index()
+        owed = [(key, MANIFEST_ITSELF) for key in index.pending_deletes]
+        owed += [(s.key, s.segment_id) for s in index.segments() if s.pending & Pending.DELETE]
+        moves = self._tiers.moves
+        for key, segment_id in owed:
+            with moves.claim(moves.owner(key)):  # not while it is uploaded still
+                moves.delete(key, segment_id=segment_id)
+
+    def _reconcile(self) -> None:
+        """Once after opening: every object that should be in Tier 2 is there, or is mended."""
+        journal = self._journaling.journal
+        if self._is_reconciled or journal is None:
+            return
+        for state in self._tiers.doubtful(journal.index().segments()):
+            with self._tiers.moves.claim(state.segment_id):
+                self._tiers.moves.repair(state.segment_id)
+        self._is_reconciled = True
+
+    def _archive_chunks(self) -> None:
+        journal = self._journaling.journal
+        if journal is not None:
+            self._tiers.chunks(journal).step(journal)
+
+    def _has_room_for(self, info: SegmentInfo) -> bool:
+        """Without anything being evicted for it: whoever reads all must not drive all out."""
+        with self._state.mutex:
+            used = self._usage.tier0_bytes + self._unsealed_bytes()
+        needed = (info.end or 0) + self._segment_bytes
+        is_own_room = used + needed <= self._config.tier0_bytes_max
+        return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
+
+    def _is_room(self) -> bool:
+        """For another segment. With the log's mutex."""
+        used = self._usage.tier0_bytes + self._unsealed_bytes()
+        is_own_room = used + self._segment_bytes <= self._config.tier0_bytes_max
+        return is_own_room and self._budget.tier0_excess(needed_bytes=self._segment_bytes) <= 0
+
+    def _unsealed_bytes(self) -> int:
+        """With the log's mutex."""
+        chain = self._state.chain
+        return self._segment_bytes * (len(chain.to_seal) + 1)
+
+    def _circumstances(self) -> Circumstances:
+        claimed = self._tiers.moves.claimed()
+        with self._state.mutex:
+            return Circumstances(
+                claimed=claimed,
+                retry_at_ns=dict(self._retry_at_ns),
+                used_at_ns=dict(self._used_at_ns),
+                is_pinned=self._is_pinned,
+                now_ns=self._clock.monotonic_ns(),
+            )
+
+
+def _failure(work: Callable[[], object]) -> LakebedError | None:
+    try:
+        work()
+    except LakebedError as error:
+        return error
+    return None

@@ -1,0 +1,263 @@
+"""`lakebed manifest`: what the manifest log of a log says of its segments.
+
+All commands only read: they take no lock, change nothing, and work beside a writer and after a
+crash. They see what is committed, which a writer's own state is ahead of by 250 ms at most.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.moments import parse_moment_ns
+from lakebed.cli.progress import Progress
+from lakebed.cli.stores import advised, quiet
+
+# The engines are imported by the commands: the help needs none of them.
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lakebed.aof.manifest.replay import Moment, Replayed
+    from lakebed.cli.manifest_tables import Inspected
+    from lakebed.store.manifest_logs import ManifestLog
+    from lakebed.store.manifest_survey import Entry
+    from lakebed.store.read_only import ReadOnlyStore
+
+DAMAGED_EXIT_CODE = 65
+LIMIT_DEFAULT = 1000
+LIMIT_MAX = 1_000_000
+_U64_MAX = (1 << 64) - 1
+
+app = typer.Typer(add_completion=False, help="Look into the manifest log of a log, and verify it.")
+
+LogName = Annotated[
+    str, typer.Argument(metavar="LOG", help="The log's name, or its stream id: 16 hex digits.")
+]
+
+
+@app.command()
+def inspect(
+    context: typer.Context,
+    log: LogName,
+    chunk: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records of this chunk.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="POSITION", help="Records from 3:64, say, on.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=LIMIT_MAX, help="At most so many records.")
+    ] = LIMIT_DEFAULT,
+    type_name: Annotated[
+        str | None,
+        typer.Option("--type", metavar="NAME", help="Records of this type: SealSegment, or 1."),
+    ] = None,
+    segment: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=_U64_MAX, help="Records about this segment."),
+    ] = None,
+) -> None:
+    """List the chunks, the snapshots and the records, with damage where it is.
+
+    Every good record of a damaged chunk is shown; !! marks what is wrong, and the exit code is 65.
+
+    \b
+    lakebed manifest inspect orders
+    lakebed manifest inspect orders --type SealSegment --limit 20
+    lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
+    """
+    from lakebed.base.errors import InputError
+    from lakebed.cli.manifest_tables import inspect_document, inspect_lines
+    from lakebed.cli.manifest_words import parse_type
+    from lakebed.store.manifest_moments import parse_position
+    from lakebed.store.manifest_survey import entries
+
+    run = invocation(context)
+    if chunk is not None and start is not None:
+        raise InputError("--chunk and --from exclude each other")
+    position = None if start is None else parse_position(start)
+    record_type = None if type_name is None else parse_type(type_name)
+    with _open_to_read(run) as store:
+        inspected = _look(_find(store, log))
+        first = chunk if position is None else position.chunk_index
+        _require_chunk(inspected, first, is_exact=chunk is not None)
+        found = entries(inspected.found.reader, start=position, chunk_index=chunk)
+        wanted = _wanted(found, type_number=record_type, segment_id=segment)
+        inspected.shown = list(islice(wanted, limit))
+        inspected.following = next(wanted, None)
+    run.output.result(inspect_document(inspected), lines=inspect_lines(inspected))
+    if inspected.is_damaged:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def verify(context: typer.Context, log: LogName) -> None:
+    """Check every checksum, and that chunks, snapshots, segments and their copies agree.
+
+    The exit code is 65 if anything is torn, corrupt or lost. Notes are no damage: what a writer has
+    not committed yet, or what a crash took back and the next writer will record. Tier 2 is asked
+    for every object that should be there; if it does not answer, the exit code is 75 or 77.
+
+    \b
+    lakebed manifest verify orders
+    """
+    from lakebed.cli.manifest_tables import verify_document, verify_lines
+    from lakebed.store.manifest_verification import verify_manifest_log
+    from lakebed.store.tier_verification import look_at_copies
+
+    run = invocation(context)
+    with _open_to_read(run) as store, Progress("verify") as progress:
+        found = _find(store, log)
+        report = verify_manifest_log(found, runner=store.runner, progress=progress.update)
+        with quiet("lakebed.aof.tiers"):
+            copies = look_at_copies(store, found, progress=progress.update)
+    report.warm_file_count, report.object_count = copies.warm_files, copies.objects
+    report.uploaded_chunk_count = copies.chunks
+    report.problems += copies.problems
+    report.notes += copies.notes
+    run.output.result(verify_document(found, report), lines=verify_lines(found, report))
+    if report.problems:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+    if copies.unreached is not None:
+        raise advised(copies.unreached, found.log)
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    log: LogName,
+    segment: Annotated[
+        int, typer.Argument(metavar="SEGMENT", min=0, max=_U64_MAX, help="A segment's number.")
+    ],
+) -> None:
+    """Tell what happened to one segment, step by step.
+
+    \b
+    lakebed manifest history orders 3
+    """
+    from lakebed.base.errors import NotFound
+    from lakebed.cli.manifest_states import history_document, history_lines
+    from lakebed.store.manifest_moments import segment_history
+    from lakebed.store.manifest_survey import Damaged
+
+    run = invocation(context)
+    with _open_to_read(run) as store:
+        found = _find(store, log)
+        try:
+            steps = segment_history(found.reader, segment)
+        except NotFound as error:
+            raise NotFound(f"{found.log}: {error}") from None
+    document = history_document(found, segment, steps)
+    run.output.result(document, lines=history_lines(found, segment, steps))
+    if found.problem is not None or any(isinstance(step, Damaged) for step in steps):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def state(
+    context: typer.Context,
+    log: LogName,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="WHEN",
+            help="A position, before whose record it was: 3:64; or a time: ISO 8601, or ns since "
+            "1970. Else now.",
+        ),
+    ] = None,
+) -> None:
+    """Show what is known of every segment, now or at an earlier moment.
+
+    \b
+    lakebed manifest state orders
+    lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
+    lakebed manifest state orders --as-of 3:64
+    """
+    from lakebed.cli.manifest_states import state_document, state_lines, state_problems
+
+    run = invocation(context)
+    moment = None if as_of is None else _moment(as_of)
+    with _open_to_read(run) as store:
+        found = _find(store, log)
+        replayed = _replayed(found, moment)
+    run.output.result(state_document(found, replayed), lines=state_lines(found, replayed))
+    if state_problems(found, replayed):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def _open_to_read(run: Invocation) -> ReadOnlyStore:
+    from lakebed.store.read_only import ReadOnlyStore
+
+    return ReadOnlyStore(run.require_root())
+
+
+def _find(store: ReadOnlyStore, log: str) -> ManifestLog:
+    from lakebed.store.manifest_logs import find_manifest_log
+
+    return find_manifest_log(store.disk, store.root, log)
+
+
+def _look(found: ManifestLog) -> Inspected:
+    """Everything but the records."""
+    from lakebed.cli.manifest_tables import Inspected
+    from lakebed.store.manifest_survey import ignored_names, look_at_chunks, look_at_snapshots
+
+    return Inspected(
+        found,
+        chunks=[looked.facts for looked in look_at_chunks(found.reader)],
+        snapshots=list(look_at_snapshots(found.reader)),
+        ignored=ignored_names(found.reader),
+    )
+
+
+def _require_chunk(inspected: Inspected, chunk: int | None, *, is_exact: bool) -> None:
+    """`NotFound` for a chunk, or a place, that is not there."""
+    from lakebed.base.errors import NotFound
+
+    indexes = [facts.chunk_index for facts in inspected.chunks]
+    if chunk is None or chunk in indexes or (not is_exact and any(chunk <= one for one in indexes)):
+        return
+    span = f"they are {indexes[0]} to {indexes[-1]}" if indexes else "there is none"
+    raise NotFound(f"{inspected.found.log}: its manifest log has no chunk {chunk}; {span}")
+
+
+def _wanted(
+    found: Iterator[Entry], *, type_number: int | None, segment_id: int | None
+) -> Iterator[Entry]:
+    """What was asked for; damage always, for it may hide what was."""
+    from lakebed.store.manifest_survey import Damaged
+
+    for entry in found:
+        if isinstance(entry, Damaged) or (
+            type_number in (None, entry.record.type_number)
+            and segment_id in (None, entry.record.segment_id)
+        ):
+            yield entry
+
+
+def _moment(text: str) -> Moment:
+    from lakebed.aof.manifest.replay import Moment
+    from lakebed.base.clock import NS_PER_MS
+    from lakebed.store.manifest_moments import looks_like_position, parse_position
+
+    if looks_like_position(text):
+        return Moment(position=parse_position(text))
+    return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
+
+
+def _replayed(found: ManifestLog, moment: Moment | None) -> Replayed:
+    from lakebed.base.errors import NotFound
+    from lakebed.cli.manifest_words import time_text
+    from lakebed.store.manifest_moments import BeforeHistory, state_as_of
+
+    try:
+        return state_as_of(found.reader, moment)
+    except BeforeHistory as error:
+        when = time_text(error.beginning.timestamp_ms)
+        raise NotFound(f"{found.log}: {error}, {when}") from None
+    except NotFound as error:
+        raise NotFound(f"{found.log}: {error}") from None

@@ -1,0 +1,200 @@
+"""What the records and flags of a manifest log mean, in words; its numbers as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntFlag
+
+from lakebed.aof.manifest.format import (
+    MANIFEST_ITSELF,
+    CompressionDone,
+    CompressionFailed,
+    CompressionStarted,
+    HydrationDone,
+    HydrationFailed,
+    HydrationStarted,
+    LocalEvicted,
+    SealSegment,
+    SegmentOpened,
+    SnapshotMarker,
+)
+from lakebed.aof.manifest.records import (
+    CustomEvent,
+    ManifestRecord,
+    Payload,
+    Position,
+    ReasonCode,
+    RecordType,
+    Tier2Deleted,
+    Tier2DeleteQueued,
+    Unknown,
+    UploadDone,
+    UploadFailed,
+    UploadStarted,
+)
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import InputError
+from lakebed.base.units import KIB, shown
+from lakebed.cli.moments import moment_text
+
+_TIME_MS_MAX = 253_402_300_799_999  # the last moment of the year 9999
+_HEX_BYTES_MAX = 32
+
+_REASONS = {
+    ReasonCode.TRANSIENT: "a passing error, it is tried again",
+    ReasonCode.CODEC: "the segment is damaged",
+    ReasonCode.UNAUTHORISED: "not authorised, somebody must act",
+    ReasonCode.UNAVAILABLE: "bucket or network not available",
+    ReasonCode.MISSING: "the object is not there, it must be repaired",
+}
+
+
+def record_words(record: ManifestRecord) -> str:
+    """What happened."""
+    words = payload_words(record.payload)
+    return f"{words} (flags {record.flags:#06x})" if record.flags else words
+
+
+def payload_words(payload: Payload) -> str:
+    match payload:
+        case SegmentOpened():
+            return f"opened: base offset {payload.base_offset}, writer epoch {payload.epoch}"
+        case SealSegment():
+            return _seal_words(payload)
+        case CompressionStarted():
+            return f"compression started: job {payload.job_id}"
+        case CompressionDone():
+            how = (
+                f"dictionary {payload.dictionary_id}" if payload.dictionary_id else "no dictionary"
+            )
+            return f"compressed: {size_text(payload.compressed_bytes)}, {how}"
+        case CompressionFailed():
+            return f"compression failed: {reason_text(payload.reason_code)}"
+        case UploadStarted():
+            return f"upload started: {payload.key}"
+        case UploadDone():
+            return f"uploaded: {payload.key}, etag {payload.etag}"
+        case UploadFailed():
+            return f"upload failed: {reason_text(payload.reason_code)}: {payload.key}"
+        case Tier2DeleteQueued():
+            return f"delete of the object queued: {payload.key}"
+        case Tier2Deleted():
+            return f"object deleted: {payload.key}"
+        case HydrationStarted():
+            return f"hydration started: from tier {payload.source_tier}"
+        case HydrationDone():
+            return f"in tier 0 again: {size_text(payload.resident_bytes)}"
+        case HydrationFailed():
+            return f"hydration failed: {reason_text(payload.reason_code)}"
+        case LocalEvicted():
+            return f"evicted: {size_text(payload.reclaimed_bytes)} reclaimed"
+        case SnapshotMarker():
+            place = Position(payload.chunk_index, payload.chunk_offset)
+            return f"snapshot {payload.snapshot_id} holds everything before {place}"
+        case CustomEvent():
+            return f"custom event of schema {payload.schema_id}: {_hex_text(payload.blob)}"
+        case Unknown():
+            return f"type {payload.record_type} is not known: {_hex_text(payload.data)}"
+
+
+def payload_document(payload: Payload) -> dict[str, object]:
+    """The fields of a payload, as JSON has them: checksums and bytes as hex digits."""
+    fields: dict[str, object] = {}
+    for name, value in payload._asdict().items():
+        if isinstance(value, bytes):
+            value = value.hex()
+        elif name == "segment_crc64":
+            value = crc_text(value)
+        fields[name] = value
+    if isinstance(payload, CompressionFailed | UploadFailed | HydrationFailed):
+        fields["reason"] = reason_text(payload.reason_code)
+    return fields
+
+
+def parse_type(text: str) -> int:
+    """A type's number, from its name in any spelling, or from the number itself."""
+    wanted = text.replace("-", "").replace("_", "").lower()
+    for kind in RecordType:
+        if wanted == kind.name.replace("_", "").lower():
+            return kind
+    if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16:
+        return int(text)
+    names = ", ".join(kind.name.title().replace("_", "") for kind in RecordType)
+    raise InputError(f"not a type of records: {shown(text)}; it is a number, or one of {names}")
+
+
+def reason_text(code: int) -> str:
+    return _REASONS[ReasonCode(code)] if code in _REASONS else f"reason {code} is not known"
+
+
+def flag_names(value: int, kind: type[IntFlag]) -> list[str]:
+    """The flags that are set, and the rest as a number if there are others."""
+    names = [flag.name.replace("_", " ").lower() for flag in kind if flag.name and value & flag]
+    rest = value & ~sum(flag.value for flag in kind)
+    return [*names, hex(rest)] if rest else names
+
+
+def words_or_dash(words: Sequence[str]) -> str:
+    return ", ".join(words) or "-"
+
+
+def size_text(size_bytes: int) -> str:
+    """`96 B`, `1.5 KiB`, `64.0 MiB`."""
+    if size_bytes < KIB:
+        return f"{size_bytes} B"
+    size, unit = size_bytes / KIB, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if size < KIB:
+            break
+        size, unit = size / KIB, larger
+    return f"{size:.1f} {unit}"
+
+
+def time_text(time_ms: int) -> str:
+    """ISO 8601; what is no time of ours, for bytes can be damaged, as the number it is."""
+    if not time_ms:
+        return "-"
+    return moment_text(time_ms * NS_PER_MS) if time_ms <= _TIME_MS_MAX else f"{time_ms} ms"
+
+
+def duration_text(duration_ms: int) -> str:
+    """`12 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `4 d 7 h`; a minus before it if time fell."""
+    sign, value = ("-", -duration_ms) if duration_ms < 0 else ("", duration_ms)
+    if value < 1000:
+        return f"{sign}{value} ms"
+    if value < 60_000:
+        return f"{sign}{value / 1000:.1f} s"
+    for large, small, large_ms, small_ms in (
+        ("min", "s", 60_000, 1000),
+        ("h", "min", 3_600_000, 60_000),
+    ):
+        if value < 60 * large_ms:
+            return f"{sign}{value // large_ms} {large} {value % large_ms // small_ms} {small}"
+    return f"{sign}{value // 86_400_000} d {value % 86_400_000 // 3_600_000} h"
+
+
+def segment_text(segment_id: int) -> str:
+    return "manifest" if segment_id == MANIFEST_ITSELF else str(segment_id)
+
+
+def crc_text(crc64: int) -> str:
+    return f"{crc64:016x}"
+
+
+def time_document(name: str, time_ms: int) -> dict[str, object]:
+    """A time, as JSON has it: as text and as ms since 1970; null if there is none."""
+    text = time_text(time_ms) if 0 < time_ms <= _TIME_MS_MAX else None
+    return {name: text, f"{name}_ms": time_ms or None}
+
+
+def _seal_words(payload: SealSegment) -> str:
+    words = (
+        f"sealed: {size_text(payload.durable_bytes)}, crc {crc_text(payload.segment_crc64)}, "
+        f"ext id {payload.ext_id}, watermark {payload.coordinator_watermark}"
+    )
+    return f"{words}, a flush had failed" if payload.flush_failure else words
+
+
+def _hex_text(data: bytes) -> str:
+    shown_bytes = data[:_HEX_BYTES_MAX].hex()
+    return f"{len(data)} bytes, {shown_bytes}{'…' if len(data) > _HEX_BYTES_MAX else ''}"

@@ -1,0 +1,131 @@
+"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and `retry-upload`: where segments are.
+
+`tiers` only looks: it takes no lock, and beside a writer it tells what is committed. The others
+need the lock, and return when what they were asked for is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.progress import Progress
+from lakebed.cli.stores import (
+    DAMAGED_EXIT_CODE,
+    LogName,
+    advised,
+    open_to_read,
+    open_to_write,
+    reaching_tier2,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakebed.store.tier_moves import Outcome, TierMoves
+
+_SEGMENT_MAX = (1 << 32) - 1
+
+Segments = Annotated[
+    list[int] | None,
+    typer.Argument(
+        metavar="[SEGMENT]...", min=0, max=_SEGMENT_MAX, help="Segments' numbers; else all sealed."
+    ),
+]
+
+
+def tiers(context: typer.Context, log: LogName) -> None:
+    """Show in which tiers each segment is, what is under way, and what failed.
+
+    \b
+    lakebed aof tiers orders
+    lakebed --json aof tiers orders
+    """
+    from lakebed.cli.tier_tables import LogResidency, tiers_document, tiers_lines
+    from lakebed.store.manifest_logs import find_manifest_log
+    from lakebed.store.residency import replayed, tier2_address, tier2_place
+
+    run = invocation(context)
+    with open_to_read(run) as store:
+        found = find_manifest_log(store.disk, store.root, log)
+        place = tier2_place(store.root, tier2_address(store.disk, found.paths))
+        residency = LogResidency(found, place, replayed(found.reader))
+    run.output.result(tiers_document(residency), lines=tiers_lines(residency))
+    if residency.problems():
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
+    """Compress sealed segments and put them into Tier 2; all, or those given.
+
+    \b
+    lakebed aof upload orders
+    lakebed aof upload orders 0 1
+    """
+    _move(invocation(context), log, "uploaded", lambda moves: moves.upload(segment or None))
+
+
+def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
+    """Upload what could not be uploaded before, once its cause is mended; all, or those given."""
+    _move(invocation(context), log, "uploaded", lambda moves: moves.retry_upload(segment or None))
+
+
+def evict(
+    context: typer.Context,
+    log: LogName,
+    segment: Segments = None,
+    warm: Annotated[bool, typer.Option("--warm", help="Out of Tier 1 as well.")] = False,
+) -> None:
+    """Take segments that Tier 2 has off this disk; all, or those given. They stay readable.
+
+    \b
+    lakebed aof evict orders
+    lakebed aof evict orders 0 1 --warm
+    """
+    _move(
+        invocation(context), log, "evicted", lambda moves: moves.evict(segment or None, warm=warm)
+    )
+
+
+def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
+    """Bring segments back into Tier 0; all, or those given."""
+    _move(invocation(context), log, "hydrated", lambda moves: moves.hydrate(segment or None))
+
+
+def repair_objects(run: Invocation, log: str) -> None:
+    """`lakebed aof repair LOG --tier2`."""
+    from lakebed.cli.move_tables import are_all_mended, repaired_document, repaired_lines
+    from lakebed.store.tier_moves import TierMoves
+
+    with reaching_tier2(log), Progress("repair") as progress, open_to_write(run, log) as store:
+        outcome = TierMoves(store, log, progress=progress.update).repair()
+    _tell(run, log, outcome, repaired_document(log, outcome), repaired_lines(log, outcome))
+    if not are_all_mended(outcome):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def _move(run: Invocation, log: str, done: str, move: Callable[[TierMoves], Outcome]) -> None:
+    from lakebed.cli.move_tables import moved_document, moved_lines
+    from lakebed.store.tier_moves import TierMoves
+
+    with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
+        outcome = move(TierMoves(store, log, progress=progress.update))
+    _tell(run, log, outcome, moved_document(log, outcome, done), moved_lines(log, outcome, done))
+
+
+def _tell(
+    run: Invocation, log: str, outcome: Outcome, document: dict[str, object], lines: list[str]
+) -> None:
+    """The result, and what went wrong: as an error if nothing else is to be told."""
+    errors = [failed.error for failed in outcome.failed]
+    errors += [outcome.stopped_by] if outcome.stopped_by is not None else []
+    is_error_all = len(errors) == 1 and not outcome.moved and not outcome.repaired
+    if not is_error_all:
+        run.output.result(document, lines=lines)
+    for error in errors[:-1]:
+        if not run.output.as_json:  # whose document has them
+            run.output.note(str(advised(error, log)))
+    if errors:
+        raise advised(errors[-1], log)

@@ -1,0 +1,66 @@
+"""What is in a compressed copy of a segment, compared with what was recorded when it was sealed."""
+
+from __future__ import annotations
+
+from lakebed.aof.envelope import check_footer, check_header, check_size
+from lakebed.aof.format import FOOTER_BYTES, RECORDS_START, SegmentFooter
+from lakebed.aof.manifest.state import SegmentState
+from lakebed.aof.tiers.frames import Frames
+from lakebed.aof.tiers.ranges import RangeSource
+from lakebed.aof.tiers.transfer import crc64_text
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Corrupt
+from lakebed.kernels import crc64nvme
+
+
+def check_compressed_size(state: SegmentState, size: int) -> None:
+    if size != state.compressed_bytes:
+        raise Corrupt("its size is wrong", expected=state.compressed_bytes, found=size)
+
+
+def verify_copy(source: RangeSource, state: SegmentState) -> int:
+    """Inflate all of a warm file or object; how many records the segment has.
+
+    `Corrupt` if that is not the whole segment that was recorded.
+    """
+    check_compressed_size(state, source.size)
+    frames = Frames(source)
+    info = SegmentInfo(
+        state.segment_id, state.base_offset, 0, source.name, is_sealed=True, end=None, tier=1
+    )
+    check_size(info, size=frames.size)
+    if check_header(_read(frames, 0, RECORDS_START), info, size=frames.size) is None:
+        raise Corrupt("a segment without header", offset=0)
+    slot = _read(frames, frames.size - FOOTER_BYTES, frames.size)
+    footer = check_footer(slot, info, size=frames.size)
+    if footer is None:
+        raise Corrupt("a segment that is not sealed", offset=frames.size - FOOTER_BYTES)
+    crc = _payload_crc64(frames, footer)
+    recorded = (state.durable_bytes, state.segment_crc64)
+    for found in ((footer.durable_bytes, footer.payload_checksum), (footer.durable_bytes, crc)):
+        if found != recorded:
+            raise Corrupt(
+                "the segment's payload is not the one that was sealed",
+                expected=_payload_text(*recorded),
+                found=_payload_text(*found),
+            )
+    return footer.record_count
+
+
+def _payload_crc64(frames: Frames, footer: SegmentFooter) -> int:
+    crc, position = 0, 0
+    for content in frames.inflate(frames.table.covering(0, footer.durable_bytes)):
+        data = memoryview(content)[: footer.durable_bytes - position]
+        crc = crc64nvme(data[max(0, RECORDS_START - position) :], crc)
+        position += len(data)
+    return crc
+
+
+def _read(frames: Frames, start: int, end: int) -> bytes:
+    covering = frames.table.covering(start, end)
+    first = frames.table.inflated(covering.start).start
+    return b"".join(frames.inflate(covering))[start - first : end - first]
+
+
+def _payload_text(durable_bytes: int, crc64: int) -> str:
+    return f"{durable_bytes} bytes with checksum {crc64_text(crc64)}"

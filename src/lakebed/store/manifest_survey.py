@@ -1,0 +1,248 @@
+"""A look at the files of a manifest log: its chunks and snapshots, and the records in their order.
+
+Nothing is changed, and nothing that is found stops the look: damage is part of what it tells, at
+the place where it is. Chunks are read one at a time. One that was removed meanwhile is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from lakebed.aof.manifest.chunk import Judged, Placed, Plausible, Verdict, salvage
+from lakebed.aof.manifest.format import (
+    FLAG_BUNDLE,
+    FLAG_SEALED,
+    FLAG_UPLOADED,
+    RECORD_HEADER,
+    RECORDS_START,
+    record_bytes,
+)
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.records import Position, Unknown
+from lakebed.aof.manifest.snapshot import Snapshot
+from lakebed.base.errors import DataError, NotFound, Torn, UnknownVersion
+from lakebed.base.files import TEMPORARY_SUFFIX
+from lakebed.kernels import crc64nvme
+
+KNOWN_FLAGS = FLAG_SEALED | FLAG_UPLOADED | FLAG_BUNDLE
+_BUNDLES = "bundles"
+_NO_RECORD = "bytes that are no record"
+
+
+class ChunkFacts(NamedTuple):
+    """One chunk, or a row of chunks that are missing."""
+
+    chunk_index: int
+    path: str
+    state: str  # sealed, open, torn, corrupt, newer (another version), missing
+    flags: int
+    record_count: int  # good ones, wherever they are
+    unknown_count: int  # of those, of types that are not known
+    flagged_count: int  # of those, with flags
+    committed_bytes: int | None  # None if its header is unreadable, as below
+    base_record: int | None
+    file_bytes: int
+    is_crc_right: bool | None  # None: there is nothing to compare
+    problem: str  # empty if it is whole
+
+    @property
+    def is_sealed(self) -> bool:
+        return bool(self.flags & FLAG_SEALED)
+
+    @property
+    def is_uploaded(self) -> bool:
+        return bool(self.flags & FLAG_UPLOADED)
+
+
+class SnapshotFacts(NamedTuple):
+    """One snapshot."""
+
+    snapshot_id: int
+    path: str
+    state: str  # whole, torn, corrupt, newer
+    file_bytes: int
+    snapshot: Snapshot | None  # None if it is not whole
+    problem: str
+
+
+class Damaged(NamedTuple):
+    """A place where records should be, and are not as they were written."""
+
+    position: Position  # offset 0: of the chunk as a whole
+    state: str  # torn, corrupt, newer, missing
+    path: str
+    problem: str
+
+
+class Looked(NamedTuple):
+    """A chunk and what is in it; `judged` is None if it could not be read as one."""
+
+    facts: ChunkFacts
+    judged: Judged | None
+
+
+Entry = Placed | Damaged
+Plausibility = Callable[[], Plausible]
+
+
+def look_at_chunks(
+    reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
+) -> Iterator[Looked]:
+    """The chunks from number `first` on, and the gaps between them, oldest first."""
+    expected: int | None = None
+    for index in reader.chunk_indexes():
+        if expected is not None and index > expected and index > first:
+            yield Looked(_missing(reader, max(expected, first), index), None)
+        expected = index + 1
+        if index >= first and (looked := look_at_chunk(reader, index, plausibility)) is not None:
+            yield looked
+
+
+def look_at_chunk(
+    reader: ManifestReader, index: int, plausibility: Plausibility | None = None
+) -> Looked | None:
+    """One chunk; None if it was removed."""
+    path = reader.paths.chunk(index)
+    try:
+        judged = reader.chunk(index, plausibility=plausibility)
+    except NotFound:
+        return None
+    except DataError as error:
+        state = "newer" if isinstance(error, UnknownVersion) else "corrupt"
+        size = _file_bytes(reader, path)
+        facts = ChunkFacts(index, path, state, 0, 0, 0, 0, None, None, size, None, _said(error))
+        return Looked(facts, None)
+    return Looked(_facts(judged, path), judged)
+
+
+def look_at_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
+    """All snapshots, oldest first."""
+    for snapshot_id in reader.snapshot_ids():
+        path = reader.paths.snapshot(snapshot_id)
+        try:
+            snapshot = reader.snapshot(snapshot_id)
+            state, problem = "whole", ""
+        except NotFound:
+            continue
+        except DataError as error:
+            snapshot = None
+            state = "torn" if isinstance(error, Torn) else "corrupt"
+            state = "newer" if isinstance(error, UnknownVersion) else state
+            problem = _said(error)
+        size = _file_bytes(reader, path)
+        yield SnapshotFacts(snapshot_id, path, state, size, snapshot, problem)
+
+
+def entries(
+    reader: ManifestReader, *, start: Position | None = None, chunk_index: int | None = None
+) -> Iterator[Entry]:
+    """Every good record, and every damage at its place: from `start` on, or of one chunk."""
+    first = start.chunk_index if start is not None else chunk_index or 0
+    for looked in look_at_chunks(reader, first=first):
+        if chunk_index is not None and looked.facts.chunk_index > chunk_index:
+            return
+        for entry in entries_of(looked):
+            # What is said of a chunk as a whole holds of every part of it.
+            if start is None or entry.position >= start or not entry.position.offset:
+                yield entry
+
+
+def entries_of(looked: Looked) -> Iterator[Entry]:
+    """What is in one chunk."""
+    facts, judged = looked
+    if judged is None:
+        yield Damaged(Position(facts.chunk_index, 0), facts.state, facts.path, facts.problem)
+    elif judged.verdict is Verdict.WHOLE:
+        yield from judged.records
+    else:
+        yield from _around_damage(judged, facts)
+
+
+def ignored_names(reader: ManifestReader) -> list[str]:
+    """What lies in the folder and is no part of a manifest log."""
+    if not reader.disk.is_folder(reader.paths.folder):
+        return []
+    known = {os.path.basename(reader.paths.chunk(index)) for index in reader.chunk_indexes()}
+    known |= {os.path.basename(reader.paths.snapshot(id_)) for id_ in reader.snapshot_ids()}
+    names = reader.disk.names(reader.paths.folder)
+    return [
+        name
+        for name in names
+        if name not in known and name != _BUNDLES and not name.endswith(TEMPORARY_SUFFIX)
+    ]
+
+
+def _missing(reader: ManifestReader, first: int, end: int) -> ChunkFacts:
+    problem = "missing" if end == first + 1 else f"missing, with all up to number {end - 1}"
+    path = reader.paths.chunk(first)
+    return ChunkFacts(first, path, "missing", 0, 0, 0, 0, None, None, 0, None, problem)
+
+
+def _facts(judged: Judged, path: str) -> ChunkFacts:
+    is_whole = judged.verdict is Verdict.WHOLE
+    found = judged.records if is_whole else salvage(judged.data, judged.chunk_index)
+    state = "sealed" if judged.is_sealed else "open"
+    header = judged.header
+    return ChunkFacts(
+        chunk_index=judged.chunk_index,
+        path=path,
+        state=state if is_whole else judged.verdict.value,
+        flags=0 if header is None else header.flags,
+        record_count=len(found),
+        unknown_count=sum(isinstance(one.record.payload, Unknown) for one in found),
+        flagged_count=sum(one.record.flags != 0 for one in found),
+        committed_bytes=None if header is None else header.committed_len,
+        base_record=None if header is None else header.base_record,
+        file_bytes=len(judged.data),
+        is_crc_right=_is_crc_right(judged),
+        problem=judged.problem,
+    )
+
+
+def _is_crc_right(judged: Judged) -> bool | None:
+    header = judged.header
+    if judged.verdict is Verdict.WHOLE or header is None or header.committed_len > len(judged.data):
+        return True if judged.verdict is Verdict.WHOLE else None
+    return crc64nvme(judged.data[RECORDS_START : header.committed_len]) == header.chunk_crc64
+
+
+def _around_damage(judged: Judged, facts: ChunkFacts) -> Iterator[Entry]:
+    """All good records of a damaged chunk, with a word wherever there is none."""
+    index, committed = judged.chunk_index, facts.committed_bytes
+    is_somewhere = committed is not None and committed <= judged.end
+    place = Position(index, 0 if is_somewhere else judged.end)
+    damage = Damaged(place, facts.state, facts.path, judged.problem)
+    if is_somewhere:
+        yield damage
+    is_told, end = is_somewhere, RECORDS_START
+    for placed in salvage(judged.data, index):
+        offset = placed.position.offset
+        if not is_told and offset >= place.offset:
+            yield damage
+            is_told = True
+        elif offset > end:
+            yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
+        yield placed
+        header = RECORD_HEADER.unpack(judged.data, offset)
+        end = offset + record_bytes(header.payload_len)
+    if not is_told:
+        yield damage
+    elif committed is not None and end < committed:
+        yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
+
+
+def _said(error: DataError) -> str:
+    """The error without its path."""
+    facts = "" if error.expected is None else f", expected {error.expected}"
+    facts += "" if error.found is None else f", found {error.found}"
+    return f"{error.problem}{facts}"
+
+
+def _file_bytes(reader: ManifestReader, path: str) -> int:
+    try:
+        with reader.disk.open(path) as file:
+            return file.size()
+    except NotFound:
+        return 0

@@ -1,0 +1,238 @@
+"""Verifying a manifest log: every checksum, every order, and that all of it tells the same story.
+
+- Chunks follow each other without a gap, in their numbers and in those of their records, and all
+  but the last are sealed; times do not fall.
+- Each snapshot is what the records before it fold to.
+- What is needed to replay is there: from the newest good snapshot on no chunk is missing, the two
+  newest sealed chunks are kept, and so is the snapshot that the last marker names.
+- The state agrees with the segments on disk, as far as it can (`manifest_segments`).
+
+Nothing is changed and no lock is taken. Snapshots are looked at first, then the chunks, then the
+segments: so what a writer adds meanwhile never looks like a loss. A removal may; then all is looked
+at again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lakebed.aof.inspection import Verdict
+from lakebed.aof.manifest.chunk import Judged
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.manifest.format import RECORDS_START, SnapshotMarker
+from lakebed.aof.manifest.index import ManifestIndex
+from lakebed.aof.manifest.records import Position
+from lakebed.aof.manifest.replay import Plausibility
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.runner import Runner
+from lakebed.store.manifest_folding import Folding
+from lakebed.store.manifest_logs import ManifestLog, stream_folders
+from lakebed.store.manifest_segments import Comparison, look_at_segments
+from lakebed.store.manifest_survey import (
+    KNOWN_FLAGS,
+    ChunkFacts,
+    Damaged,
+    Looked,
+    entries_of,
+    ignored_names,
+    look_at_chunks,
+    look_at_snapshots,
+)
+from lakebed.store.verification import Problem
+
+_LOOKS_MAX = 3
+_LOOK_AGAIN_NS = 400 * NS_PER_MS  # longer than a record waits for its commit
+_SEALED_KEPT = 2
+
+
+@dataclass
+class ManifestReport:
+    """What was found. Notes are oddities that are no damage."""
+
+    chunk_count: int = 0
+    record_count: int = 0
+    snapshot_count: int = 0
+    compared_snapshot_count: int = 0
+    segment_count: int = 0  # compared with their files
+    warm_file_count: int = 0  # looked at, by `tier_verification`, as are the objects
+    object_count: int = 0
+    uploaded_chunk_count: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_doubtful: bool = False
+
+    def add(self, path: str, problem: str, *, offset: int | None = None, state: str = "") -> None:
+        verdict = Verdict.TORN if state == "torn" else Verdict.CORRUPT
+        self.problems.append(Problem(path, offset, 0, verdict, problem))
+
+
+def verify_manifest_log(
+    found: ManifestLog, *, runner: Runner, progress: Callable[[int, int], None]
+) -> ManifestReport:
+    """All there is to find. `progress` is told how many of how many chunks were looked at."""
+    report = _Verification(found, progress).run()
+    for _ in range(_LOOKS_MAX - 1):
+        if not report.is_doubtful:
+            break
+        runner.sleep_ns(_LOOK_AGAIN_NS)
+        report = _Verification(found, progress).run()
+    return report
+
+
+class _Verification:
+    """One look."""
+
+    def __init__(self, found: ManifestLog, progress: Callable[[int, int], None]) -> None:
+        self._found = found
+        self._reader = found.reader
+        self._progress = progress
+        self._report = ManifestReport()
+        self._last_ms = 0
+        self._open: ChunkFacts | None = None  # the last chunk that is not sealed
+        self._marker: SnapshotMarker | None = None
+
+    def run(self) -> ManifestReport:
+        report, reader = self._report, self._reader
+        if self._found.problem is not None:
+            report.problems.append(self._found.problem)
+        self._check_names()
+        self._snapshots = list(look_at_snapshots(reader))
+        self._check_snapshots()
+        indexes = reader.chunk_indexes()
+        good = [facts.snapshot for facts in self._snapshots if facts.snapshot is not None]
+        self._folding = Folding(good, is_from_start=indexes[:1] == [0])
+        for looked in look_at_chunks(reader, plausibility=self._plausibility):
+            self._check_chunk(looked)
+            self._progress(report.chunk_count, len(indexes))
+        self._folding.finish()
+        report.compared_snapshot_count = self._folding.compared_count
+        for snapshot, problem in self._folding.disagreements:
+            report.add(reader.paths.snapshot(snapshot.snapshot_id), problem)
+        self._check_retention(indexes, [snapshot.position for snapshot in good])
+        self._check_marker()
+        self._compare_segments()
+        return report
+
+    def _plausibility(self) -> Plausibility:
+        return Plausibility(self._folding.index or ManifestIndex())
+
+    def _check_names(self) -> None:
+        folder = self._reader.paths.folder
+        names = [os.path.join(folder, name) for name in ignored_names(self._reader)]
+        paths = self._found.paths
+        others = [
+            one for one in stream_folders(self._reader.disk, paths) if one != self._found.stream
+        ]
+        names += [os.path.join(paths.manifest, stream) for stream in others]
+        self._report.notes += [f"{name}: is no part of this manifest log" for name in names]
+        if self._found.is_enabled is False:
+            self._report.notes.append("switched off: nothing is recorded at present")
+
+    def _check_snapshots(self) -> None:
+        report = self._report
+        report.snapshot_count = len(self._snapshots)
+        for facts in self._snapshots:
+            if facts.problem:
+                report.add(facts.path, facts.problem, state=facts.state)
+        kept = ManifestConfig().snapshots_kept
+        if len(self._snapshots) > kept + 1:
+            report.notes.append(f"{len(self._snapshots)} snapshots; by default {kept} are kept")
+
+    def _check_chunk(self, looked: Looked) -> None:
+        facts, judged = looked
+        report = self._report
+        if self._open is not None:
+            report.add(self._open.path, "is not sealed, although there are chunks behind it")
+        self._open = None
+        if facts.state != "missing":
+            report.chunk_count += 1
+        report.record_count += facts.record_count
+        self._note_oddities(facts)
+        for entry in entries_of(looked):
+            if isinstance(entry, Damaged):
+                report.add(entry.path, entry.problem, offset=entry.position.offset or None,
+                           state=entry.state)  # fmt: skip
+        if judged is None or not judged.is_usable:
+            self._folding.lose_chunk(facts.chunk_index)
+            return
+        if not judged.is_sealed:
+            self._open = facts
+        self._fold(judged, facts)
+
+    def _note_oddities(self, facts: ChunkFacts) -> None:
+        unknown = facts.flags & ~KNOWN_FLAGS
+        counts = {
+            "flags that are not known": unknown,
+            "records of types that are not known": facts.unknown_count,
+            "records with flags": facts.flagged_count,
+        }
+        for what, count in counts.items():
+            if count:
+                number = hex(count) if what.startswith("flags") else count
+                self._report.notes.append(f"{facts.path}: {what}: {number}")
+
+    def _fold(self, judged: Judged, facts: ChunkFacts) -> None:
+        problem = self._folding.begin_chunk(facts.chunk_index, base_record=facts.base_record)
+        if problem:
+            self._report.add(facts.path, problem)
+        for placed in judged.records:
+            record = placed.record
+            if record.timestamp_ms < self._last_ms:
+                fell = f"its time is {self._last_ms - record.timestamp_ms} ms before the last"
+                self._report.add(facts.path, fell, offset=placed.position.offset)
+            self._last_ms = max(self._last_ms, record.timestamp_ms)
+            if isinstance(record.payload, SnapshotMarker):
+                self._marker = record.payload
+                self._check_place(record.payload, placed.position, facts.path)
+            self._folding.add(placed)
+        end = Position(facts.chunk_index, judged.end)
+        self._folding.end_chunk(end, is_whole=not facts.problem)
+
+    def _check_place(self, marker: SnapshotMarker, at: Position, path: str) -> None:
+        """A marker names the place up to which its snapshot goes."""
+        named = Position(marker.chunk_index, marker.chunk_offset)
+        for snapshot in (facts.snapshot for facts in self._snapshots):
+            is_meant = snapshot is not None and snapshot.snapshot_id == marker.snapshot_id
+            if snapshot is not None and is_meant and not named == snapshot.position <= at:
+                problem = f"names {named} for a snapshot that is as of {snapshot.position}"
+                self._report.add(path, problem, offset=at.offset)
+
+    def _check_retention(self, indexes: list[int], snapshots: list[Position]) -> None:
+        folder, report = self._reader.paths.folder, self._report
+        newest = max(snapshots, default=Position(0, RECORDS_START))
+        if not indexes:
+            if newest > (0, RECORDS_START):
+                report.add(folder, "there are snapshots, but no chunk")
+            return
+        if indexes[0] > newest.chunk_index:
+            why = f"a replay begins in chunk {newest.chunk_index}"
+            report.add(folder, f"the chunks before {indexes[0]} are not there, but {why}")
+        elif indexes[0] > max(0, indexes[-1] - _SEALED_KEPT):
+            report.add(folder, f"fewer than {_SEALED_KEPT} sealed chunks are kept")
+
+    def _check_marker(self) -> None:
+        """The snapshot that was named last is there, or newer ones have taken its place."""
+        if self._marker is not None:
+            wanted = self._marker.snapshot_id
+            if not any(one >= wanted for one in self._reader.snapshot_ids()):
+                self._report.add(
+                    self._reader.paths.snapshot(wanted), "missing, but a marker names it"
+                )
+
+    def _compare_segments(self) -> None:
+        report, index = self._report, self._folding.index
+        if index is None:
+            report.notes.append("segments are not compared: the state of now is not known")
+            return
+        comparison = Comparison(
+            index,
+            look_at_segments(self._reader.disk, self._found.paths),
+            is_current=self._found.is_enabled is not False,
+            is_at_rest=not self._folding.news_count,
+        )
+        report.segment_count = comparison.compared_count
+        report.problems += comparison.problems
+        report.notes += comparison.notes
+        report.is_doubtful = comparison.is_doubtful

@@ -1,0 +1,229 @@
+"""The segments of a log, told from its files alone: each in one line, wherever it is.
+
+Sealed segments tell by their footers, which are read and not the records; the records of unsealed
+ones are counted up to the durable end. Tier 2 is not asked: of a segment that is there alone the
+manifest log knows all but how many records it has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from lakebed.aof.footer import decode_footer
+from lakebed.aof.format import (
+    FOOTER_BYTES,
+    SEGMENT_HEADER,
+    SegmentFooter,
+    SegmentHeader,
+    records_end_max,
+)
+from lakebed.aof.manifest.state import Condition, SegmentState
+from lakebed.aof.paths import ArchivedName, LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.tiers.names import SegmentKey
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import DataError, NotFound
+from lakebed.base.files import Disk
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.residency import States, tiers_of
+
+
+class SegmentSummary(NamedTuple):
+    """One segment. Times are ns since 1970; `sealed_at` is None while it is not sealed.
+
+    `created_at` of a segment that is in Tier 2 alone is when its first record was recorded.
+    """
+
+    segment_id: int
+    base_offset: int
+    created_at: int
+    sealed_at: int | None
+    bytes: int  # up to the end of its records
+    file_bytes: int  # of what `path` is
+    records: int | None  # None if only Tier 2 knows
+    base_records: int | None  # of the log before it; None if that is not known here
+    state: str  # active, unsealed (full, its footer is not written yet), sealed, archived
+    tiers: tuple[int, ...]  # that have it, hottest first; none if it is archived
+    path: str  # in the hottest of them: a file, a warm file, the key of an object
+    flush_failure: bool
+
+
+def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Iterator[SegmentSummary]:
+    """The segments of a log, oldest first; those in its archive are not among them.
+
+    `states` is what its manifest log says of them.
+    """
+    log = store.log(name)
+    end = log.durable_end()
+    infos = log.segments()
+    for info in infos:
+        state = states.get(info.segment_id)
+        if info.tier:
+            yield _cold(log, info, state)
+            continue
+        footer, file_bytes = _footer(store.disk, info.path)
+        if footer is not None:
+            colder = () if state is None else tiers_of(state)
+            tiers = (0, *(tier for tier in colder if tier))
+            yield _sealed(info, footer, file_bytes)._replace(tiers=tiers)
+        elif file_bytes:
+            is_last = info.segment_id == infos[-1].segment_id
+            yield _unsealed(store, name, info, end, file_bytes, is_active=is_last)
+
+
+def archived_segments(disk: Disk, paths: LogPaths) -> Iterator[SegmentSummary]:
+    """What retention moved to the archive; files that are no sealed segment are passed over."""
+    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
+    for name in filter(None, map(ArchivedName.parse, names)):
+        path = paths.archived(name)
+        footer, file_bytes = _footer(disk, path)
+        if footer is None:
+            continue
+        with disk.open(path) as file:
+            header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
+        info = SegmentInfo(name.segment_id, header.base_offset, header.created_at, path, True, None)
+        yield _sealed(info, footer, file_bytes)._replace(state="archived", tiers=())
+
+
+def record_count(segments: Sequence[SegmentSummary]) -> int | None:
+    """Of a log's segments in a row. Those that do not know are counted by the next that does.
+
+    None if some are left over: of the newest, or of the first of a log whose beginning is gone.
+    """
+    total = 0
+    known_end: int | None = 0 if segments and not segments[0].base_offset else None
+    owed_count = 0
+    for segment in segments:
+        if segment.records is None:
+            owed_count += 1
+            continue
+        base = segment.base_records
+        owed = 0 if base is None or known_end is None else base - known_end
+        if owed_count and owed >= owed_count:  # each has a record: who says less did not know
+            total += owed
+            owed_count = 0
+        if not owed_count and base is not None:
+            known_end = base + segment.records
+        total += segment.records
+    return None if owed_count else total
+
+
+def _sealed(info: SegmentInfo, footer: SegmentFooter, file_bytes: int) -> SegmentSummary:
+    return SegmentSummary(
+        segment_id=info.segment_id,
+        base_offset=info.base_offset,
+        created_at=info.created_at,
+        sealed_at=footer.sealed_at,
+        bytes=footer.durable_bytes,
+        file_bytes=file_bytes,
+        records=footer.record_count,
+        base_records=footer.base_record_count,
+        state="sealed",
+        tiers=(0,),
+        path=info.path,
+        flush_failure=bool(footer.flush_failure),
+    )
+
+
+def _unsealed(
+    store: ReadOnlyStore,
+    name: str,
+    info: SegmentInfo,
+    end: RecordId,
+    file_bytes: int,
+    *,
+    is_active: bool,
+) -> SegmentSummary:
+    start = RecordId.from_parts(info.segment_id, 0)
+    stop = min(end, RecordId.from_parts(info.segment_id + 1, 0))
+    records = used = 0
+    if start < stop:
+        # Damage is for `verify` to tell; here it is passed over, and what is whole is counted.
+        for batch in store.reader(name).read_batches(start, stop, skip_damage=True):
+            records += len(batch)
+            used = batch.end.segment_offset
+    return SegmentSummary(
+        segment_id=info.segment_id,
+        base_offset=info.base_offset,
+        created_at=info.created_at,
+        sealed_at=None,
+        bytes=used,
+        file_bytes=file_bytes,
+        records=records,
+        base_records=_base_records(store.disk, info.path) if records else None,
+        state="active" if is_active else "unsealed",
+        tiers=(0,),
+        path=info.path,
+        flush_failure=False,
+    )
+
+
+def _cold(log: ReadOnlyLog, info: SegmentInfo, state: SegmentState | None) -> SegmentSummary:
+    """A segment that is not in Tier 0; of the object in Tier 2 nothing is read."""
+    header, footer = _warm_envelope(log, info) if info.tier == 1 else (None, None)
+    opened_at = state.opened_at_ms * NS_PER_MS if state else 0
+    sealed_at = _sealed_at(state) if state else None
+    flush_failure = state is not None and bool(state.condition & Condition.FLUSH_FAILURE)
+    return SegmentSummary(
+        segment_id=info.segment_id,
+        base_offset=info.base_offset,
+        created_at=header.created_at if header else opened_at,
+        sealed_at=footer.sealed_at if footer else sealed_at,
+        bytes=info.end or 0,
+        file_bytes=state.compressed_bytes if state else 0,
+        records=footer.record_count if footer else None,
+        base_records=footer.base_record_count if footer else None,
+        state="sealed",
+        tiers=tiers_of(state) if state else (info.tier,),
+        path=info.path,
+        flush_failure=flush_failure,
+    )
+
+
+def _sealed_at(state: SegmentState) -> int:
+    """By the name of the object, which has the ns, or by the record."""
+    prefix = "/".join(state.key.split("/")[:-2])
+    key = SegmentKey.parse(state.key, prefix=prefix)
+    return key.sealed_at if key else state.sealed_at_ms * NS_PER_MS
+
+
+def _warm_envelope(
+    log: ReadOnlyLog, info: SegmentInfo
+) -> tuple[SegmentHeader | None, SegmentFooter | None]:
+    """What a warm file has of the segment's header and footer; what is wrong `verify` tells."""
+    assert log.cold is not None, "a segment in Tier 1 was found through it"
+    try:
+        with closing(log.cold.bytes_of(info)) as content:
+            start = content.window(0, SEGMENT_HEADER.size).buffer
+            slot = content.window(records_end_max(content.size), content.size).buffer
+        return SEGMENT_HEADER.unpack(start), decode_footer(slot)
+    except (DataError, NotFound):
+        return None, None
+
+
+def _base_records(disk: Disk, path: str) -> int | None:
+    """By the segment's header, which is written with its first record."""
+    try:
+        with disk.open(path) as file:
+            return SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size)).base_record_count
+    except NotFound:
+        return None
+
+
+def _footer(disk: Disk, path: str) -> tuple[SegmentFooter | None, int]:
+    """The footer if there is a good one, and the file's length; 0 if it was removed."""
+    try:
+        with disk.open(os.fspath(path)) as file:
+            size = file.size()
+            slot = file.pread(max(0, records_end_max(size)), FOOTER_BYTES)
+    except NotFound:
+        return None, 0
+    try:
+        return decode_footer(slot), size
+    except DataError:
+        return None, size

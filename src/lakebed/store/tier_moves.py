@@ -1,0 +1,207 @@
+"""Moving segments between tiers because somebody asks for it, and what became of each.
+
+A segment whose own copies are at fault is told with what is wrong with it, and the others go on.
+What would stop them too, a Tier 2 that does not answer or refuses, a full disk, stops the work.
+
+Nothing is evicted whose object is not there in this moment: somebody may have deleted it since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from lakebed.aof.log import Aof
+from lakebed.aof.tiers.errors import Missing, Tier2Error
+from lakebed.aof.tiers.log_tiers import Repaired, Residence, residence
+from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import BadConfig, Busy, DataError, InputError, LakebedError, NotFound
+from lakebed.store.store import Store
+from lakebed.store.tier_choice import (
+    Choice,
+    Skipped,
+    WhyNot,
+    choose,
+    missing_object,
+    why_not_evicted,
+    why_not_hydrated,
+    why_not_uploaded,
+)
+
+_BUSY_NS_MAX = 60 * NS_PER_S
+_BUSY_AGAIN_NS = 20 * NS_PER_MS
+
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]
+"""Called with how many segments were looked after, of how many."""
+
+
+class Moved(NamedTuple):
+    """A segment that was moved."""
+
+    before: Residence
+    after: Residence
+    bytes: int  # uploaded, set free here, or brought back
+
+
+class Failed(NamedTuple):
+    """A segment that could not be moved."""
+
+    segment_id: int
+    error: LakebedError
+
+
+@dataclass
+class Outcome:
+    """What became of all of them."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
+    repaired: list[Repaired] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+    stopped_by: LakebedError | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.moved)
+
+
+class TierMoves:
+    """Of one log that is open for writing. `BadConfig` if its manifest log is switched off."""
+
+    def __init__(self, store: Store, name: str, *, progress: Progress) -> None:
+        self._store = store
+        self._name = name
+        self._log: Aof = store.log(name)
+        self._progress = progress
+        if self._log.manifest is None:
+            raise BadConfig(
+                f"{name}: its manifest log is switched off, and nothing is moved without it: "
+                "set manifest_log_enabled of [aof_manifest]"
+            )
+
+    def upload(self, segment_ids: Sequence[int] | None) -> Outcome:
+        """Into Tier 2, by way of a warm file."""
+        choice = self._choose(segment_ids, why_not_uploaded)
+        return self._move(choice, self._log.tiers.upload, _uploaded_bytes)
+
+    def retry_upload(self, segment_ids: Sequence[int] | None) -> Outcome:
+        """The same for what failed before."""
+        if segment_ids is None:
+            failed = [one for one in self._log.tiers.residency() if "upload" in one.failures]
+            segment_ids = [one.segment_id for one in failed if 2 not in one.tiers]
+        return self.upload(segment_ids)
+
+    def evict(self, segment_ids: Sequence[int] | None, *, warm: bool) -> Outcome:
+        """Out of Tier 0, and `warm` out of Tier 1 too."""
+        why_not = why_not_evicted(self._name, self._store.pins.active(), warm=warm)
+        choice = self._choose(segment_ids, why_not)
+        return self._move(choice, partial(self._evict, warm=warm), _freed_bytes)
+
+    def hydrate(self, segment_ids: Sequence[int] | None) -> Outcome:
+        """Back into Tier 0."""
+        choice = self._choose(segment_ids, why_not_hydrated)
+        return self._move(choice, self._log.tiers.hydrate, _restored_bytes)
+
+    def repair(self) -> Outcome:
+        """See that the objects are there; make anew what is missing and can be made."""
+        outcome = Outcome()
+        named = [one for one in self._log.tiers.residency() if one.is_sealed and 2 in one.tiers]
+        for place in self._each(named, outcome):
+            with _noting(outcome, place.segment_id):
+                result = self._patiently(partial(self._repair, place.segment_id))
+                if result is not RepairOutcome.WHOLE:
+                    outcome.repaired.append(Repaired(place.segment_id, place.key, result))
+        return outcome
+
+    def _choose(self, segment_ids: Sequence[int] | None, why_not: WhyNot) -> Choice:
+        return choose(self._name, self._log.tiers.residency(), segment_ids, why_not=why_not)
+
+    def _move(
+        self,
+        choice: Choice,
+        move: Callable[[Sequence[int]], object],
+        size: Callable[[Residence, Residence], int],
+    ) -> Outcome:
+        outcome = Outcome(choice.skipped)
+        for before in self._each(choice.chosen, outcome):
+            with _noting(outcome, before.segment_id):
+                self._patiently(partial(move, [before.segment_id]))
+                after = self._place(before.segment_id)
+                outcome.moved.append(Moved(before, after, size(before, after)))
+        return outcome
+
+    def _each(self, places: Sequence[Residence], outcome: Outcome) -> Iterator[Residence]:
+        for count, place in enumerate(places, start=1):
+            if outcome.stopped_by is not None:
+                return
+            yield place
+            self._progress(count, len(places))
+
+    def _patiently(self, move: Callable[[], Result]) -> Result:
+        """A segment that something else moves at this moment is waited for."""
+        clock = self._store.runner.clock
+        deadline_ns = clock.monotonic_ns() + _BUSY_NS_MAX
+        while True:
+            try:
+                return move()
+            except Busy:
+                if clock.monotonic_ns() > deadline_ns:
+                    raise
+            self._store.runner.sleep_ns(_BUSY_AGAIN_NS)
+
+    def _evict(self, segment_ids: Sequence[int], *, warm: bool) -> None:
+        for segment_id in segment_ids:
+            self._check_object(segment_id)
+        self._log.tiers.evict(segment_ids, warm=warm)
+
+    def _check_object(self, segment_id: int) -> None:
+        place = self._place(segment_id)
+        try:
+            size = self._log.tiers.cold.store.head(place.key).size
+        except Missing:
+            size = -1
+        if size != place.compressed_bytes:
+            raise missing_object(self._name, segment_id)
+
+    def _repair(self, segment_id: int) -> RepairOutcome:
+        moves = self._log.tiers.moves
+        with moves.claim(segment_id):
+            return moves.repair(segment_id)
+
+    def _place(self, segment_id: int) -> Residence:
+        assert self._log.manifest is not None, "looked at when this was made"
+        state = self._log.manifest.state(segment_id)
+        if state is None:
+            raise NotFound(f"{self._name}: segment {segment_id} has left the log")
+        return residence(state)
+
+
+@contextmanager
+def _noting(outcome: Outcome, segment_id: int) -> Iterator[None]:
+    """What goes wrong with one segment is put where it belongs."""
+    try:
+        yield
+    except LakebedError as error:
+        is_general = isinstance(error, Tier2Error) and not isinstance(error, Missing)
+        if isinstance(error, DataError | InputError | Busy) and not is_general:
+            outcome.failed.append(Failed(segment_id, error))
+        else:
+            outcome.stopped_by = error
+
+
+def _uploaded_bytes(_: Residence, after: Residence) -> int:
+    return after.compressed_bytes
+
+
+def _freed_bytes(before: Residence, after: Residence) -> int:
+    left = set(before.tiers) - set(after.tiers)
+    return (0 in left) * before.durable_bytes + (1 in left) * before.compressed_bytes
+
+
+def _restored_bytes(_: Residence, after: Residence) -> int:
+    return after.durable_bytes

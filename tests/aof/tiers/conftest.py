@@ -1,0 +1,94 @@
+"""Every kind of object store, so that one suite holds for all; and a real S3 server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lakebed.aof.tiers.folder_store import FolderStore
+from lakebed.aof.tiers.object_store import ObjectStore
+from lakebed.aof.tiers.obstore_store import S3Options
+from lakebed.aof.tiers.opening import open_object_store
+from lakebed.base.simulation.disk import SimulatedDisk
+from lakebed.base.simulation.world import World
+from lakebed.kernels.disk import real_disk
+from tests.fakes.object_store import FakeObjectStore
+
+KINDS = [
+    "fake",
+    "memory",
+    "folder",
+    "simulated folder",
+    pytest.param("s3", marks=[pytest.mark.process, pytest.mark.xdist_group("moto")]),
+]
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A server in another process, with the bucket `tier2`."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "ignore"},
+    )
+    assert server.stderr is not None
+    drain = threading.Thread(target=deque, args=(server.stderr, 0))
+    try:
+        endpoint = next(
+            match[1] for line in server.stderr if (match := re.search(r"(http://[\d.:]+)", line))
+        )
+        # It logs every request: somebody must read that, or the pipe fills and it stops.
+        drain.start()
+        make_bucket(endpoint, "tier2")
+        yield endpoint
+    finally:
+        server.kill()
+        server.wait()
+        if drain.ident is not None:
+            drain.join()
+        server.stderr.close()
+
+
+def make_bucket(endpoint: str, bucket: str) -> None:
+    request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")  # noqa: S310 - ours
+    with urllib.request.urlopen(request, timeout=30):  # noqa: S310
+        pass
+
+
+def s3_options(endpoint: str, **others: int) -> S3Options:
+    return S3Options(
+        endpoint=endpoint,
+        region="us-east-1",
+        access_key_id="someone",
+        secret_access_key="secret",  # noqa: S106
+        **others,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    match request.param:
+        case "fake":
+            return FakeObjectStore(World(1).runner, Random(1))
+        case "memory":
+            return open_object_store("memory://", disk=real_disk())
+        case "folder":
+            return open_object_store(f"file://{tmp_path}/tier2", disk=real_disk())
+        case "simulated folder":
+            return FolderStore(SimulatedDisk(Random(1)), "/store/tier2")
+    endpoint: str = request.getfixturevalue("s3_endpoint")
+    # Each test has a prefix of its own in the one bucket.
+    url = f"s3://tier2/{re.sub('[^a-z0-9]', '-', request.node.name.lower())}"
+    return open_object_store(url, disk=real_disk(), options=s3_options(endpoint))

@@ -1,0 +1,207 @@
+"""Segments moved from tier to tier by hand: records stay where their ids say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.manifest.state import Residency
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.reader import LogReader
+from lakebed.base.errors import BadConfig, Busy, InputError, NotFound
+from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.world import World
+from tests.aof.tiers.tiered_logs import (
+    CONFIG,
+    PATHS,
+    check_artefacts,
+    contents,
+    open_log,
+    write_segments,
+)
+
+
+def tiers_of(log: object) -> dict[int, tuple[int, ...]]:
+    return {place.segment_id: place.tiers for place in log.tiers.residency()}  # type: ignore[attr-defined]
+
+
+def test_a_segment_goes_through_all_tiers_and_back() -> None:
+    world = World(1)
+    manager, log = open_log(world)
+    written = write_segments(log, 3)
+    ids = [record.record_id for record in log.read()]
+    assert log.tiers.upload() == [0, 1, 2]
+    assert tiers_of(log) == {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)}
+    assert log.tiers.evict([0]) == [0]
+    assert log.tiers.evict([1], warm=True) == [1]
+    assert tiers_of(log) == {0: (1, 2), 1: (2,), 2: (0, 1, 2)}
+    assert contents(log) == written
+    assert [bytes(log.get(record_id).payload) for record_id in ids] == written
+    assert log.tiers.hydrate([0, 1]) == [0, 1]
+    assert tiers_of(log) == {0: (0, 1, 2), 1: (0, 2), 2: (0, 1, 2)}
+    assert contents(log) == written
+    check_artefacts(world, log)
+    manager.close()
+
+
+def test_moves_are_done_once() -> None:
+    world = World(1)
+    _, log = open_log(world)
+    write_segments(log, 2)
+    assert log.tiers.hydrate() == []
+    assert log.tiers.evict() == [], "Tier 2 has none of them"
+    assert log.tiers.upload() == [0, 1]
+    assert log.tiers.upload() == []
+    assert log.tiers.evict(warm=True) == [0, 1]
+    assert log.tiers.evict(warm=True) == []
+
+
+def test_everything_may_be_elsewhere_and_the_log_goes_on() -> None:
+    world = World(2)
+    manager, log = open_log(world)
+    written = write_segments(log, 3)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    manager.close()
+    assert [n for n in world.disk.names(PATHS.segments) if n.endswith(".seg")] == []
+    world.restart(Crash.POWER)
+    manager, log = open_log(world)
+    assert contents(log) == written
+    record_id = log.append_record(b"behind it all")
+    log.flush()
+    assert record_id.segment_index == 3
+    assert contents(log) == [*written, b"behind it all"]
+    info = log.seal_current_segment()
+    assert info is not None
+    assert info.base_offset == sum(s.durable_bytes + 96 for s in log.tiers.residency()[:3])
+    check_artefacts(world, log)
+    manager.close()
+
+
+def test_readers_beside_the_writer_find_segments_in_every_tier() -> None:
+    world = World(3)
+    _, log = open_log(world)
+    written = write_segments(log, 4)
+    beside = ReadOnlyLog("/store", "orders", disk=world.disk, runner=world.runner)
+    with LogReader(beside) as reader:
+        assert [bytes(r.payload) for r in reader.read()] == written
+        log.tiers.upload()
+        log.tiers.evict([0, 1])
+        log.tiers.evict([1, 2], warm=True)
+        assert [bytes(r.payload) for r in reader.read()] == written
+        log.tiers.hydrate([1])
+        assert [bytes(r.payload) for r in reader.read()] == written
+    later = ReadOnlyLog("/store", "orders", disk=world.disk, runner=world.runner)
+    with LogReader(later) as reader:
+        assert [bytes(r.payload) for r in reader.read()] == written
+        assert [bytes(r.payload) for r in reader.read_backward()] == written[::-1]
+
+
+def test_a_follower_crosses_tiers() -> None:
+    world = World(4)
+    _, log = open_log(world)
+    written = write_segments(log, 3)
+    log.tiers.upload()
+    log.tiers.evict([0], warm=True)
+    follower = log.follow()
+    found = [bytes(next(follower).payload) for _ in range(7)]
+    log.tiers.evict(warm=True)
+    found += [bytes(next(follower).payload) for _ in range(len(written) - 7)]
+    assert found == written
+
+
+def test_what_is_not_stored_in_tier_2_is_not_evicted() -> None:
+    world = World(5)
+    _, log = open_log(world)
+    write_segments(log, 1)
+    with pytest.raises(InputError, match="not in Tier 2"):
+        log.tiers.evict([0])
+    with pytest.raises(NotFound, match="segment 7"):
+        log.tiers.upload([7])
+    log.append_record(b"open")
+    with pytest.raises(NotFound, match="segment 1"):
+        log.tiers.upload([1])
+
+
+def test_a_pinned_segment_stays() -> None:
+    world = World(6)
+    _, log = open_log(world)
+    write_segments(log, 2)
+    log.tiers.upload()
+    log.tiers._is_pinned = lambda number: number == 0
+    assert log.tiers.evict() == [1]
+    with pytest.raises(Busy, match="pinned"):
+        log.tiers.evict([0])
+
+
+def test_without_its_manifest_log_nothing_is_moved() -> None:
+    world = World(7)
+    config = dataclasses.replace(CONFIG, manifest=ManifestConfig(manifest_log_enabled=False))
+    _, log = open_log(world, config=config)
+    write_segments(log, 1)
+    for move in (log.tiers.upload, log.tiers.evict, log.tiers.hydrate):
+        with pytest.raises(BadConfig, match="manifest log"):
+            move()
+    assert log.tiers.residency() == []
+
+
+def test_a_segment_that_is_being_moved_is_left_alone_by_others() -> None:
+    world = World(8)
+    _, log = open_log(world)
+    write_segments(log, 1)
+    with log.tiers.moves.claim(0), pytest.raises(Busy, match="segment 0"):
+        log.tiers.upload()
+    assert log.tiers.upload() == [0]
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped"])
+def test_a_warm_file_that_fails_is_given_up_for_the_object(damage: str) -> None:
+    world = World(9)
+    _, log = open_log(world)
+    written = write_segments(log, 1)
+    log.tiers.upload()
+    log.tiers.evict()
+    path = log.segments()[0].path
+    if damage == "missing":
+        world.disk.unlink(path)
+    else:
+        with world.disk.open(path, writable=True) as file:
+            file.pwrite(40, b"\xff\xff\xff\xff")
+            file.sync()
+    log.tiers.hydrate()
+    assert log.segments()[0].tier == 0
+    assert contents(log) == written
+    assert log.manifest is not None
+    state = log.manifest.state(0)
+    assert state is not None
+    assert not state.residency & Residency.TIER1
+    assert not state.needs_repair
+    check_artefacts(world, log)
+
+
+def test_a_missing_object_is_told_and_needs_repair() -> None:
+    world = World(10)
+    _, log = open_log(world)
+    write_segments(log, 2)
+    log.tiers.upload()
+    log.tiers.evict([0], warm=True)
+    log.tiers.cold.store.delete(log.segments()[0].path)
+    with pytest.raises(NotFound):
+        log.tiers.hydrate([0])
+    (first, _) = log.tiers.residency()
+    assert first.needs_repair
+    assert first.failures == ("hydration",)
+
+
+def test_the_address_of_tier_2_is_the_one_the_log_was_created_with() -> None:
+    world = World(11)
+    manager, log = open_log(world)
+    written = write_segments(log, 1)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    manager.close()
+    assert world.disk.names("/store/tier2") == ["aof2"]
+    manager, log = open_log(world)
+    assert contents(log) == written
