@@ -59,6 +59,17 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
     return LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
 
 
+def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
+    """As `load_identity`; if the file was lost, by the manifest log's folder, if there is one."""
+    try:
+        return load_identity(disk, paths)
+    except NotFound:
+        found = _streams(disk, paths)
+        if len(found) != 1:
+            raise
+        return LogIdentity(stream_id=found[0], manifest_log=True, tier2=tier2)
+
+
 def ensure_identity(
     disk: Disk, paths: LogPaths, *, random: Random, manifest_log: bool, tier2: str
 ) -> tuple[LogIdentity, LogIdentity | None]:

@@ -31,6 +31,7 @@ from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
+from lakebed.base.files import remove_temporaries
 
 _log = logging.getLogger(__name__)
 
@@ -178,6 +179,7 @@ class Journaling:
                 found += [Found(one.name.segment_id, one.name.base_offset) for one in segments]
                 index = journal.index()
                 missing = list(reconcile(index, found, epoch=self._epoch, footers=footers))
+                self._tell_lost(missing, on_disk=found)
                 for record in missing:
                     journal.append(
                         record.payload,
@@ -188,6 +190,20 @@ class Journaling:
                     segment.is_announced = True
                 self.journal = journal
                 return missing
+
+    def _tell_lost(self, missing: Sequence[Missing], *, on_disk: Sequence[Found]) -> None:
+        """Retention takes the oldest. A file that is gone from between the others was lost."""
+        oldest = min((segment.segment_id for segment in on_disk), default=None)
+        for record in missing:
+            is_gone = isinstance(record.payload, LocalEvicted)
+            if is_gone and (oldest is None or record.segment_id > oldest):
+                event(
+                    _log,
+                    "segment_missing",
+                    level=logging.WARNING,
+                    log=self._state.name,
+                    segment_id=record.segment_id,
+                )
 
     def _place_cold(self, journal: Journal) -> None:
         """Segments that are in colder tiers alone are part of the log too."""
@@ -206,6 +222,8 @@ class Journaling:
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
         """What the manifest log says of warm files, against those that are there."""
+        if self._context.disk.is_folder(self._context.paths.warm):
+            remove_temporaries(self._context.disk, self._context.paths.warm)
         warm = cold.warm_names()
         for correction in corrections(journal.index().segments(), warm=warm):
             journal.append(

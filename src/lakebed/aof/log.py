@@ -266,6 +266,8 @@ class Aof:
         """Records from `start` (or the oldest) on, waiting for new ones; retention spares them."""
         follower = Follower(self, start)
         self._holds.add(follower)
+        if self._tiering is not None and start is not None:
+            self._tiering.on_followed(start.segment_index)
         return follower
 
     # What readers see: see `lakebed.aof.view.LogView`.

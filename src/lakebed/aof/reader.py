@@ -246,7 +246,8 @@ class LogReader:
         segments = self._view.segments()
         position = RecordId.from_parts(info.segment_id, 0)
         found = segments[locate(segments, position)]
-        if found.path == info.path and not self._view.disk.exists(info.path):
+        is_in_place = found.path == info.path and not found.tier
+        if is_in_place and not self._view.disk.exists(info.path):
             raise NotFound(f"{info.path}: removed; the oldest record is at {oldest(segments)}")
         return found
 

@@ -110,7 +110,8 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         if any(name.segment_id == pointer.segment_id for name in names):
             trusted = pointer.segment_id
         else:
-            _log.warning("%s names a segment that is not there; it is not used", paths.pointer)
+            # It was evicted to a colder tier, or is lost: the manifest log knows which.
+            _log.info("%s names a segment that is not there; it is not used", paths.pointer)
     for index, name in enumerate(names):
         is_last = index == len(names) - 1
         if name.segment_id < trusted or (name.segment_id == trusted and not is_last):

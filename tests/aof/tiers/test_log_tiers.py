@@ -10,6 +10,7 @@ from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.tiers.errors import Missing
 from lakebed.base.errors import BadConfig, Busy, InputError, NotFound
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -193,6 +194,33 @@ def test_a_missing_object_is_told_and_needs_repair() -> None:
     (first, _) = log.tiers.residency()
     assert first.needs_repair
     assert first.failures == ("hydration",)
+
+
+def test_a_lost_identity_hides_nothing_from_readers_or_the_writer() -> None:
+    world = World(12)
+    manager, log = open_log(world)
+    written = write_segments(log, 2)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    manager.close()
+    world.disk.unlink(PATHS.identity)
+    beside = ReadOnlyLog("/store", "orders", disk=world.disk, runner=world.runner)
+    with LogReader(beside) as reader:
+        assert [bytes(r.payload) for r in reader.read()] == written
+    _, log = open_log(world)
+    assert contents(log) == written
+
+
+def test_a_deleted_object_is_called_missing_by_its_key() -> None:
+    world = World(13)
+    _, log = open_log(world)
+    write_segments(log, 1)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    key = log.segments()[0].path
+    log.tiers.cold.store.delete(key)
+    with pytest.raises(Missing, match=key):
+        contents(log)
 
 
 def test_the_address_of_tier_2_is_the_one_the_log_was_created_with() -> None:

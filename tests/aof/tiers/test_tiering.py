@@ -141,6 +141,24 @@ def test_reading_a_cold_segment_brings_it_back_only_if_there_is_room() -> None:
     manager.close()
 
 
+@pytest.mark.parametrize("reads", ["one record", "follows"])
+def test_the_segment_behind_a_read_and_the_one_a_follower_begins_with_come_back(reads: str) -> None:
+    world = World(11)
+    manager, log = open_tiered(world)
+    write_segments(log, 3, records=1)
+    ids = [record.record_id for record in log.read()]
+    world.runner.advance(10 * SECOND)
+    log.tiers.evict([0, 1], warm=True)
+    if reads == "follows":
+        log.follow(ids[1])
+    else:
+        log.get(ids[0])
+    world.runner.advance(10 * SECOND)
+    back = [0 in place.tiers for place in log.tiers.residency()]
+    assert back == ([False, True, True] if reads == "follows" else [True, True, True])
+    manager.close()
+
+
 def test_retention_deletes_from_every_tier() -> None:
     world = World(6)
     config = dataclasses.replace(TIERED, retention=RetentionConfig(count_max=3))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from lakebed.aof.identity import load_identity
+from lakebed.aof.identity import find_identity
 from lakebed.aof.manifest.format import CHUNK_HEADER
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
@@ -49,7 +49,7 @@ class ColdCatalogue:
         """Whether the log has a manifest log."""
         if self._reader is None:
             try:
-                identity = load_identity(self._disk, self._paths)
+                identity = find_identity(self._disk, self._paths, tier2=self._services.address)
             except NotFound:
                 return False
             folder = f"{self._paths.manifest}/{identity.stream}"

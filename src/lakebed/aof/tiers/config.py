@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakebed.aof.tiers.obstore_store import S3Options
 from lakebed.aof.tiers.warm_file import Compression
@@ -51,7 +51,7 @@ class SharedTierConfig:
     endpoint: str = ""  # of an S3 store; this and the next three from `AWS_…` if they are empty
     region: str = ""
     access_key_id: str = ""
-    secret_access_key: str = ""
+    secret_access_key: str = field(default="", repr=False)
     allow_http: bool = False  # to another machine
 
     def __post_init__(self) -> None:

@@ -193,7 +193,7 @@ class _Reading:
 def _translating(operation: str, key: str, *, source: _Reading | None = None) -> Iterator[None]:
     try:
         yield
-    except (DiskError, NoSpace, NotFound) as error:
+    except (AlreadyExists, DiskError, NoSpace, NotFound) as error:
         if (source is not None and error is source.failure) or isinstance(error, Missing):
             raise
         raise _meaning(error, operation)(f"{operation} {key}: {error}") from error

@@ -180,7 +180,8 @@ class LogTiers:
     def _may_evict(self, segment_id: int, *, is_asked_for: bool) -> bool:
         if is_asked_for and self._is_pinned(segment_id):
             raise Busy(f"{self._state.name}: segment {segment_id} is pinned")
-        is_stored = bool(self._known(segment_id).residency & Residency.TIER2)
+        state = self._known(segment_id)
+        is_stored = bool(state.residency & Residency.TIER2) and not state.pending & Pending.DELETE
         return is_asked_for or (is_stored and not self._is_pinned(segment_id))
 
 

@@ -165,9 +165,22 @@ class LogTiering:
         now_ns = self._clock.monotonic_ns()
         with self._state.mutex:
             self._used_at_ns[info.segment_id] = now_ns
-        if info.tier and self._has_room_for(info):
-            self._hydrations.add(info.segment_id, Priority.READ_MISS, now_ns=now_ns)
-            self._wake()
+            following = self._state.chain.find(info.segment_id + 1)
+        if info.tier:
+            self._want(info, Priority.READ_MISS)
+            if following is not None and following.tier:
+                self._want(following, Priority.PREFETCH)
+
+    def on_followed(self, segment_id: int) -> None:
+        """A follower begins there."""
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        if info is not None and info.tier:
+            self._want(info, Priority.FOLLOWER)
+
+    def _want(self, info: SegmentInfo, priority: Priority) -> None:
+        if self._has_room_for(info):
+            self.request(info.segment_id, priority)
 
     def request(self, segment_id: int, priority: Priority) -> None:
         """Have a segment brought back into Tier 0, if it finds room there."""
@@ -235,7 +248,10 @@ class LogTiering:
                 sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
                 sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
             )
+            known = {state.segment_id for state in states}
             with self._state.mutex:
+                for segment_id in self._used_at_ns.keys() - known:
+                    del self._used_at_ns[segment_id]
                 self._usage = usage
                 unsealed_bytes = self._unsealed_bytes()
             self._metrics.measured(states, queue_depth=len(self._hydrations))
@@ -372,9 +388,12 @@ class LogTiering:
         return is_own_room and self._budget.tier0_excess(needed_bytes=self._segment_bytes) <= 0
 
     def _unsealed_bytes(self) -> int:
-        """With the log's mutex."""
+        """What is used of them: many logs that stand still must not use up the budget of all.
+
+        With the log's mutex.
+        """
         chain = self._state.chain
-        return self._segment_bytes * (len(chain.to_seal) + 1)
+        return sum(segment.end for segment in (*chain.to_seal, chain.active))
 
     def _circumstances(self) -> Circumstances:
         claimed = self._tiers.moves.claimed()
