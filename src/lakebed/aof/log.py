@@ -43,7 +43,7 @@ from lakebed.aof.spares import Spares
 from lakebed.aof.tiers.cold import ColdSegments
 from lakebed.aof.tiers.coordinator import Coordinator
 from lakebed.aof.tiers.log_tiers import LogTiers
-from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.metrics import TieredObservabilitySnapshot, TierMetrics, observe
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.aof.transitions import Transitions
@@ -117,6 +117,7 @@ class Aof:
         )
         self._services = services
         self._coordinator = coordinator
+        self._tier_metrics = TierMetrics(counters)
         self._tiers: LogTiers | None = None
         self._tiering: LogTiering | None = None
         self._journaling = Journaling(
@@ -231,6 +232,11 @@ class Aof:
         """Where its segments are, and moving them."""
         assert self._tiers is not None, "the log is not started"
         return self._tiers
+
+    def observe_tiers(self) -> TieredObservabilitySnapshot:
+        """How its tiers stand, and what they have cost, at about one moment."""
+        self._tier_metrics.measured(self.tiers.states(), queue_depth=self._queue_depth())
+        return observe(self.counters, self._services.counters)
 
     def set_manifest_log_enabled(self, enabled: bool) -> None:
         """Switch the manifest log on (a snapshot comes first) or off, for this log and for now."""
@@ -370,6 +376,9 @@ class Aof:
         if self._tiering is not None:
             self._tiering.on_sealed()
 
+    def _queue_depth(self) -> int:
+        return 0 if self._tiering is None else self._tiering.queue_depth
+
     def _make_tiering(self, tiers: LogTiers) -> LogTiering:
         return LogTiering(
             self._context,
@@ -377,7 +386,7 @@ class Aof:
             tiers,
             config=self._config.tiers,
             budget=self._coordinator.budget,
-            metrics=TierMetrics(self.counters),
+            metrics=self._tier_metrics,
             random=self._random,
             is_pinned=self._is_pinned,
             wake=self._coordinator.wake,

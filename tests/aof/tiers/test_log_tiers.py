@@ -34,6 +34,12 @@ def test_a_segment_goes_through_all_tiers_and_back() -> None:
     written = write_segments(log, 3)
     ids = [record.record_id for record in log.read()]
     assert log.tiers.upload() == [0, 1, 2]
+    seen = log.observe_tiers()
+    assert seen.segments == (3, 3, 3)
+    assert seen.bytes[0] > seen.bytes[1] == seen.bytes[2] > 0
+    metadata = log.tiers.cold.store.head(log.tiers.residency()[0].key).metadata
+    assert metadata is not None
+    assert {"crc64", "record-count", "durable-bytes", "snapshot-id"} <= set(metadata)
     assert tiers_of(log) == {0: (0, 1, 2), 1: (0, 1, 2), 2: (0, 1, 2)}
     assert log.tiers.evict([0]) == [0]
     assert log.tiers.evict([1], warm=True) == [1]

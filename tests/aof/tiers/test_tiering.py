@@ -12,7 +12,6 @@ from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
-from lakebed.aof.tiers.metrics import observe
 from lakebed.base.errors import BadConfig
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -92,7 +91,7 @@ def test_without_room_in_tier_0_an_append_would_block_for_admission() -> None:
         append_too_much()
     assert blocked.value.kind is BackpressureKind.ADMISSION
     assert resident_bytes(log) <= TIERED.tiers.tier0_bytes_max
-    seen = observe(log.counters, manager._services.counters)
+    seen = log.observe_tiers()
     assert seen.admissions_refused > 0
     assert seen.tier2_retries > 0
     manager.close()
@@ -135,7 +134,7 @@ def test_reading_a_cold_segment_brings_it_back_only_if_there_is_room() -> None:
     assert contents(log) == written
     world.runner.advance(10 * SECOND)
     assert log.tiers.residency()[0].tiers == (0, 2)
-    seen = observe(log.counters, manager._services.counters)
+    seen = log.observe_tiers()
     assert seen.hydration_count == 1
     assert seen.segments[0] >= 3
     manager.close()

@@ -215,6 +215,11 @@ class Journal:
         return self._end
 
     @property
+    def snapshot_id(self) -> int:
+        """Of the last snapshot that was taken, or begun; 0 if there was none."""
+        return self._snapshot_id
+
+    @property
     def lag_bytes(self) -> int:
         """Recorded, and not durable yet."""
         return self._lag_bytes

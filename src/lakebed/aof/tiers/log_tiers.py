@@ -154,10 +154,12 @@ class LogTiers:
 
     def residency(self) -> list[Residence]:
         """Every segment, oldest first."""
+        return [residence(state) for state in self.states()]
+
+    def states(self) -> list[SegmentState]:
+        """The same, as the manifest log has it; none while that is switched off."""
         journal = self._journaling.journal
-        if journal is None:
-            return []
-        return [residence(state) for state in journal.index().segments()]
+        return [] if journal is None else list(journal.index().segments())
 
     def _chosen(self, segment_ids: Iterable[int] | None) -> Sequence[int]:
         if segment_ids is not None:

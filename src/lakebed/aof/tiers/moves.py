@@ -308,7 +308,8 @@ class Moves:
         if is_repeated:
             with contextlib.suppress(Missing):
                 return self._confirmed(key, facts)
-        metadata = segment_metadata(facts)
+        snapshot_id = str(self._journal.snapshot_id)
+        metadata = {**segment_metadata(facts), "snapshot-id": snapshot_id}
         upload_file(self._cold.store, key, self._disk, path, crc64=facts.crc64, metadata=metadata)
         return self._confirmed(key, facts)
 

@@ -190,6 +190,11 @@ class LogTiering:
     def _on_warm_file_failed(self, segment_id: int) -> None:
         self.request(segment_id, Priority.RECOVERY)
 
+    @property
+    def queue_depth(self) -> int:
+        """Segments that wait to come back."""
+        return len(self._hydrations)
+
     # Jobs: each does one thing, and tells whether there was one.
 
     def compress_next(self) -> bool:
