@@ -1,6 +1,6 @@
 """The manifest log: recording with commits, replaying, and opening after a snapshot.
 
-A segment's life is nine records: opened, sealed, compressed, uploaded, evicted, deleted. Of all
+A segment's life is ten records: opened, sealed, compressed, uploaded, evicted, deleted. Of all
 segments the last few thousand are alive. Beside it stands SQLite with one row a record and the
 same durability, whose replay folds the rows it reads in the same way.
 """
@@ -80,7 +80,7 @@ def history(alive: int = ALIVE) -> Iterator[tuple[Payload, int, int]]:
     """What happens to one segment after the other: payload, segment, logical offset."""
     size = 64 * MIB
     for number in count():
-        base, key = number * size, f"aof2/00000000000000aa/segment-{number:020}-{number}.zst"
+        base, key = number * size, _key(number)
         yield SegmentOpened(base, 1), number, base
         yield SealSegment(size, number, 0, number, 0), number, base + size
         yield CompressionStarted(number & 0xFFFF), number, base
@@ -90,8 +90,13 @@ def history(alive: int = ALIVE) -> Iterator[tuple[Payload, int, int]]:
         yield LocalEvicted(size), number, base + size
         if number >= alive:
             old = number - alive
-            yield Tier2DeleteQueued(key), old, old * size
-            yield Tier2Deleted(key), old, old * size
+            yield Tier2DeleteQueued(_key(old)), old, old * size
+            yield LocalEvicted(size // 3), old, (old + 1) * size
+            yield Tier2Deleted(_key(old)), old, old * size
+
+
+def _key(number: int) -> str:
+    return f"aof2/00000000000000aa/segment-{number:020}-{number}.zst"
 
 
 # Recording.

@@ -390,6 +390,7 @@ class Aof:
             random=self._random,
             is_pinned=self._is_pinned,
             wake=self._coordinator.wake,
+            watch=self._coordinator.watch,
         )
 
     def _make_tiers(self) -> LogTiers:

@@ -81,8 +81,11 @@ class LogPaths:
 
     def ensure(self, disk: Disk) -> None:
         """Create the folders, durably."""
+        make_folders(disk, self.folder)
         for folder in (self.segments, self.archive, self.manifest):
-            make_folders(disk, folder)
+            if not disk.is_folder(folder):
+                disk.make_folder(folder)
+        disk.sync_folder(self.folder)
 
 
 def is_log_name(name: str) -> bool:

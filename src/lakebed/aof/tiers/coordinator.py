@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.tiering import PAUSE_NS, LogTiering
 from lakebed.base.runner import Runner, Task
 
 Job = Callable[[LogTiering], bool]
@@ -36,6 +36,7 @@ class Coordinator:
         self._services = services
         self._logs = logs
         self._mutex = runner.mutex()
+        self._watcher: Task | None = None  # one of the tasks
         self._tasks: list[Task] = []  # guarded by _mutex, as is the next
         self.is_stopping = False
 
@@ -54,11 +55,19 @@ class Coordinator:
                 for number in range(workers):
                     self._tasks.append(spawn(f"aof {name} {number}", self._step_of(job, number)))
             self._tasks.append(spawn("aof tiers", self._upkeep))
+            self._watcher = spawn("aof pauses", self._watch_for_pause)
+            self._tasks.append(self._watcher)
 
     def wake(self) -> None:
         """There may be work."""
         for task in self._tasks:
-            task.wake()
+            if task is not self._watcher:
+                task.wake()
+
+    def watch(self) -> None:
+        """There is work that waits for a pause: one task looks for it, the others rest."""
+        if self._watcher is not None:
+            self._watcher.wake()
 
     def stop(self) -> None:
         """No job runs after this returns; one that is under way is cut short. Idempotent."""
@@ -68,6 +77,13 @@ class Coordinator:
         self._services.stop()
         for task in tasks:
             task.stop()
+
+    def _watch_for_pause(self) -> int | None:
+        waits = [log.waits_for_pause() for log in self._logs()]
+        if False in waits:
+            self.wake()
+            return None
+        return PAUSE_NS if True in waits else None
 
     def _spawn(self, name: str, step: Callable[[], int | None]) -> Task:
         return self._runner.spawn(name, step)

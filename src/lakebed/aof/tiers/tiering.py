@@ -63,8 +63,9 @@ class LogTiering:
         random: Random,
         is_pinned: Callable[[int], bool],
         wake: Callable[[], None],
+        watch: Callable[[], None],
     ) -> None:
-        """`wake` makes the coordinator look at its work again."""
+        """`wake` makes the coordinator look at its work again, `watch` for a pause to do it in."""
         self._state = context.state
         self._clock = context.clock
         self._notifier = context.notifier
@@ -77,6 +78,7 @@ class LogTiering:
         self._random = random
         self._is_pinned = is_pinned
         self._wake = wake
+        self._watch = watch
         self._hydrations = HydrationQueue(context.runner.mutex())
         # The log's mutex guards these.
         self._usage = Usage()
@@ -150,9 +152,12 @@ class LogTiering:
         self._notifier.tell()
 
     def on_sealed(self) -> None:
-        """A segment was sealed: there is work."""
+        """A segment was sealed: there is work, at the latest in the next pause."""
         self.measure()
-        self._wake()
+        if self._is_time():
+            self._wake()
+        else:
+            self._watch()
 
     def on_retired(self) -> None:
         """A segment left the log: its object is to be deleted. With the log's mutex."""
@@ -231,6 +236,16 @@ class LogTiering:
             error=failures[0],
         )  # fmt: skip
         return self._upkeep_backoff.next_ns()
+
+    def waits_for_pause(self) -> bool | None:
+        """Whether there is work that has to wait for one; None if there is no work."""
+        journal = self._journaling.journal
+        if journal is None:
+            return None
+        states, around = list(journal.index().segments()), self._circumstances()
+        if next_compression(states, around) is None and next_upload(states, around) is None:
+            return None
+        return not self._is_time()
 
     def due_ns(self) -> int | None:
         """How long until there may be a job: one that failed, or one that waits for a pause."""
