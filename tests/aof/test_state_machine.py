@@ -3,6 +3,7 @@ failing syncs, in any order."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,6 +19,8 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+
+pytestmark = pytest.mark.sweep
 
 CONFIG = AofConfig(
     segment_bytes=64 * KIB,

@@ -31,6 +31,8 @@ from tests.cli.manifest_stores import (
     write_segments,
 )
 
+pytestmark = pytest.mark.sweep
+
 COMMANDS = (
     ["inspect", "orders"],
     ["verify", "orders"],

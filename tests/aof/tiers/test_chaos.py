@@ -48,6 +48,8 @@ from tests.aof.tiers.tiered_logs import (
 )
 from tests.fakes.object_store import FakeObjectStore, Trouble
 
+pytestmark = pytest.mark.sweep
+
 
 def watch_removals(disk: Disk, store: FakeObjectStore) -> list[int]:
     """Have every removal of a segment's file checked: Tier 2 has the segment. Those removed."""

@@ -22,6 +22,8 @@ from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
 from tests.aof.segments import flipped
 
+pytestmark = pytest.mark.sweep
+
 FOLDER = "/store/tier2"
 KEY = "aof2/ff/segment-3-17.zst"
 OTHER = "aof2/ff/segment-4-18.zst"

@@ -12,6 +12,7 @@ import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -29,6 +30,8 @@ from lakebed.base.simulation.world import World
 from tests.aof.tiers.chaotic_logs import SHARED, TIERED, calm, fake_of, open_tiered, segment_objects
 from tests.aof.tiers.tiered_logs import CONFIG
 from tests.fakes.object_store import FakeObjectStore, Trouble
+
+pytestmark = pytest.mark.sweep
 
 MS = 10**6
 FLUSH = FlushConfig(reserve_bytes=0, flush_ms=10, flush_bytes=16 * 1024)
