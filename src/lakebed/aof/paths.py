@@ -81,11 +81,8 @@ class LogPaths:
 
     def ensure(self, disk: Disk) -> None:
         """Create the folders, durably."""
-        make_folders(disk, self.folder)
         for folder in (self.segments, self.archive, self.manifest):
-            if not disk.is_folder(folder):
-                disk.make_folder(folder)
-        disk.sync_folder(self.folder)
+            make_folders(disk, folder)
 
 
 def is_log_name(name: str) -> bool:
