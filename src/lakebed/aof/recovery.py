@@ -188,6 +188,8 @@ def _examine(
             return
         footer = read_footer(file, path, name)
         if footer is not None:
+            # It may be in the page cache alone; what is told of it must not be taken back.
+            file.sync()
             result.sealed.append(_sealed_info(paths, name, footer.durable_bytes))
             result.coordinator_watermark = max(
                 result.coordinator_watermark, footer.coordinator_watermark
