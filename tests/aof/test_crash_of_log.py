@@ -195,4 +195,7 @@ def test_a_failed_sync_acknowledges_nothing_and_what_was_acknowledged_stays(
         served = scan_log(twin.disk)
         twin.restart(Crash.POWER, survivors=seed)
         assert scan_log(twin.disk)[: len(served)] == served, "served by recovery, and gone"
+        manager, log = open_log(twin)
+        check_agreement(twin, log)
+        manager.close()
         life.check(world)

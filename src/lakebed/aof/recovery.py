@@ -77,6 +77,7 @@ class Known:
     confirmed_end: int  # synced at least so far
     is_same_boot: bool  # the page cache may hold bytes that the device does not
     is_open: bool  # the log may go on in it: it was never sealed, and nothing follows it
+    is_seal_confirmed: bool  # its footer was synced: otherwise it may be in the page cache alone
 
 
 @dataclass
@@ -125,7 +126,12 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             confirmed_end = pointer.durable_bytes
         is_open = is_last and name.segment_id != trusted
         is_same_boot = confirmed is not None and confirmed.boot_id == disk.boot_id()
-        known = Known(confirmed_end, is_same_boot=is_same_boot, is_open=is_open)
+        known = Known(
+            confirmed_end,
+            is_same_boot=is_same_boot,
+            is_open=is_open,
+            is_seal_confirmed=name.segment_id == trusted,  # the pointer comes behind the sync
+        )
         _examine(disk, paths, name, known, result)
     # Numbers are never used again, whatever became of the files.
     if pointer is not None:
@@ -188,8 +194,9 @@ def _examine(
             return
         footer = read_footer(file, path, name)
         if footer is not None:
-            # It may be in the page cache alone; what is told of it must not be taken back.
-            file.sync()
+            if not known.is_seal_confirmed:
+                _rewrite(file, size - FOOTER_BYTES, size)
+                file.sync()
             result.sealed.append(_sealed_info(paths, name, footer.durable_bytes))
             result.coordinator_watermark = max(
                 result.coordinator_watermark, footer.coordinator_watermark

@@ -24,13 +24,14 @@ from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
 from tests.fakes.object_store import FakeObjectStore
 
-KINDS = [
+# The simulated disk belongs to one thread: its callers are interleaved, never parallel.
+KINDS_FOR_THREADS = [
     "fake",
     "memory",
     "folder",
-    "simulated folder",
     pytest.param("s3", marks=[pytest.mark.process, pytest.mark.xdist_group("moto")]),
 ]
+KINDS = [*KINDS_FOR_THREADS, "simulated folder"]
 
 
 @pytest.fixture(scope="session")

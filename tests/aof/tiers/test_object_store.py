@@ -20,6 +20,7 @@ from lakebed.aof.tiers.ranges import BytesSource, pieces
 from lakebed.aof.tiers.retrying import RetryingStore
 from lakebed.base.errors import BadName, Corrupt, InputError, NotFound, TooLarge
 from lakebed.base.units import MIB
+from tests.aof.tiers.conftest import KINDS_FOR_THREADS
 
 KEY = "aof2/00000000000000ff/segment-00000000000000000003-17.zst"
 METADATA = {"crc64": "00ff00ff00ff00ff", "record-count": "12", "note": 'any "text" at all'}
@@ -166,6 +167,7 @@ def test_a_source_that_is_gone_is_not_a_missing_object(store: ObjectStore) -> No
     assert not isinstance(caught.value, Missing)
 
 
+@pytest.mark.parametrize("store", KINDS_FOR_THREADS, indirect=True)
 def test_many_may_put_and_read_at_once(store: ObjectStore) -> None:
     # As everybody uses one: a server may fail under contention, and is asked again.
     store = RetryingStore(store, random=Random(1), sleep_ns=lambda _: None)

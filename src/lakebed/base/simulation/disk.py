@@ -344,8 +344,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self.close()
 
     def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
-        if chunks or not self._node.mapped:  # a sync alone changes nothing
-            self._check_writable()
+        self._check_writable()
         sync_once = self._sync_once if sync else None
         self._settle(write_all(self._write_once, offset, chunks, sync_once=sync_once))
 
