@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 
 from lakebed.base.clock import NS_PER_S, Clock, SystemClock
@@ -15,6 +16,7 @@ from lakebed.base.errors import Closed
 from lakebed.base.runner.protocol import Event, Mutex, Step
 
 _log = logging.getLogger(__name__)
+_SLICE_S = 0.25
 
 
 class OnceEvent:
@@ -50,8 +52,21 @@ class OnceEvent:
         waiter.acquire()
         self._waiters.append(waiter)
         if not self._is_set:
-            waiter.acquire(timeout=-1 if timeout is None else max(timeout, 0))
+            if threading.get_ident() == threading.main_thread().ident:
+                _acquire_in_slices(waiter, timeout)
+            else:
+                waiter.acquire(timeout=-1 if timeout is None else max(timeout, 0))
         return self._is_set
+
+
+def _acquire_in_slices(waiter: threading.Lock, timeout: float | None) -> None:
+    """A signal that comes just before the main thread blocks is handled only when it wakes: so
+    it wakes now and then, or an interrupt could be lost."""
+    left = math.inf if timeout is None else max(timeout, 0)
+    while not waiter.acquire(timeout=min(left, _SLICE_S)):
+        left -= _SLICE_S
+        if left <= 0:
+            return
 
 
 class ThreadTask:
