@@ -11,10 +11,16 @@ from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
-from lakebed.aof.manifest.format import LocalEvicted, SealSegment, SegmentOpened, SnapshotMarker
+from lakebed.aof.manifest.format import (
+    CHUNK_HEADER,
+    LocalEvicted,
+    SealSegment,
+    SegmentOpened,
+    SnapshotMarker,
+)
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.aof.manifest.records import ManifestRecord
+from lakebed.aof.manifest.records import CustomEvent, ManifestRecord
 from lakebed.aof.manifest.replay import replay
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import LogPaths, SegmentName
@@ -201,6 +207,72 @@ def test_what_retention_removes_is_recorded_even_at_the_end() -> None:
         resident = {s.segment_id for s in index.segments() if s.residency & Residency.TIER0}
         names = map(SegmentName.parse, world.disk.names("/store/aof/orders/segments"))
         assert resident == {name.segment_id for name in names if name is not None}
+
+
+@pytest.mark.parametrize("field", ["magic", "chunk_crc64"])
+def test_a_damaged_chunk_is_met_once_and_a_snapshot_stands_in_for_it(field: str) -> None:
+    world = World(14)
+    manager, log = open_log(world)
+    for _ in range(3):
+        write_segments(log, 2)
+        assert log.manifest is not None
+        log.manifest.rotate()
+    manager.close()
+    for number in reader(world).snapshot_ids():
+        world.disk.unlink(reader(world).paths.snapshot(number))
+    with world.disk.open(reader(world).paths.chunk(1), writable=True) as file:
+        file.write_and_sync(CHUNK_HEADER.offset_of(field), [b"\xff\xff"])
+    assert replay(reader(world)).damages
+    _, log = open_log(world)
+    check_agreement(world, log)
+    world.restart(Crash.POWER)
+    found = replay(reader(world))
+    assert (found.damages, found.problems) == ([], [])
+    _, log = open_log(world)
+    check_agreement(world, log)
+
+
+def test_a_lost_chunk_of_which_the_segments_say_nothing_is_met_once_too() -> None:
+    world = World(15)
+    manager, log = open_log(world)
+    write_segments(log, 2)
+    for number in range(3):
+        assert log.manifest is not None
+        log.manifest.append(CustomEvent(number, b"x"), segment_id=0, logical_offset=0)
+        log.manifest.rotate()
+    manager.close()
+    for number in reader(world).snapshot_ids():
+        world.disk.unlink(reader(world).paths.snapshot(number))
+    world.disk.unlink(reader(world).paths.chunk(1))
+    assert replay(reader(world)).damages
+    open_log(world)
+    world.restart(Crash.POWER)
+    assert replay(reader(world)).damages == []
+
+
+@pytest.mark.parametrize("is_switched", [False, True])
+def test_more_is_recorded_at_the_opening_than_the_queue_holds(is_switched: bool) -> None:
+    world = World(16)
+    small = ManifestConfig(queue_bytes_max=256 * KIB, snapshot_chunks=1000)
+    config = dataclasses.replace(CONFIG, manifest=small)
+    manager, log = open_log(world, config)
+    write_segments(log, 2)
+    for number in range(2, 6_000):  # their files are gone
+        assert log.manifest is not None
+        log.manifest.append(SegmentOpened(0, 1), segment_id=number, logical_offset=0)
+        if number % 1000 == 0:
+            log.manifest.commit()
+    if is_switched:
+        log.set_manifest_log_enabled(False)
+        log.set_manifest_log_enabled(True)
+    else:
+        manager.close()
+        manager, log = open_log(world, config)
+    check_agreement(world, log)
+    assert len(log.segments()) == 2
+    manager.close()
+    gone = [r.segment_id for r in records(world) if isinstance(r.payload, LocalEvicted)]
+    assert gone == list(range(2, 6_000)), "each is recorded once"
 
 
 def test_the_stream_id_stays_and_names_the_folder() -> None:

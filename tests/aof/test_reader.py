@@ -464,7 +464,7 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     entries=ENTRIES,
     tells_end=st.booleans(),

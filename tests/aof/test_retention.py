@@ -191,5 +191,6 @@ class Archiving:
         manager.close()
 
 
+@pytest.mark.sweep
 def test_a_crash_while_archiving_loses_no_segment() -> None:
     assert sweep(Archiving, seeds=[1, 2], survivors=range(4), cases_max=600) > 300

@@ -8,18 +8,16 @@ import contextlib
 import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig
-from lakebed.aof.filling import Filling, Load, filling
-from lakebed.aof.flush_share import WINDOW_NS, FlushShare
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
 from lakebed.aof.preparing import REFUSED_NS
-from lakebed.aof.spare_budget import SpareBudget
 from lakebed.aof.spares import FILL_STEP_BYTES, Spares
 from lakebed.base.counters import Counters, Histogram
 from lakebed.base.errors import BadConfig, LakebedError
 from lakebed.base.files import make_folders
+from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
@@ -59,6 +59,7 @@ def _log(world: World, *, is_indexed: bool, retention: RetentionConfig | None = 
     return AofManager("/store", config=config, disk=world.disk, runner=world.runner).open("orders")
 
 
+@settings(max_examples=8)
 @given(seed=st.integers(0, 100))
 def test_a_time_is_found_where_a_plain_search_finds_it(seed: int) -> None:
     random = Random(seed)

@@ -30,7 +30,8 @@ def _find_layouts() -> dict[str, Layout[tuple[object, ...]]]:
 
 LAYOUTS = _find_layouts()
 _RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1),
-           "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}  # fmt: skip
+           "u64": (0, 2**64 - 1), "i16": (-(2**15), 2**15 - 1), "i32": (-(2**31), 2**31 - 1),
+           "i64": (-(2**63), 2**63 - 1)}  # fmt: skip
 
 
 def _values(field: Field) -> st.SearchStrategy[object]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.log import Aof
@@ -34,6 +36,7 @@ from lakebed.aof.manifest.records import (
 from lakebed.base.units import KIB
 from lakebed.kernels import crc64nvme
 from lakebed.store.store import Store
+from tests.cli.in_process import Done, Run
 
 KEY = "aof2/s/segment-0.zst"
 
@@ -162,3 +165,33 @@ def change(path: Path, offset: int, data: bytes) -> None:
 def flip(path: Path, offset: int, mask: int = 0x40) -> None:
     byte = path.read_bytes()[offset]
     change(path, offset, bytes([byte ^ mask]))
+
+
+# What the commands say of them.
+
+COMMANDS = (
+    ["inspect", "orders"],
+    ["verify", "orders"],
+    ["history", "orders", "0"],
+    ["state", "orders"],
+    ["state", "orders", "--as-of", "0:120"],
+)
+
+
+def verified(run: Run, exit_code: int = 65) -> Any:
+    """What `verify` says, and that it changed nothing."""
+    done = run("manifest", "verify", "orders", as_json=True)
+    assert (done.exit_code, done.err) == (exit_code, b""), done
+    document = json.loads(done.out)
+    assert document["ok"] is (exit_code == 0)
+    return document
+
+
+def problems(run: Run) -> list[str]:
+    return [problem["problem"] for problem in verified(run)["problems"]]
+
+
+def marked(done: Done) -> list[str]:
+    """The lines that say what is wrong."""
+    assert (done.exit_code, done.err) == (65, b"")
+    return [line for line in done.out.decode().splitlines() if "!!" in line]

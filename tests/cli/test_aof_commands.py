@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.aof.config import AofConfig
+from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.record_id import RecordId
 from lakebed.cli.aof2_admin import main as admin
 from lakebed.cli.aof2_admin import translated
@@ -26,6 +27,7 @@ def root(tmp_path: Path) -> Path:
 def run(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> Run:
+    monkeypatch.setenv("LAKEBED_AOF_SEGMENT_BYTES", "64KiB")  # less to read than by default
     return runner(root, monkeypatch, capsysbinary)
 
 
@@ -82,9 +84,7 @@ def test_an_empty_line_is_an_error_with_its_number_and_earlier_lines_are_kept(ru
     assert run("aof", "cat", "orders").out == b"one\ntwo\n"
 
 
-def test_a_line_too_long_for_a_record_is_an_error_with_its_number(run: Run, root: Path) -> None:
-    root.mkdir()
-    (root / "lakebed.toml").write_text('[aof]\nsegment_bytes = "64KiB"\n')
+def test_a_line_too_long_for_a_record_is_an_error_with_its_number(run: Run) -> None:
     largest = 64 * 1024 - 64 - 96 - 24
     fitting, too_long = b"x" * largest, b"y" * (largest + 1)
     done = run("aof", "append", "orders", stdin=fitting + b"\n" + too_long + b"\nz\n")
@@ -96,8 +96,6 @@ def test_a_line_too_long_for_a_record_is_an_error_with_its_number(run: Run, root
 
 
 def test_a_log_goes_on_over_many_segments(run: Run, root: Path) -> None:
-    root.mkdir()
-    (root / "lakebed.toml").write_text('[aof]\nsegment_bytes = "64KiB"\n')
     lines = b"".join(b"%06d%s\n" % (number, b"x" * 200) for number in range(2000))
     run("aof", "append", "orders", stdin=lines)
     assert len(segment_files(root)) == 8
@@ -358,6 +356,11 @@ def test_a_segment_is_converted_there_and_back(run: Run, root: Path, tmp_path: P
     assert done.exit_code == 0
     (imported,) = back.iterdir()
     assert imported.name == exported.name == segment_files(root)[0].name
+    assert INTERCHANGE_HEADER.unpack(exported.read_bytes()).stream_id == log.stream_id
+    to_other = ["--to", "interchange", "--output", tmp_path / "seventh", "--lossy"]
+    assert run("aof", "convert", "orders", "0", *to_other, "--stream-id", "7").exit_code == 0
+    (other_id,) = (tmp_path / "seventh").iterdir()
+    assert INTERCHANGE_HEADER.unpack(other_id.read_bytes()).stream_id == 7
     kept = root.parent / "other" / "aof" / "orders" / "segments"
     kept.mkdir(parents=True)
     imported.rename(kept / imported.name)
@@ -472,7 +475,8 @@ def test_a_newer_store_and_a_damaged_version_file_are_refused(run: Run, root: Pa
     assert run("aof", "cat", "orders").exit_code == 65
 
 
-def test_a_wrong_setting_is_one_line(run: Run, root: Path) -> None:
+def test_a_wrong_setting_is_one_line(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAKEBED_AOF_SEGMENT_BYTES")
     root.mkdir()
     (root / "lakebed.toml").write_text("[aof]\nsegment_bytes = 100000\n")
     done = run("aof", "append", "orders", stdin=LINES)

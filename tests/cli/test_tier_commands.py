@@ -56,6 +56,40 @@ def test_a_log_goes_to_tier_2_and_back_and_stays_the_same(run: Run, root: Path) 
     assert run("aof", "verify", "orders", "--tier2").exit_code == 0
 
 
+def test_a_log_moves_to_another_tier_2(run: Run, root: Path) -> None:
+    run("aof", "upload", "orders")
+    run("aof", "evict", "orders", "--warm")
+    new = root.parent / "elsewhere"
+    done = run("aof", "migrate-tier2", "orders", new)
+    assert done.exit_code == 0
+    first, second = done.lines()
+    assert first.startswith(f"orders: {SEALED} objects copied, ")
+    assert first.endswith(f"; Tier 2 is {new}")
+    assert second == "orders: objects are left at tier2; --delete removes them"
+    assert len(objects(root)) == SEALED
+    assert run("aof", "cat", "orders").out == LINES
+    document = run("aof", "migrate-tier2", "orders", new, "--delete", as_json=True).document()
+    assert (document["copied_objects"], document["deleted_objects"]) == (0, SEALED)
+    assert (document["tier2"], document["left_at"], document["missing"]) == (str(new), None, [])
+    assert objects(root) == []
+    assert run("aof", "cat", "orders").out == LINES
+    assert run("aof", "verify", "orders", "--tier2").exit_code == 0
+    assert run("aof", "hydrate", "orders").exit_code == 0
+
+
+def test_a_tier_2_that_cannot_be_used_is_one_line(run: Run, root: Path) -> None:
+    for url in ("folder", "memory://", "ftp://x"):
+        done = run("aof", "migrate-tier2", "orders", url)
+        assert (done.exit_code, done.out) == (78, b"")
+        assert url in done.error_line()
+    done = run("aof", "migrate-tier2", "orders", root / "tier2")
+    assert (done.exit_code, done.out) == (64, b"")
+    assert "another name of where the objects are" in done.error_line()
+    done = run("aof", "migrate-tier2", "nope", root.parent / "elsewhere")
+    assert (done.exit_code, done.out) == (66, b"")
+    assert run("aof", "cat", "orders").out == LINES
+
+
 def test_segments_that_came_back_do_not_hide_those_behind_them(run: Run) -> None:
     run("aof", "upload", "orders")
     run("aof", "evict", "orders", "--warm")

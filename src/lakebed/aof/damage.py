@@ -1,10 +1,11 @@
-"""What a reader does about damage: it raises, or it tells somebody and goes on behind it."""
+"""What a reader of a log meets in the place of records; what it does about it is a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from lakebed.base import damage as base
 from lakebed.base.errors import DataError
 from lakebed.kernels import Stop
 
@@ -32,16 +33,4 @@ PROBLEMS = {
     Stop.BAD_CHECKSUM: "a record with a wrong checksum",
 }
 
-
-class DamagePolicy:
-    """Raise at damage, or skip it and report."""
-
-    def __init__(self, *, skip: bool, on_skipped: OnSkipped | None = None) -> None:
-        self.skips = skip
-        self._on_skipped = on_skipped
-
-    def meet(self, skipped: SkippedRange) -> None:
-        if not self.skips:
-            raise skipped.error
-        if self._on_skipped is not None:
-            self._on_skipped(skipped)
+DamagePolicy = base.DamagePolicy[SkippedRange]

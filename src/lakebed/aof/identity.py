@@ -5,11 +5,13 @@
 
 Written when the log is created, before its first segment. The stream id is random; it names the
 manifest log's folder and everything that the log keeps elsewhere. Where that is, stands in `tier2`
-from then on, whatever the configuration says later.
+from then on, whatever the configuration says later. While a migration has left objects at another
+address, that is `tier2_before`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import dataclass
 from random import Random
@@ -32,6 +34,7 @@ class LogIdentity:
     stream_id: int
     manifest_log: bool  # whether the manifest log was kept when it was last open for writing
     tier2: str = OWN_FOLDER
+    tier2_before: str = ""  # where objects were left by a migration
 
     @property
     def stream(self) -> str:
@@ -51,12 +54,16 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
             raise UnknownVersion("log", path=path, expected=VERSION, found=version)
         stream_id = parse_stream_name(document["stream_id"])
         manifest_log, tier2 = document["manifest_log"], document.get("tier2", OWN_FOLDER)
-        are_kinds_right = isinstance(manifest_log, bool) and isinstance(tier2, str) and tier2
+        before = document.get("tier2_before", "")
+        are_texts = isinstance(tier2, str) and isinstance(before, str)
+        are_kinds_right = isinstance(manifest_log, bool) and are_texts and tier2
         if version != VERSION or stream_id is None or not are_kinds_right:
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise Corrupt("not what says which log this is", path=path) from None
-    return LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
+    return LogIdentity(
+        stream_id=stream_id, manifest_log=manifest_log, tier2=tier2, tier2_before=before
+    )
 
 
 def find_identity(disk: Disk, paths: LogPaths, *, tier2: str) -> LogIdentity:
@@ -81,12 +88,18 @@ def ensure_identity(
         before = load_identity(disk, paths)
         if before.manifest_log == manifest_log:
             return before, before
-        stream_id, tier2 = before.stream_id, before.tier2
+        identity = dataclasses.replace(before, manifest_log=manifest_log)
     except NotFound:
         before = None
         found = _streams(disk, paths)
         stream_id = found[0] if len(found) == 1 else random.getrandbits(64)
-    identity = LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
+        identity = LogIdentity(stream_id=stream_id, manifest_log=manifest_log, tier2=tier2)
+    replace_identity(disk, paths, identity)
+    return identity, before
+
+
+def replace_identity(disk: Disk, paths: LogPaths, identity: LogIdentity) -> None:
+    """Durable when it returns; the old one or the new one if it does not."""
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -94,8 +107,9 @@ def ensure_identity(
         "manifest_log": identity.manifest_log,
         "tier2": identity.tier2,
     }
+    if identity.tier2_before:
+        document["tier2_before"] = identity.tier2_before
     replace_atomically(disk, paths.identity, json.dumps(document).encode() + b"\n")
-    return identity, before
 
 
 def _streams(disk: Disk, paths: LogPaths) -> list[int]:

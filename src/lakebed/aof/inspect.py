@@ -28,8 +28,8 @@ from lakebed.aof.survey import (
     InterchangeWalker,
     RuntimeWalker,
     Survey,
-    end_of_bytes,
 )
+from lakebed.base.damage import end_of_bytes
 from lakebed.base.layout import Buffer
 from lakebed.kernels import crc64nvme
 

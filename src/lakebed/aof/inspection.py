@@ -8,8 +8,11 @@ from enum import Enum
 from lakebed.aof.format import SegmentFooter, SegmentHeader
 from lakebed.aof.interchange import InterchangeFooter, InterchangeHeader
 from lakebed.aof.survey import Damage, GoodRange
+from lakebed.base.damage import Verdict
 from lakebed.base.errors import Corrupt, Torn
 from lakebed.base.files import PathLike
+
+__all__ = ["Inspection", "SegmentLayout", "Verdict"]
 
 
 class SegmentLayout(Enum):
@@ -19,14 +22,6 @@ class SegmentLayout(Enum):
     INTERCHANGE = "interchange"
     EMPTY = "empty"  # nothing but zeros, or nothing: activated, no record yet
     UNKNOWN = "unknown"
-
-
-class Verdict(Enum):
-    """The three states of a file; they are never merged."""
-
-    WHOLE = "whole"  # everything that is there matches
-    TORN = "torn"  # bytes behind the last good record, nothing valid behind them: can be cut
-    CORRUPT = "corrupt"  # damage: reported, never cut
 
 
 @dataclass(frozen=True, kw_only=True)

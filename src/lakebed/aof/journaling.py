@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from lakebed.aof.context import LogContext
@@ -26,14 +26,17 @@ from lakebed.aof.paths import SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.segment import Segment
 from lakebed.aof.tiers.cold import ColdSegments
-from lakebed.aof.tiers.reconciliation import corrections, orphans
+from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.aof.tiers.reconciliation import Correction, corrections, orphans
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import Busy, LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import remove_temporaries
 
 _log = logging.getLogger(__name__)
+RECORDED_AT_ONCE_MAX = 256
+"""While the log waits: no queue is too small for so many."""
 
 
 class Journaling:
@@ -58,6 +61,7 @@ class Journaling:
         self._epoch = epoch
         self._random = random
         self._wake = wake
+        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by whoever archives them
         self.journal: Journal | None = None  # guarded by the mutex
         self.identity: LogIdentity | None = None
         self.cold: ColdSegments | None = None
@@ -153,20 +157,30 @@ class Journaling:
             counters=context.counters,
             wake=self._wake,
             on_failure=self._fail,
+            on_sealed=self._tell_chunk_sealed,
         )
         with contextlib.ExitStack() as undo:
-            undo.callback(journal.close)
-            missing = self._attach(journal)
+            undo.callback(self._give_up, journal)
+            is_news = self._attach(journal)
             self._place_cold(journal)
             is_first = replayed.snapshot is None and not replayed.record_count
-            if missing and (was_off or is_first or replayed.damages):
-                journal.take_snapshot()
+            if replayed.damages or (is_news and (was_off or is_first)):
+                journal.take_snapshot()  # nobody has to get past the damage again
             undo.pop_all()
         self._raise_watermark(replayed)
 
-    def _attach(self, journal: Journal) -> list[Missing]:
-        """Record what is missing, and from then on all that happens; what was missing."""
+    def _give_up(self, journal: Journal) -> None:
+        with self._state.mutex:
+            self.journal = None
+        journal.close()
+
+    def _attach(self, journal: Journal) -> bool:
+        """Record what is missing, and from then on all that happens; whether anything was.
+
+        The last of it, and with the mutex, for the log may change meanwhile: only a little.
+        """
         chain = self._state.chain
+        is_news = False
         while True:
             with self._state.mutex:
                 sealed = list(chain.sealed)
@@ -179,17 +193,17 @@ class Journaling:
                 found += [Found(one.name.segment_id, one.name.base_offset) for one in segments]
                 index = journal.index()
                 missing = list(reconcile(index, found, epoch=self._epoch, footers=footers))
-                self._tell_lost(missing, on_disk=found)
-                for record in missing:
-                    journal.append(
-                        record.payload,
-                        segment_id=record.segment_id,
-                        logical_offset=record.logical_offset,
-                    )
-                for segment in segments:
-                    segment.is_announced = True
-                self.journal = journal
-                return missing
+                is_news = is_news or bool(missing)
+                if len(missing) <= RECORDED_AT_ONCE_MAX:
+                    self._tell_lost(missing, on_disk=found)
+                    record_all(journal, missing)
+                    for segment in segments:
+                        segment.is_announced = True
+                    self.journal = journal
+                    return is_news
+            self._tell_lost(missing, on_disk=found)
+            record_all(journal, missing)
+            journal.commit()  # the queue has room for the rest
 
     def _tell_lost(self, missing: Sequence[Missing], *, on_disk: Sequence[Found]) -> None:
         """Retention takes the oldest. A file that is gone from between the others was lost."""
@@ -216,21 +230,24 @@ class Journaling:
                 chain.place(info)
             newest = chain.sealed[-1] if chain.sealed and chain.is_at_start else None
         if newest is not None and newest.tier:
-            record_count = self.cold.record_count_behind(newest)
+            record_count = self._record_count_behind(newest, self.cold)
             with self._state.mutex:
                 chain.follow(newest, record_count=record_count)
+
+    def _record_count_behind(self, newest: SegmentInfo, cold: ColdSegments) -> int:
+        """The next segment's header needs it: while nobody can tell, there must be none."""
+        try:
+            return cold.record_count_behind(newest)
+        except Tier2Error as error:
+            why = f"only Tier 2 has segment {newest.segment_id}, behind which it goes on"
+            raise type(error)(f"{self._state.name}: {why}: {error}") from error
 
     def _correct(self, journal: Journal, cold: ColdSegments) -> None:
         """What the manifest log says of warm files, against those that are there."""
         if self._context.disk.is_folder(self._context.paths.warm):
             remove_temporaries(self._context.disk, self._context.paths.warm)
         warm = cold.warm_names()
-        for correction in corrections(journal.index().segments(), warm=warm):
-            journal.append(
-                correction.payload,
-                segment_id=correction.segment_id,
-                logical_offset=correction.logical_offset,
-            )
+        record_all(journal, corrections(journal.index().segments(), warm=warm))
         for segment_id in orphans(journal.index().segments(), warm=warm):
             self._context.disk.unlink(cold.warm_path(warm[segment_id]))
 
@@ -257,9 +274,23 @@ class Journaling:
             highest = max(state.coordinator_watermark, replayed.index.coordinator_watermark)
             state.coordinator_watermark = highest
 
+    def _tell_chunk_sealed(self) -> None:
+        """Whoever wants to know it by now."""
+        self.on_chunk_sealed()
+
     def _fail(self, error: LakebedError) -> None:
         """The journal can make nothing durable any more: the log takes no more records."""
         with self._state.mutex:
             if self._state.failure is None:
                 self._state.failure = error
         self._context.notifier.tell()
+
+
+def record_all(journal: Journal, records: Iterable[Missing | Correction]) -> None:
+    """However many they are: when the queue is full, what is in it is committed."""
+    for payload, segment_id, logical_offset in records:
+        try:
+            journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
+        except Busy:
+            journal.commit()
+            journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)

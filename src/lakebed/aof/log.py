@@ -38,7 +38,6 @@ from lakebed.aof.recovery import Recovered
 from lakebed.aof.retiring import Retiring
 from lakebed.aof.sealing import Sealing
 from lakebed.aof.segment import Numbers
-from lakebed.aof.spare_budget import SpareBudget
 from lakebed.aof.spares import Spares
 from lakebed.aof.tiers.cold import ColdSegments
 from lakebed.aof.tiers.coordinator import Coordinator
@@ -52,6 +51,7 @@ from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
 from lakebed.base.errors import Busy, Closed, DiskError, NoSpace
 from lakebed.base.files import Disk
+from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
@@ -321,7 +321,7 @@ class Aof:
         """Seal, retire, write the cursor, prepare spares. ns to the next time, or None."""
         try:
             if self._tiering is not None:
-                self._tiering.acknowledge()
+                self._tiering.admission.acknowledge()
             while self._sealing.seal_next():
                 pass
             delays = [
@@ -348,7 +348,7 @@ class Aof:
         self._notifier.tell()
         self._flushing.close()
         if self._tiering is not None:
-            self._tiering.close()
+            self._tiering.admission.close()
         self._journaling.stop()
         self._write_cursor()
         self._reader.close()

@@ -22,16 +22,17 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
 from lakebed.aof.recovery import recover
-from lakebed.aof.spare_budget import SpareBudget
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.coordinator import Coordinator
+from lakebed.aof.tiers.migration import Migrated, Migration, Progress
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.counters import Counters
-from lakebed.base.errors import AlreadyExists, Closed
+from lakebed.base.errors import AlreadyExists, Busy, Closed
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Runner, Task, ThreadRunner
 from lakebed.kernels.disk import real_disk
 
@@ -66,7 +67,7 @@ class AofManager:
         assert self._runner is not None
         self._is_pinned = is_pinned
         self._random = random or Random()
-        self._spare_budget = SpareBudget(
+        self.spare_budget = SpareBudget(
             bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
             mutex=self._runner.mutex(),
         )
@@ -108,6 +109,39 @@ class AofManager:
             with self._mutex:
                 self._opening.discard(name)
 
+    def migrate_tier2(
+        self,
+        name: str,
+        address: str,
+        *,
+        delete: bool = False,
+        progress: Progress = lambda *_: None,
+    ) -> Migrated:
+        """Move the Tier 2 of a log that is not open to another address; see `tiers.migration`.
+
+        `delete` removes the objects from the old one; a later call with the same address does it
+        too. What was cut short is gone on with by calling again.
+        """
+        paths = LogPaths(self.root, name)
+        with self._mutex:
+            if self._is_closed:
+                raise Closed(f"{self.root}: the manager is closed")
+            if name in self._logs or name in self._opening:
+                raise Busy(f"{name}: the log is open; its Tier 2 moves while it is closed")
+            self._opening.add(name)
+        try:
+            migration = Migration(
+                self.disk,
+                paths,
+                open_store=partial(self._services.store, is_writer=True),
+                prefix=self._services.config.prefix,
+                random=self._random,
+            )
+            return migration.run(address, delete=delete, progress=progress)
+        finally:
+            with self._mutex:
+                self._opening.discard(name)
+
     def _open(self, paths: LogPaths, config: AofConfig) -> Aof:
         name = paths.name
         paths.ensure(self.disk)
@@ -126,7 +160,7 @@ class AofManager:
             counters=Counters(),
             random=self._random,
             is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
-            spare_budget=self._spare_budget,
+            spare_budget=self.spare_budget,
             services=self._services,
             coordinator=self._coordinator,
         )

@@ -11,15 +11,13 @@ from __future__ import annotations
 import logging
 
 from lakebed.aof.context import LogContext
-from lakebed.aof.filling import Filling, Load, filling
-from lakebed.aof.flush_share import WINDOW_NS, FlushShare
 from lakebed.aof.segment import Segment
-from lakebed.aof.spare_budget import SpareBudget
 from lakebed.aof.spares import FILL_STEP_BYTES, Spares
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.errors import DiskError, NoSpace
 from lakebed.base.events import event
+from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
 
 _log = logging.getLogger(__name__)
 

@@ -20,20 +20,15 @@ from lakebed.aof.format import DURABLE_END, RECORDS_START, DurableEnd
 from lakebed.aof.listing import Listing, list_segments
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.pointer import decode_durable_end
-from lakebed.aof.poll import POLL_NS_MAX, POLL_NS_MIN, DurablePoll
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.catalogue import ColdCatalogue
 from lakebed.aof.tiers.cold import ColdSegments
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.clock import NS_PER_S
-from lakebed.base.errors import Closed, Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.base.errors import Closed, Corrupt, NotFound
 from lakebed.base.files import Disk, PathLike, read_file
+from lakebed.base.poll import Poll, poll_until, read_overwritten
 from lakebed.base.runner import Runner
-from lakebed.base.units import US_NS
-
-_READ_ATTEMPTS = 8
-_READ_AGAIN_NS = 50 * US_NS
 
 
 class ReadOnlyLog:
@@ -60,9 +55,7 @@ class ReadOnlyLog:
         self._listing = Listing((), 0)  # replaced as a whole, as are the two below
         self._published: DurableEnd | None = None
         self._scanned: tuple[DurableEnd | None, RecordId] | None = None
-        self._poll = DurablePoll(
-            f"look at the end of {name}", runner=runner, durable_end=self.durable_end
-        )
+        self._poll = Poll(f"look at the end of {name}", runner=runner, look=self.durable_end)
         self.refresh()
 
     @property
@@ -117,20 +110,7 @@ class ReadOnlyLog:
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
         """See `LogView`; it polls."""
-        clock = self._runner.clock
-        deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
-        delay_ns = POLL_NS_MIN
-        while self.durable_end() <= position:
-            now = clock.monotonic_ns()
-            if deadline is not None:
-                delay_ns = min(delay_ns, deadline - now)
-                if delay_ns <= 0:
-                    return False
-            self._runner.sleep_ns(delay_ns)
-            if 2 * (clock.monotonic_ns() - now) < delay_ns:
-                raise Closed("the runner was closed: nobody can wait any longer")
-            delay_ns = min(2 * delay_ns, POLL_NS_MAX)
-        return True
+        return poll_until(self._runner, lambda: self.durable_end() > position, timeout)
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """See `LogView`; a task of the runner polls while anybody is subscribed."""
@@ -150,25 +130,18 @@ class ReadOnlyLog:
         self.close()
 
     def _load_published(self) -> DurableEnd | None:
-        """What the writer published; None if nothing that can be read.
-
-        It is overwritten in place, so a look at the wrong moment may find a mix of two.
-        """
+        """What the writer published; None if nothing that can be read."""
         path = self._paths.durable_end
-        for attempt in range(_READ_ATTEMPTS):
-            if attempt:
-                self._runner.sleep_ns(attempt * _READ_AGAIN_NS)
-            try:
-                data = read_file(self._disk, path, size_max=DURABLE_END.size)
-                self._published = decode_durable_end(data, path=path)
-            except NotFound:
-                return None
-            except UnknownVersion:
-                raise
-            except DataError:
-                continue
-            return self._published
-        # Damaged for good: what it said last is still true, if it was read before.
+
+        def read() -> DurableEnd:
+            data = read_file(self._disk, path, size_max=DURABLE_END.size)
+            return decode_durable_end(data, path=path)
+
+        try:
+            # Damaged for good: what it said last is still true, if it was read before.
+            self._published = read_overwritten(self._runner, read) or self._published
+        except NotFound:
+            return None
         return self._published
 
     def _scan(self, published: DurableEnd | None) -> RecordId:

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.damage import DamagePolicy, OnSkipped, SkippedRange
-from lakebed.aof.handles import Handles, Lease
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
 from lakebed.aof.segment_reading import SegmentReading, open_segment
 from lakebed.aof.span import Span, check_alignment, locate, oldest, plan, records_end
@@ -27,6 +26,7 @@ from lakebed.aof.sparse_index import load_index, start_for_timestamp
 from lakebed.aof.view import LogView, SegmentInfo
 from lakebed.aof.walk import Walk, why_no_record
 from lakebed.base.errors import Corrupt, NotFound
+from lakebed.base.files.handles import Handles, Lease
 from lakebed.base.units import KIB, MIB
 from lakebed.kernels import Stop
 
@@ -47,6 +47,7 @@ class LogReader:
         self._window_bytes = window_bytes
         self._handles = Handles(
             self._open,
+            _handle_key,
             mutex=view.runner.mutex(),
             count_max=handles_max,
         )
@@ -234,7 +235,7 @@ class LogReader:
             newest = reading.timestamp_max
             return newest is not None and newest < timestamp_ns
 
-    def _lease(self, info: SegmentInfo) -> Lease:
+    def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
         try:
             return self._handles.lease(info)
         except NotFound:
@@ -255,3 +256,8 @@ class LogReader:
 def _records_end(reading: SegmentReading) -> int:
     end = reading.records_end
     return reading.room_end if end is None else end
+
+
+def _handle_key(info: SegmentInfo) -> tuple[str, bool]:
+    # A segment that was sealed since is opened anew, and then mapped.
+    return info.path, info.is_sealed

@@ -23,7 +23,8 @@ from lakebed.aof.format import (
 from lakebed.aof.inspection import SegmentLayout
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
-from lakebed.aof.survey import Damage, RuntimeWalker, Survey, end_of_bytes, survey
+from lakebed.aof.survey import Damage, RuntimeWalker, Survey, survey
+from lakebed.base.damage import end_of_bytes
 from lakebed.base.errors import DataError, UnknownVersion
 from lakebed.kernels import crc64nvme
 

@@ -11,7 +11,7 @@ in windows, and only below the durable end, where its bytes do not change either
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.damage import SkippedRange
@@ -29,7 +29,8 @@ from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt, NotFound
-from lakebed.base.files import Disk, File
+from lakebed.base.files import Disk
+from lakebed.base.files.windows import ByteSource, open_source
 from lakebed.base.units import MIB
 from lakebed.kernels import Stop, aof_find, aof_scan
 
@@ -81,74 +82,19 @@ def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) 
         if cold is None:
             raise NotFound(f"{info.path}: in Tier {info.tier}, which is not read here")
         return RuntimeSegment(info, cold(info))
-    file = disk.open(info.path)
+    source = open_source(disk.open(info.path), is_sealed=info.is_sealed)
+    if info.is_sealed:
+        whole = source.window(0, source.size).buffer
+        if is_interchange(whole):
+            return InterchangeSegment(info, whole)
     try:
-        if not info.is_sealed:
-            return RuntimeSegment(info, FileBytes(file))
-        source = MappedBytes(file)
+        return RuntimeSegment(info, source)
     except BaseException:
-        file.close()
+        source.close()
         raise
-    file.close()
-    whole = source.window(0, source.size).buffer
-    if is_interchange(whole):
-        return InterchangeSegment(info, whole)
-    return RuntimeSegment(info, source)
-
-
-class Window(NamedTuple):
-    """Bytes of a file, from `offset` on."""
-
-    buffer: memoryview
-    offset: int
-
-
-class ByteSource(Protocol):
-    """The bytes of a segment's file."""
-
-    size: int
-    is_mapped: bool
-
-    def window(self, start: int, end: int) -> Window:
-        """Bytes that contain `[start, end)`, as far as the file has them."""
-
-    def close(self) -> None: ...
 
 
 ColdSource = Callable[[SegmentInfo], ByteSource]
-
-
-class MappedBytes:
-    """All of a sealed file, at no cost; the window is always the whole."""
-
-    is_mapped = True
-
-    def __init__(self, file: File) -> None:
-        self._whole = Window(file.map(), 0)
-        self.size = len(self._whole.buffer)
-
-    def window(self, start: int, end: int) -> Window:  # noqa: ARG002 - all of it, always
-        return self._whole
-
-    def close(self) -> None:
-        """The map ends with its last view, which may be a reader's."""
-        self._whole = Window(memoryview(b""), 0)
-
-
-class FileBytes:
-    """A file that is still written: what is asked for is read."""
-
-    is_mapped = False
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self.size = file.size()
-
-    def window(self, start: int, end: int) -> Window:
-        return Window(memoryview(self._file.pread(start, end - start)), start)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class RuntimeSegment:

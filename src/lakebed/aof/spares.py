@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
-from lakebed.aof.spare_budget import SpareBudget
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import Disk
+from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Mutex
 from lakebed.base.units import MIB
 

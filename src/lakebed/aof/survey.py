@@ -11,14 +11,13 @@ from typing import NamedTuple, Protocol
 
 from lakebed.aof.format import AOF_ALIGNMENT
 from lakebed.aof.interchange import INTERCHANGE_RECORD, interchange_record_bytes
-from lakebed.base.units import MIB
+from lakebed.base.damage import end_of_bytes
 from lakebed.kernels import Stop, aof_find, aof_scan, crc64nvme, fold64
 
 DAMAGES_COUNT_MAX = 1000
 """Searched past at most so often: each search may look at all that is left of the file."""
 
 _SCAN_COUNT = 1 << 16  # records of one scan, so that the columns stay small
-_WINDOW_BYTES = MIB
 _NS_PER_MS = 1_000_000
 _OFFSET_SPAN_MAX = 1 << 32  # of the logical offsets of one segment
 
@@ -88,16 +87,6 @@ def survey(walker: Walker, data: memoryview, start: int, end: int) -> Survey:
             tail = Damage(good.end, used_end - good.end, problem)
             return Survey(tuple(ranges), tuple(damages), tail)
         damages.append(Damage(good.end, start - good.end, problem))
-
-
-def end_of_bytes(data: memoryview, start: int, end: int) -> int:
-    """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
-    for window_end in range(end, start, -_WINDOW_BYTES):
-        window_start = max(start, window_end - _WINDOW_BYTES)
-        used = len(bytes(data[window_start:window_end]).rstrip(b"\0"))
-        if used:
-            return window_start + used
-    return start
 
 
 class RuntimeWalker:

@@ -50,7 +50,7 @@ class Transitions:
         """Whether a `roll` would not succeed, but bring it about: the tiers wait to be asked."""
         if self.tiering is None or not self._state.chain.may_roll:
             return False
-        return self.tiering.may_admit()
+        return self.tiering.admission.may_admit()
 
     def open(self, segment: Segment) -> None:
         """The segment is about to get its first record. `WouldBlock` if that cannot be recorded."""
@@ -82,7 +82,7 @@ class Transitions:
             reason = "the segment before is not sealed yet, or this one is being handed over"
             return WouldBlock(BackpressureKind.ROLLOVER, f"{state.name}: {reason}")
         assert self.tiering is not None
-        if not self.tiering.may_admit():
+        if not self.tiering.admission.may_admit():
             reason = "there is no room in Tier 0 for another segment"
             return WouldBlock(BackpressureKind.ADMISSION, f"{state.name}: {reason}")
         state.chain.request_rollover()

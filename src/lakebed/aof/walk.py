@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.damage import PROBLEMS, DamagePolicy, SkippedRange
 from lakebed.aof.format import AOF_ALIGNMENT, RECORDS_START
-from lakebed.aof.handles import Lease
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment_reading import SegmentReading
 from lakebed.aof.span import Span
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt, LakebedError, NotFound
+from lakebed.base.files.handles import Lease
 from lakebed.kernels import Stop
 
-Leases = Callable[[SegmentInfo], Lease]
+Leases = Callable[[SegmentInfo], Lease[SegmentReading]]
 
 
 class Walk:

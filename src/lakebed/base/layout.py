@@ -58,6 +58,8 @@ u8 = Annotated[int, Scalar("B", "u8")]
 u16 = Annotated[int, Scalar("H", "u16")]
 u32 = Annotated[int, Scalar("I", "u32")]
 u64 = Annotated[int, Scalar("Q", "u64")]
+i16 = Annotated[int, Scalar("h", "i16")]
+i32 = Annotated[int, Scalar("i", "i32")]
 i64 = Annotated[int, Scalar("q", "i64")]
 
 Record = TypeVar("Record", bound=tuple[object, ...])

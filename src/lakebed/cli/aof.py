@@ -259,8 +259,11 @@ def convert(
         bool, typer.Option("--lossy", help="Accept that the other layout has no room for all.")
     ] = False,
     stream_id: Annotated[
-        int, typer.Option(min=0, max=_EXT_ID_MAX, help="To interchange: the log's stream id.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0, max=_EXT_ID_MAX, help="To interchange: another stream id than the log's own."
+        ),
+    ] = None,
     base_record_count: Annotated[
         int,
         typer.Option(min=0, max=_EXT_ID_MAX, help="To runtime: records of the log before it."),
@@ -279,6 +282,7 @@ def convert(
         if not store.disk.is_folder(output):
             make_folders(store.disk, output)
         if layout is Layout.INTERCHANGE:
+            stream_id = _stream_id(store, log) if stream_id is None else stream_id
             target = to_interchange(store.disk, source, output, stream_id=stream_id, lossy=lossy)
         else:
             target = to_runtime(
@@ -325,6 +329,7 @@ app.command()(tiers.upload)
 app.command()(tiers.evict)
 app.command()(tiers.hydrate)
 app.command()(tiers.retry_upload)
+app.command()(tiers.migrate_tier2)
 
 
 # Appending.
@@ -379,6 +384,18 @@ def _follow(store: ReadOnlyStore, log: str, start: RecordId, printer: RecordPrin
         while (batch := follower.next_batch()) is not None:
             printer.batch(batch)
             output.flush()
+
+
+def _stream_id(store: ReadOnlyStore, log: str) -> int:
+    """What `log.json` says; 0 if nobody has opened the log for writing since there are such."""
+    from lakebed.aof.identity import OWN_FOLDER, find_identity
+    from lakebed.aof.paths import LogPaths
+    from lakebed.base.errors import NotFound
+
+    try:
+        return find_identity(store.disk, LogPaths(store.root, log), tier2=OWN_FOLDER).stream_id
+    except NotFound:
+        return 0
 
 
 def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:

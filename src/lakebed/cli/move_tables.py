@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from lakebed.aof.tiers.migration import Migrated
 from lakebed.aof.tiers.moves import RepairOutcome
 from lakebed.cli.manifest_words import size_text
 from lakebed.cli.output import counted
@@ -110,3 +111,33 @@ def _failed(outcome: Outcome) -> list[dict[str, object]]:
         {"segment_id": one.segment_id, "kind": type(one.error).__name__, "message": str(one.error)}
         for one in outcome.failed
     ]
+
+
+# `lakebed aof migrate-tier2`.
+
+
+def migrated_lines(log: str, done: Migrated) -> list[str]:
+    lines = [f"{log}: {key}: missing" for key in done.missing]
+    copied = f"{counted(done.copied_count, 'object')} copied, {size_text(done.copied_bytes)}"
+    present = f", {done.present_count} were there" if done.present_count else ""
+    deleted = (
+        f"; {done.deleted_count} deleted from the address before" if done.deleted_count else ""
+    )
+    lines.append(f"{log}: {copied}{present}; Tier 2 is {done.after}{deleted}")
+    if done.left_at:
+        lines.append(f"{log}: objects are left at {done.left_at}; --delete removes them")
+    return lines
+
+
+def migrated_document(log: str, done: Migrated) -> dict[str, object]:
+    return {
+        "log": log,
+        "before": done.before,
+        "tier2": done.after,
+        "copied_objects": done.copied_count,
+        "copied_bytes": done.copied_bytes,
+        "present_objects": done.present_count,
+        "deleted_objects": done.deleted_count,
+        "missing": done.missing,
+        "left_at": done.left_at or None,
+    }

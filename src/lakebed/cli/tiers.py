@@ -1,4 +1,4 @@
-"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and `retry-upload`: where segments are.
+"""`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: where segments are.
 
 `tiers` only looks: it takes no lock, and beside a writer it tells what is committed. The others
 need the lock, and return when what they were asked for is done.
@@ -24,6 +24,7 @@ from lakebed.cli.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lakebed.aof.manager import AofManager
     from lakebed.store.tier_moves import Outcome, TierMoves
 
 _SEGMENT_MAX = (1 << 32) - 1
@@ -92,6 +93,58 @@ def evict(
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
     """Bring segments back into Tier 0; all, or those given."""
     _move(invocation(context), log, "hydrated", lambda moves: moves.hydrate(segment or None))
+
+
+def migrate_tier2(
+    context: typer.Context,
+    log: LogName,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="s3://bucket/prefix, file:///folder or a folder.")
+    ],
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Then delete the objects at the address before.")
+    ] = False,
+) -> None:
+    """Copy the objects of a log to another Tier 2, check them, and use that one from then on.
+
+    Run it again if it was cut short; with --delete also later.
+
+    \b
+    lakebed aof migrate-tier2 orders s3://bucket/prefix
+    lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
+    """
+    from lakebed.cli.move_tables import migrated_document, migrated_lines
+
+    run = invocation(context)
+    with (
+        reaching_tier2(log),
+        Progress("migrate") as progress,
+        _open_closed_log(run, log) as manager,
+    ):
+        done = manager.migrate_tier2(log, url, delete=delete, progress=progress.update)
+    run.output.result(migrated_document(log, done), lines=migrated_lines(log, done))
+    if done.missing:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def _open_closed_log(run: Invocation, log: str) -> AofManager:
+    """The root, held for writing; the log is there, and stays closed."""
+    import os
+
+    from lakebed.aof.manager import AofManager
+    from lakebed.aof.paths import check_log_name
+    from lakebed.aof.tiers.config import SharedTierConfig
+    from lakebed.kernels.disk import real_disk
+    from lakebed.store import version
+    from lakebed.store.logs import require_log
+    from lakebed.store.settings import settings_of
+
+    check_log_name(log)
+    root = run.require_root()
+    require_log(real_disk(), root, log)
+    version.load(real_disk(), os.fspath(root))
+    settings = settings_of(root, environment=os.environ)
+    return AofManager(root, tier_config=settings.config(SharedTierConfig))
 
 
 def repair_objects(run: Invocation, log: str) -> None:

@@ -17,6 +17,9 @@ from lakebed.base.files.writing import WriteOutcome
 from lakebed.kernels.results import (
     AofEncoded,
     AofScan,
+    BatchEncoded,
+    BatchRecords,
+    BatchStop,
     KeratinEncoded,
     KeratinScan,
     Stop,
@@ -28,7 +31,8 @@ if _wanted not in ("", "compiled", "reference"):
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan crc32c crc64_combine crc64nvme features fold64 "
-    "keratin_encode keratin_scan write_and_sync zero_fill"
+    "keratin_encode keratin_scan record_batch_decode record_batch_encode record_batch_slices "
+    "write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -68,6 +72,9 @@ if COMPILED:
         fold64,
         keratin_encode,
         keratin_scan,
+        record_batch_decode,
+        record_batch_encode,
+        record_batch_slices,
         write_and_sync,
         zero_fill,
     )
@@ -85,6 +92,9 @@ else:
         fold64,
         keratin_encode,
         keratin_scan,
+        record_batch_decode,
+        record_batch_encode,
+        record_batch_slices,
         write_and_sync,
         zero_fill,
     )
@@ -108,6 +118,12 @@ __all__ = [
     "KeratinEncoded",
     "KeratinScan",
     "Stop",
+    "record_batch_decode",
+    "record_batch_encode",
+    "record_batch_slices",
+    "BatchEncoded",
+    "BatchRecords",
+    "BatchStop",
     "write_and_sync",
     "zero_fill",
     "WriteOutcome",

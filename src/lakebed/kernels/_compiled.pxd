@@ -1,6 +1,6 @@
 """What the compiled kernels take from the C headers, which say what each does."""
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from *:
@@ -84,6 +84,37 @@ cdef extern from "keratin.h":
     int keratin_scan_records(
         const uint8_t *buffer, uint64_t *position, uint64_t end, size_t count_max,
         keratin_columns *columns) nogil
+
+
+cdef extern from "record_batch.h":
+    size_t BATCH_RECORD_BYTES_MIN
+    ctypedef struct batch_columns:
+        uint64_t *offsets
+        int64_t *timestamps_ms
+        uint32_t *key_positions
+        int32_t *key_lengths
+        uint32_t *value_positions
+        int32_t *value_lengths
+        uint32_t *header_positions
+        uint32_t *header_lengths
+        uint32_t *header_counts
+        size_t count
+    ctypedef struct batch_messages:
+        const span *values
+        const span *keys
+        const span *headers
+        const int64_t *timestamps_ms
+        size_t timestamp_step
+        int64_t first_timestamp_ms
+        size_t count
+    int batch_decode_records(
+        const uint8_t *buffer, uint64_t *position, uint64_t end, size_t count,
+        uint64_t first_offset, int64_t first_timestamp_ms, batch_columns *columns) nogil
+    size_t batch_far_timestamp(const batch_messages *messages) nogil
+    size_t batch_fitting(
+        const batch_messages *messages, uint64_t capacity, uint64_t *size) nogil
+    void batch_encode_records(
+        uint8_t *out, const batch_messages *messages, size_t count) nogil
 
 
 cdef extern from "writing.h":

@@ -7,7 +7,14 @@ from _typeshed import ReadableBuffer
 
 from lakebed.base.files.writing import WriteOutcome
 from lakebed.kernels.arguments import Numbers
-from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan
+from lakebed.kernels.results import (
+    AofEncoded,
+    AofScan,
+    BatchEncoded,
+    BatchRecords,
+    KeratinEncoded,
+    KeratinScan,
+)
 
 SOURCE_HASH: str
 
@@ -58,6 +65,27 @@ def keratin_encode(
 def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan: ...
+def record_batch_encode(
+    values: Iterable[ReadableBuffer | None],
+    keys: Iterable[ReadableBuffer | None] | None = None,
+    headers: Iterable[ReadableBuffer | None] | None = None,
+    *,
+    timestamps_ms: Numbers,
+    first_timestamp_ms: SupportsIndex,
+    capacity: SupportsIndex,
+) -> BatchEncoded: ...
+def record_batch_decode(
+    buffer: ReadableBuffer,
+    start: SupportsIndex,
+    end: SupportsIndex,
+    *,
+    count: SupportsIndex,
+    first_offset: SupportsIndex = 0,
+    first_timestamp_ms: SupportsIndex = 0,
+) -> BatchRecords: ...
+def record_batch_slices(
+    buffer: ReadableBuffer, positions: memoryview, lengths: memoryview
+) -> list[bytes | None]: ...
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome: ...

@@ -13,12 +13,13 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromSt
 from cpython.bytes cimport PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_CheckExact
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from lakebed.base.files.writing import FILE_OFFSET_MAX, WriteOutcome, check_range
 from lakebed.kernels import arguments
 from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan, Stop
+from lakebed.kernels.results import BatchEncoded, BatchRecords, BatchStop
 
 
 cdef enum:
@@ -196,15 +197,15 @@ cdef class Numbers:
     cdef size_t step
 
     def __cinit__(self, value, str what, str code, Py_ssize_t count):
-        if PyLong_CheckExact(value):
+        if PyLong_CheckExact(value) and code != "q":
             checked = integer(value, what, U64_MAX if code == "Q" else 0xFFFF)
         else:
             checked = arguments.numbers(value, what, code=code, count=count)
         if isinstance(checked, int):
             self.step = 0
-            self.one64 = checked
+            self.one64 = <uint64_t><int64_t>checked if code == "q" else checked
             self.one16 = <uint16_t>self.one64
-            self.values = <void *>&self.one64 if code == "Q" else <void *>&self.one16
+            self.values = <void *>&self.one16 if code == "H" else <void *>&self.one64
         else:
             self.step = 1
             self.held = Held(checked, what)
@@ -220,7 +221,7 @@ cdef class Numbers:
 cdef class Rows:
     """The columns of some rows in one block of memory, which a scan makes larger as it goes.
 
-    `codes` has a letter a column (Q, I, H), the widest first, so that every column is aligned. One
+    `codes` has a letter a column (Q, q, I, i, H), the widest first, so that every column is aligned. One
     block, because the allocator gives several large ones back to the system each time, and new
     pages cost more than the scan itself.
     """
@@ -255,7 +256,9 @@ cdef class Rows:
 
     cdef size_t width(self, Py_ssize_t index) noexcept:
         cdef char code = PyBytes_AS_STRING(self.codes)[index]
-        return 8 if code == c"Q" else 4 if code == c"I" else 2
+        if code == c"Q" or code == c"q":
+            return 8
+        return 4 if code == c"I" or code == c"i" else 2
 
     cdef size_t bytes_before(self, Py_ssize_t index) noexcept:
         """Of one row, the bytes in the columns before this one."""
@@ -708,3 +711,6 @@ def zero_fill(fd, offset, length):
     with nogil:
         writing_put_zeros(number, place, bytes_left, &outcome)
     return WriteOutcome(outcome.written, outcome.write_errno, 0)
+
+
+include "record_batch.pxi"

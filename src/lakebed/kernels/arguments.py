@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 U16_MAX = (1 << 16) - 1
 U32_MAX = (1 << 32) - 1
 U64_MAX = (1 << 64) - 1
+I32_MAX = (1 << 31) - 1
+I64_MAX = (1 << 63) - 1
+I64_MIN = -(1 << 63)
 
-_MAXIMA = {"H": U16_MAX, "Q": U64_MAX}
+_RANGES = {"H": (0, U16_MAX), "Q": (0, U64_MAX), "q": (I64_MIN, I64_MAX)}
+_SAME_AS_LONG = {"Q": "L", "q": "l"}  # where a long has eight bytes
 _NATIVE = {"@", "=", "<" if sys.byteorder == "little" else ">"}
 
 
-def integer(value: SupportsIndex, what: str, *, maximum: int = U64_MAX) -> int:
-    """An integer of `[0, maximum]`."""
+def integer(value: SupportsIndex, what: str, *, minimum: int = 0, maximum: int = U64_MAX) -> int:
+    """An integer of `[minimum, maximum]`."""
     try:
         number = operator.index(value)
     except TypeError:
         raise InputError(f"{what} must be an integer, not {type(value).__name__}") from None
-    if not 0 <= number <= maximum:
-        raise InputError(f"{what} is {number}, it must be in [0, {maximum}]")
+    if not minimum <= number <= maximum:
+        raise InputError(f"{what} is {number}, it must be in [{minimum}, {maximum}]")
     return number
 
 
@@ -62,16 +66,16 @@ def items(values: Iterable[object], what: str) -> tuple[object, ...]:
 def numbers(value: Numbers, what: str, *, code: str, count: int) -> int | memoryview:
     """One number for all records, or a contiguous native view of exactly one a record.
 
-    `code` is the type code of the view: "Q" or "H". A view is of the caller's own memory if that
-    has the right type, and of a copy otherwise.
+    `code` is the type code of the view: "Q", "q" or "H". A view is of the caller's own memory if
+    that has the right type, and of a copy otherwise.
     """
-    maximum = _MAXIMA[code]
+    minimum, maximum = _RANGES[code]
     if isinstance(value, int):
-        return integer(value, what, maximum=maximum)
+        return integer(value, what, minimum=minimum, maximum=maximum)
     view = _column_view(value)
     if view is None:
         if isinstance(value, SupportsIndex):
-            return integer(value, what, maximum=maximum)
+            return integer(value, what, minimum=minimum, maximum=maximum)
         values = items(value, what)  # type: ignore[arg-type]
         view = memoryview(_packed(values, what, code))
     elif not _is_native(view, code):
@@ -85,6 +89,19 @@ def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple
     """The half-open range of a buffer that is to be scanned."""
     last = integer(end, "end", maximum=buffer_bytes)
     return integer(start, "start", maximum=last), last
+
+
+def column(value: object, what: str, *, code: str) -> memoryview:
+    """A column that a kernel gave, or a part of it."""
+    if not isinstance(value, memoryview) or value.format != code or not value.c_contiguous:
+        raise InputError(f"{what} must be a contiguous column of the type {code!r}")
+    return value
+
+
+def refuse_slice(index: int, position: int, length: int, buffer_bytes: int) -> NoReturn:
+    raise InputError(
+        f"item {index} has {length} bytes at {position}, and the buffer ends at {buffer_bytes}"
+    )
 
 
 def refuse_bytes(value: object, what: str) -> NoReturn:
@@ -102,12 +119,18 @@ def refuse_empty(what: str) -> NoReturn:
     raise InputError(f"{what} is empty: a length of 0 marks the end of a segment")
 
 
-def refuse_large(what: str, size: int) -> NoReturn:
-    raise TooLarge(f"{what} in bytes", size=size, limit=U32_MAX)
+def refuse_large(what: str, size: int, limit: int = U32_MAX) -> NoReturn:
+    raise TooLarge(f"{what} in bytes", size=size, limit=limit)
 
 
 def refuse_count(what: str, found: int, count: int) -> NoReturn:
     raise InputError(f"{what} has {found} items for {count} payloads")
+
+
+def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> NoReturn:
+    raise InputError(
+        f"timestamps_ms[{index}] is {timestamp_ms}, too far from the first ({first_timestamp_ms})"
+    )
 
 
 def check_last_offset(base: int, count: int) -> None:
@@ -129,7 +152,7 @@ def _is_native(view: memoryview, code: str) -> bool:
     format_code = view.format
     if len(format_code) == 2 and format_code[0] in _NATIVE:
         format_code = format_code[1]
-    same = format_code == code or (code == "Q" and format_code == "L" and view.itemsize == 8)
+    same = format_code == code or (format_code == _SAME_AS_LONG.get(code) and view.itemsize == 8)
     return same and view.c_contiguous
 
 
@@ -144,9 +167,9 @@ def _packed(values: tuple[object, ...], what: str, code: str) -> array[int]:
     try:
         return array(code, values)  # type: ignore[arg-type]
     except (TypeError, OverflowError, ValueError):
-        maximum = _MAXIMA[code]
+        minimum, maximum = _RANGES[code]
         checked = [
-            integer(item, f"{what}[{index}]", maximum=maximum)  # type: ignore[arg-type]
+            integer(item, f"{what}[{index}]", minimum=minimum, maximum=maximum)  # type: ignore[arg-type]
             for index, item in enumerate(values)
         ]
         return array(code, checked)

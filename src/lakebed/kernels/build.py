@@ -35,6 +35,7 @@ _PYTHON_SOURCES = (
     "kernels/polynomials.py",
     "kernels/results.py",
 )
+_FORMAT_NUMBERS = ("AOF_ALIGNMENT", "KERATIN_MAGIC", "KERATIN_VERSION", "BATCH_RECORD_BYTES_MIN")
 
 
 def main(arguments: list[str]) -> int:
@@ -60,7 +61,7 @@ def source_hash() -> str:
 
 
 def source_files() -> list[Path]:
-    compiled = [path for suffix in ("pyx", "pxd", "h") for path in _HERE.glob(f"*.{suffix}")]
+    compiled = [path for suffix in ("pyx", "pxd", "pxi", "h") for path in _HERE.glob(f"*.{suffix}")]
     return sorted([*compiled, *(_PACKAGE / name for name in _PYTHON_SOURCES)])
 
 
@@ -132,11 +133,12 @@ def constants() -> dict[str, int]:
         found: dict[str, int] = {}
         for name, layout in layouts.items():
             found |= _layout_constants(name, layout)
-        for name in ("AOF_ALIGNMENT", "KERATIN_MAGIC", "KERATIN_VERSION"):
+        for name in _FORMAT_NUMBERS:
             found[name] = getattr(formats, name)
         for name in ("WRITE_BYTES_MAX", "GATHER_BYTES", "AGAIN_COUNT_MAX"):
             found[name] = getattr(writing, name)
         found |= {f"STOP_{stop.name}": int(stop) for stop in results.Stop}
+        found |= {f"BATCH_{stop.name}": int(stop) for stop in results.BatchStop}
         found |= polynomials.crc32c_constants() | polynomials.crc64_constants()
         return found
 

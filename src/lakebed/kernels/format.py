@@ -6,9 +6,9 @@ C header that `lakebed.kernels.build` writes, and the Python reference uses the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from lakebed.base.layout import Layout, u16, u32, u64
+from lakebed.base.layout import Layout, Raw, i16, i32, i64, u8, u16, u32, u64
 
 
 class AofRecordHeader(NamedTuple):
@@ -39,6 +39,40 @@ class KeratinRecordTrailer(NamedTuple):
     crc32c: u32  # over version … payload: neither the magic nor this field
 
 
+class RecordBatchHeader(NamedTuple):
+    """Starts a record batch (version 2) of the Kafka protocol; the records section follows."""
+
+    first_offset: i64  # of its first message; the one field that the log rewrites
+    length: i32  # of everything behind this field
+    leader_epoch: i32  # -1 if nobody set one; not covered by the checksum
+    magic: u8  # 2
+    crc32c: u32  # over attributes … the end
+    attributes: (
+        i16  # bits 0-2 compression, 3 log-append time, 4 transactional, 5 control, 6 horizon
+    )
+    last_offset_delta: i32  # of the last message; count - 1 as clients send it
+    first_timestamp_ms: i64  # what the messages' own are counted from
+    max_timestamp_ms: i64  # with bit 3 that of every message
+    producer_id: i64  # -1 if there is none
+    producer_epoch: i16  # -1 if there is none
+    base_sequence: i32  # of its first message, -1 if there is none
+    message_count: i32
+
+
+class XerialHeader(NamedTuple):
+    """Starts snappy data as Java clients frame it; blocks follow."""
+
+    magic: Annotated[bytes, Raw(8)]  # 0x82, "SNAPPY", zero
+    version: i32  # 1
+    compatible_version: i32  # 1, the oldest that can read it
+
+
+class XerialBlock(NamedTuple):
+    """Precedes each block of such data."""
+
+    length: u32  # of the snappy data that follows
+
+
 AOF_RECORD = Layout(AofRecordHeader, order="<", size=24)
 AOF_ALIGNMENT = 8  # records start on such boundaries; the padding between them is zero
 
@@ -46,3 +80,12 @@ KERATIN_RECORD = Layout(KeratinRecordHeader, order=">", size=32)
 KERATIN_TRAILER = Layout(KeratinRecordTrailer, order=">", size=4)
 KERATIN_MAGIC = 0x4B52
 KERATIN_VERSION = 1
+
+RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
+RECORD_BATCH_MAGIC = 2
+BATCH_RECORD_BYTES_MIN = 7  # its length, attributes, two deltas, two null lengths, no headers
+
+XERIAL_HEADER = Layout(XerialHeader, order=">", size=16)
+XERIAL_BLOCK = Layout(XerialBlock, order=">", size=4)
+XERIAL_MAGIC = b"\x82SNAPPY\0"
+XERIAL_VERSION = 1

@@ -37,6 +37,9 @@ from lakebed.kernels.format import (
     KeratinRecordTrailer,
 )
 from lakebed.kernels.polynomials import shift_crc64
+from lakebed.kernels.reference_batches import record_batch_decode as record_batch_decode
+from lakebed.kernels.reference_batches import record_batch_encode as record_batch_encode
+from lakebed.kernels.reference_batches import record_batch_slices as record_batch_slices
 from lakebed.kernels.results import AofEncoded, AofScan, Column, KeratinEncoded, KeratinScan, Stop
 
 if TYPE_CHECKING:

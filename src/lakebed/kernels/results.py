@@ -1,7 +1,7 @@
 """What the kernels give back, the same from the compiled loops and from the reference.
 
-Columns are flat, read-only memoryviews of natural widths (`Q` u64, `I` u32, `H` u16), one item a
-record: `numpy.asarray` and `pyarrow.py_buffer` take them without a copy.
+Columns are flat, read-only memoryviews of natural widths (`Q` u64, `I` u32, `H` u16, `q` i64, `i`
+i32), one item a record: `numpy.asarray` and `pyarrow.py_buffer` take them without a copy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,18 @@ class Stop(IntEnum):
     CUT = 2  # the buffer ends inside a record (or its padding)
     BAD_HEADER = 3  # not a record: a length of 0 with other bytes set; a wrong magic or version
     BAD_CHECKSUM = 4  # a whole record whose checksum does not match
+
+
+class BatchStop(IntEnum):
+    """How the decoding of a record batch's records ended."""
+
+    WHOLE = 0  # the records that were to be there, and not a byte more
+    CUT = 1  # the data ends before the last of them does
+    BAD_NUMBER = 2  # a number of variable length that is longer than its width allows
+    BAD_LENGTH = 3  # a length or a count that its record has no room for, or does not fill
+    BAD_OFFSET = 4  # an offset that does not follow the one before
+    BAD_TIMESTAMP = 5  # one that is no 64-bit number any more
+    LEFT_OVER = 6  # bytes behind the last record
 
 
 class AofEncoded(NamedTuple):
@@ -59,3 +71,29 @@ class KeratinScan(NamedTuple):
     payload_lengths: Column  # u32
     end: int  # behind the last good record
     stop: Stop
+
+
+class BatchEncoded(NamedTuple):
+    """The records section of a record batch, not compressed."""
+
+    data: bytes
+    message_count: int  # that were taken
+
+
+class BatchRecords(NamedTuple):
+    """The messages of a records section, up to where it stops being one.
+
+    Positions are those of the buffer. A length of -1 is a null.
+    """
+
+    offsets: Column  # u64
+    timestamps_ms: Column  # i64
+    key_positions: Column  # u32
+    key_lengths: Column  # i32
+    value_positions: Column  # u32
+    value_lengths: Column  # i32
+    header_positions: Column  # u32, of the first header: behind their count
+    header_lengths: Column  # u32, of all headers
+    header_counts: Column  # u32
+    end: int  # behind the last good record
+    stop: BatchStop

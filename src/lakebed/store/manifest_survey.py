@@ -92,21 +92,25 @@ def look_at_chunks(
 ) -> Iterator[Looked]:
     """The chunks from number `first` on, and the gaps between them, oldest first."""
     expected: int | None = None
-    for index in reader.chunk_indexes():
+    indexes = reader.chunk_indexes()
+    for index in indexes:
         if expected is not None and index > expected and index > first:
             yield Looked(_missing(reader, max(expected, first), index), None)
         expected = index + 1
-        if index >= first and (looked := look_at_chunk(reader, index, plausibility)) is not None:
-            yield looked
+        if index >= first:
+            is_last = index == indexes[-1]
+            looked = look_at_chunk(reader, index, is_last=is_last, plausibility=plausibility)
+            if looked is not None:
+                yield looked
 
 
 def look_at_chunk(
-    reader: ManifestReader, index: int, plausibility: Plausibility | None = None
+    reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
 ) -> Looked | None:
     """One chunk; None if it was removed."""
     path = reader.paths.chunk(index)
     try:
-        judged = reader.chunk(index, plausibility=plausibility)
+        judged = reader.chunk(index, is_last=is_last, plausibility=plausibility)
     except NotFound:
         return None
     except DataError as error:

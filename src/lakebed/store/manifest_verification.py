@@ -116,7 +116,8 @@ class _Verification:
         return report
 
     def _plausibility(self) -> Plausibility:
-        return Plausibility(self._folding.index or ManifestIndex())
+        index = self._folding.index
+        return Plausibility(index or ManifestIndex(), is_complete=index is not None)
 
     def _check_names(self) -> None:
         folder = self._reader.paths.folder

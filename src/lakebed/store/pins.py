@@ -1,13 +1,9 @@
-"""Pins: segments of a log that somebody is going to read, and that retention must leave alone.
+"""Pins: what somebody is going to read, and retention must leave alone.
 
-`pins/<id>.json` is one pin:
-
-    {"version": 1, "log": "orders", "segments": {"start": 3, "end": 7},
-     "expires_ms": 1700000600000, "owner": "nightly backup", "created_ms": 1700000000000}
-
-`segments` is half-open. A pin counts until it expires, by the wall clock; its owner renews it
-before that. Any process may pin, also one that opened the store read-only: whoever pins looks
-afterwards whether the segments are still there, for retention may have been faster.
+`pins/<id>.json` is one pin (`pin` says how it looks): of segments of a log, or of messages of a
+partition. It counts until it expires, by the wall clock; its owner renews it before that. Any
+process may pin, also one that opened the store read-only: whoever pins looks afterwards whether
+what it pinned is still there, for retention may have been faster.
 
 Invariants: a pin that was written before retention asked is seen by it; a file that cannot be
 read as a pin, or that claims to last longer than a pin may, is ignored. Expired files are removed
@@ -17,48 +13,28 @@ by the writer, and not before `GRACE_MS`, so that none is removed in the moment 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import re
 import secrets
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
 
-from lakebed.aof.paths import check_log_name
-from lakebed.aof.record_id import SEGMENT_INDEX_MAX
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.units import KIB
+from lakebed.store.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
+
+__all__ = ["OffsetPin", "Pin", "Pins"]
 
 FOLDER_NAME = "pins"
-VERSION = 1
 FILE_BYTES_MAX = 4 * KIB
 DURATION_MS_MAX = 7 * 24 * 3600 * 1000
 GRACE_MS = 60_000
-OWNER_CHARACTERS_MAX = 200
 
 _ID = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _SUFFIX = ".json"
 _log = logging.getLogger(__name__)
-
-Plain = TypeVar("Plain", int, str)
-
-
-class Pin(NamedTuple):
-    """One pin: segments `[segment_start, segment_end)` of a log, until `expires_ms`."""
-
-    pin_id: str
-    log: str
-    segment_start: int
-    segment_end: int
-    expires_ms: int  # since 1970, as created_ms
-    owner: str
-    created_ms: int
-
-    def covers(self, log: str, segment_id: int) -> bool:
-        return self.log == log and self.segment_start <= segment_id < self.segment_end
 
 
 def random_id() -> str:
@@ -100,13 +76,29 @@ class Pins:
             owner=owner,
             created_ms=now_ms,
         )
-        check_pin(pin)
-        if not self._disk.is_folder(self._folder):
-            make_folders(self._disk, self._folder)
-        self._write(pin)
+        self._add(pin)
         return pin
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
+    def pin_offsets(
+        self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
+    ) -> OffsetPin:
+        """Pin the messages `[start, end)` of a partition; durable when it returns."""
+        now_ms = self._now_ms()
+        _check_duration(duration_ms)
+        pin = OffsetPin(
+            pin_id=self._new_id(),
+            topic=topic,
+            partition=partition,
+            offset_start=start,
+            offset_end=end,
+            expires_ms=now_ms + duration_ms,
+            owner=owner,
+            created_ms=now_ms,
+        )
+        self._add(pin)
+        return pin
+
+    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin:
         """Let it last that long from now; `NotFound` if it was released or expired already."""
         _check_duration(duration_ms)
         now_ms = self._now_ms()
@@ -124,7 +116,32 @@ class Pins:
             self._disk.unlink(path)
 
     def active(self, now_ms: int | None = None) -> list[Pin]:
-        """The pins that count now, or at `now_ms`; the writer removes what expired long before."""
+        """The pins of logs that count now, or at `now_ms`."""
+        return [pin for pin in self._active(now_ms) if isinstance(pin, Pin)]
+
+    def active_offsets(self, now_ms: int | None = None) -> list[OffsetPin]:
+        """The pins of partitions that count now, or at `now_ms`."""
+        return [pin for pin in self._active(now_ms) if isinstance(pin, OffsetPin)]
+
+    def covers(self, log: str, segment_id: int) -> bool:
+        """Whether a segment is pinned now. True also if that cannot be found out."""
+        return self._is_any(lambda pin: isinstance(pin, Pin) and pin.covers(log, segment_id))
+
+    def covers_offsets(self, topic: str, partition: int, start: int, end: int) -> bool:
+        """Whether any message of `[start, end)` is pinned now. True also if nobody can tell."""
+        return self._is_any(
+            lambda pin: isinstance(pin, OffsetPin) and pin.overlaps(topic, partition, start, end)
+        )
+
+    def _is_any(self, holds: Callable[[AnyPin], bool]) -> bool:
+        try:
+            return any(map(holds, self._active(None)))
+        except DiskError as error:
+            _log.warning("the pins cannot be read, so nothing is removed: %s", error)
+            return True
+
+    def _active(self, now_ms: int | None) -> list[AnyPin]:
+        """Those that count; the writer removes what expired long before."""
         now_ms = self._now_ms() if now_ms is None else now_ms
         found = []
         for pin in self._all():
@@ -135,15 +152,7 @@ class Pins:
                 self._remove_expired(pin)
         return found
 
-    def covers(self, log: str, segment_id: int) -> bool:
-        """Whether a segment is pinned now. True also if that cannot be found out."""
-        try:
-            return any(pin.covers(log, segment_id) for pin in self.active())
-        except DiskError as error:
-            _log.warning("the pins cannot be read, so nothing is removed: %s", error)
-            return True
-
-    def _all(self) -> list[Pin]:
+    def _all(self) -> list[AnyPin]:
         try:
             names = self._disk.names(self._folder)
         except NotFound:
@@ -152,7 +161,7 @@ class Pins:
         pins = [self._load(pin_id) for pin_id in ids if _ID.fullmatch(pin_id)]
         return [pin for pin in pins if pin is not None]
 
-    def _load(self, pin_id: str) -> Pin | None:
+    def _load(self, pin_id: str) -> AnyPin | None:
         """None if it is missing, or no pin."""
         path = self._path(pin_id)
         try:
@@ -163,10 +172,16 @@ class Pins:
             _log.warning("%s is no pin and is ignored: %s", path, error)
             return None
 
-    def _write(self, pin: Pin) -> None:
+    def _add(self, pin: AnyPin) -> None:
+        check_pin(pin)
+        if not self._disk.is_folder(self._folder):
+            make_folders(self._disk, self._folder)
+        self._write(pin)
+
+    def _write(self, pin: AnyPin) -> None:
         replace_atomically(self._disk, self._path(pin.pin_id), encode_pin(pin))
 
-    def _remove_expired(self, pin: Pin) -> None:
+    def _remove_expired(self, pin: AnyPin) -> None:
         # Whoever only wants to look must not fail because of what is left over.
         with contextlib.suppress(LakebedError):
             self._disk.unlink(self._path(pin.pin_id))
@@ -178,56 +193,6 @@ class Pins:
 
     def _now_ms(self) -> int:
         return self._clock.wall_ns() // NS_PER_MS
-
-
-def encode_pin(pin: Pin) -> bytes:
-    document = {
-        "version": VERSION,
-        "log": pin.log,
-        "segments": {"start": pin.segment_start, "end": pin.segment_end},
-        "expires_ms": pin.expires_ms,
-        "owner": pin.owner,
-        "created_ms": pin.created_ms,
-    }
-    return json.dumps(document).encode("ascii") + b"\n"
-
-
-def decode_pin(data: bytes, *, pin_id: str) -> Pin:
-    """`Corrupt` or `InputError` if it is no pin of this version."""
-    try:
-        document = json.loads(data)
-        version, segments = document["version"], document["segments"]
-        pin = Pin(
-            pin_id=pin_id,
-            log=_typed(document["log"], str),
-            segment_start=_typed(segments["start"], int),
-            segment_end=_typed(segments["end"], int),
-            expires_ms=_typed(document["expires_ms"], int),
-            owner=_typed(document["owner"], str),
-            created_ms=_typed(document["created_ms"], int),
-        )
-    except (ValueError, TypeError, LookupError, RecursionError):
-        raise Corrupt("not a pin") from None
-    if version != VERSION:
-        raise Corrupt("a pin of a version that is not read", expected=VERSION, found=version)
-    check_pin(pin)
-    return pin
-
-
-def check_pin(pin: Pin) -> None:
-    """`InputError` unless every field is within its limits."""
-    if not 0 <= pin.segment_start < pin.segment_end <= SEGMENT_INDEX_MAX + 1:
-        raise InputError(f"no segments are in [{pin.segment_start}, {pin.segment_end})")
-    check_log_name(pin.log)
-    if not 0 < len(pin.owner) <= OWNER_CHARACTERS_MAX:
-        raise InputError(f"the owner has 1 to {OWNER_CHARACTERS_MAX} characters")
-
-
-def _typed(value: object, kind: type[Plain]) -> Plain:
-    # `True` is an int to Python, and none to whoever wrote the file.
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError
-    return value
 
 
 def _check_duration(duration_ms: int) -> None:

@@ -16,12 +16,16 @@ from lakebed.aof.tiers.services import TierServices
 from lakebed.base.errors import BadName, Closed, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.topics import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.store import version
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.opened import Opened
 from lakebed.store.pins import Pins
+from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.settings import settings_of
+from lakebed.stroma.config import GroupConfig
 
 
 class ReadOnlyStore:
@@ -42,9 +46,12 @@ class ReadOnlyStore:
         if not self.disk.is_folder(self.root):
             raise NotFound(f"{self.root}: no such root")
         self.version = version.load(self.disk, self.root)
-        if tier_config is None and disk is None:
+        self.topic_config, self.group_config = TopicConfig(), GroupConfig()
+        if disk is None:
             settings = settings_of(Path(self.root), environment=os.environ)
-            tier_config = settings.config(SharedTierConfig)
+            tier_config = tier_config or settings.config(SharedTierConfig)
+            self.topic_config = settings.config(TopicConfig)
+            self.group_config = settings.config(GroupConfig)
         own_runner = ThreadRunner()
         self.runner: Runner = own_runner if runner is None else runner
         self._close_runner = own_runner.close if runner is None else None
@@ -52,6 +59,7 @@ class ReadOnlyStore:
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self._logs = Opened(self._open_log, runner=self.runner)
         self._readers = Opened(self._open_reader, runner=self.runner)
+        self._topics = Opened(self._open_topic, runner=self.runner)
         self._is_closed = False
 
     def logs(self) -> list[str]:
@@ -68,8 +76,17 @@ class ReadOnlyStore:
         self._check_open()
         return self._readers.get(name)
 
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        return topic_names(self.disk, self.root)
+
+    def topic(self, name: str) -> ReadOnlyTopic:
+        """The topic as its readers see it, the same one each time; `NotFound` if there is none."""
+        self._check_open()
+        return self._topics.get(name)
+
     def close(self) -> None:
-        """Close the readers and logs. Idempotent."""
+        """Close the readers, logs and topics. Idempotent."""
         self._is_closed = True
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:
@@ -78,6 +95,8 @@ class ReadOnlyStore:
                 stack.callback(log.close)
             for reader in self._readers.take_all():
                 stack.callback(reader.close)
+            for topic in self._topics.take_all():
+                stack.callback(topic.close)
 
     def __enter__(self) -> ReadOnlyStore:
         return self
@@ -91,6 +110,15 @@ class ReadOnlyStore:
 
     def _open_reader(self, name: str) -> LogReader:
         return LogReader(self.log(name))
+
+    def _open_topic(self, name: str) -> ReadOnlyTopic:
+        return ReadOnlyTopic(
+            self.root,
+            name,
+            disk=self.disk,
+            runner=self.runner,
+            group_config=self.group_config,
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -2,7 +2,8 @@
 
 A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`,
 `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and `[aof_tier2]`
-are what all logs share.
+are what all logs share. `[keratin]` are the settings of topics that have none of their own, and
+`[stroma]` those of groups.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from lakebed.base.config import check
 from lakebed.base.errors import BadConfig
 from lakebed.base.settings import FILE_NAME, Sections, Settings, load_settings
 from lakebed.base.units import shown
+from lakebed.keratin.config import TopicConfig
+from lakebed.stroma.config import GroupConfig
 
 _ADDRESSES = ("s3://", "file:///", "/")
 
@@ -56,6 +59,8 @@ SECTIONS: Sections = {
     "aof_tiers": TierConfig,
     "aof_manager": ManagerConfig,
     "aof_tier2": SharedTierConfig,
+    "keratin": TopicConfig,
+    "stroma": GroupConfig,
 }
 
 

@@ -1,6 +1,7 @@
 """A store that is open for writing: one process at a time, held by the root's lock.
 
-    <root>/lakebed.toml  lakebed.lock  store.json  pins/  quarantine/  aof/<log>/
+    <root>/lakebed.toml  lakebed.lock  store.json  pins/  quarantine/
+           aof/<log>/  topics/<topic>/<partition>/  groups/
 
 The lock is taken through the engine's manager, so a bare `AofManager` on the same root is refused
 and refuses in turn. Nothing is created in a root whose `store.json` is newer or damaged.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import Literal, overload
 
@@ -21,6 +23,7 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
 from lakebed.store import version
 from lakebed.store.logs import log_names
@@ -29,12 +32,14 @@ from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
+from lakebed.store.topics import StoreTopic, StoreTopics
+from lakebed.stroma.config import GroupConfig
 
 QUARANTINE_NAME = "quarantine"
 
 
 class Store:
-    """Owns the lock, the logs and the pins of a root. Thread-safe."""
+    """Owns the lock, the logs, the topics and the pins of a root. Thread-safe."""
 
     @overload
     @staticmethod
@@ -43,6 +48,8 @@ class Store:
         *,
         read_only: Literal[False] = False,
         config: AofConfig | None = None,
+        topic_config: TopicConfig | None = None,
+        group_config: GroupConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
@@ -55,6 +62,8 @@ class Store:
         *,
         read_only: Literal[True],
         config: AofConfig | None = None,
+        topic_config: TopicConfig | None = None,
+        group_config: GroupConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
@@ -66,23 +75,28 @@ class Store:
         *,
         read_only: bool = False,
         config: AofConfig | None = None,
+        topic_config: TopicConfig | None = None,
+        group_config: GroupConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
     ) -> Store | ReadOnlyStore:
         """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
 
-        `config` is that of the logs, which reading does not need; `tier_config` tells what they
-        share of their tiers, and how Tier 2 is reached. By default both are what `lakebed.toml`
+        `config` is that of the logs, `topic_config` that of topics that have none of their own and
+        `group_config` that of groups: reading needs none of them. `tier_config` tells what logs
+        share of their tiers, and how Tier 2 is reached. By default they are what `lakebed.toml`
         and the environment say, or the defaults on a disk that was passed in.
         """
         if read_only:
             return ReadOnlyStore(root, tier_config=tier_config, disk=disk, runner=runner)
         check_root(disk or real_disk(), os.fspath(root))
         manager_config = ManagerConfig()
-        if disk is None and (config is None or tier_config is None):
+        if disk is None:
             settings = settings_of(Path(root), environment=os.environ)
             tier_config = tier_config or settings.config(SharedTierConfig)
+            topic_config = topic_config or settings.config(TopicConfig)
+            group_config = group_config or settings.config(GroupConfig)
             if config is None:
                 config = aof_config(settings)
                 manager_config = settings.config(ManagerConfig)
@@ -90,6 +104,8 @@ class Store:
             root,
             config=config or AofConfig(),
             manager_config=manager_config,
+            topic_config=topic_config or TopicConfig(),
+            group_config=group_config or GroupConfig(),
             tier_config=tier_config or SharedTierConfig(),
             disk=disk or real_disk(),
             runner=runner,
@@ -101,6 +117,8 @@ class Store:
         *,
         config: AofConfig,
         manager_config: ManagerConfig,
+        topic_config: TopicConfig,
+        group_config: GroupConfig,
         tier_config: SharedTierConfig,
         disk: Disk,
         runner: Runner | None,
@@ -135,6 +153,9 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self._logs = Opened(self._manager.open, runner=runner)
+            open_topics = partial(self._open_topics, topic_config, group_config)
+            self._topics = Opened(open_topics, runner=runner)
+            undo.callback(self._close_topics)
             self._undo = undo.pop_all()
 
     def logs(self) -> list[str]:
@@ -147,8 +168,41 @@ class Store:
             raise Closed(f"{self.root}: the store is closed")
         return self._logs.get(name)
 
+    @property
+    def topics(self) -> StoreTopics:
+        """All topics: to create, configure, list and delete them."""
+        if self._is_closed:
+            raise Closed(f"{self.root}: the store is closed")
+        return self._topics.get("")
+
+    def topic(self, name: str, *, partitions: int | None = None) -> StoreTopic:
+        """The topic of that name, created if need be with so many partitions, or one.
+
+        `InputError` if it is there with another number of them.
+        """
+        return self.topics.ensure(name, partitions=partitions)
+
+    def _open_topics(
+        self, config: TopicConfig, group_config: GroupConfig, name: str
+    ) -> StoreTopics:
+        """When somebody asks: a program that has only logs runs nothing for topics."""
+        assert not name, "there is one of them"
+        return StoreTopics(
+            self.root,
+            disk=self.disk,
+            runner=self.runner,
+            config=config,
+            group_config=group_config,
+            is_pinned=self.pins.covers_offsets,
+            spare_budget=self._manager.spare_budget,
+        )
+
+    def _close_topics(self) -> None:
+        for topics in self._topics.take_all():
+            topics.close()
+
     def close(self) -> None:
-        """Close every log and let go of the lock. Idempotent."""
+        """Close everything that is open and let go of the lock. Idempotent."""
         self._is_closed = True
         self._undo.close()
 

@@ -91,6 +91,15 @@ def test_an_open_chunk_is_torn_at_every_truncation_and_keeps_what_is_before_it()
         assert judged.end == max(end for end in ENDS if end <= max(length, RECORDS_START))
 
 
+def test_a_chunk_that_others_are_behind_is_never_torn() -> None:
+    data = chunk_bytes()
+    for length in range(END):
+        judged = judge(memoryview(data[:length]), 3, is_last=False)
+        assert judged.verdict is Verdict.CORRUPT, length
+        assert not judged.is_usable
+    assert judge(memoryview(data), 3, is_last=False).is_usable, "it is whole, if not sealed"
+
+
 def test_an_open_chunk_with_a_flipped_byte_keeps_the_records_before_it() -> None:
     data = chunk_bytes()
     for offset in range(RECORDS_START, END):

@@ -77,7 +77,7 @@ def test_the_state_as_of_a_time_is_the_fold_of_what_came_before(
     assert fold(history, until_ms=until_ms) == fold(history[:cut])
 
 
-@settings(max_examples=250)
+@settings(max_examples=60)
 @given(histories)
 def test_the_minimal_records_fold_to_the_same_state_in_order_of_time(
     history: list[ManifestRecord],

@@ -239,6 +239,24 @@ def test_snapshots_come_every_few_chunks_and_two_are_kept() -> None:
     assert reader(world).snapshot_ids() == [taken - 1, taken]
 
 
+def test_a_snapshot_that_fails_is_told_and_taken_with_the_next_chunk(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(7)
+    opened = Opened(world, dataclasses.replace(SMALL, snapshot_chunks=1))
+    for number in range(2):
+        open_segments(opened.journal, 1, first=number)
+        opened.journal.commit()
+        if not number:
+            world.disk.faults.fail("rename")
+        opened.journal.rotate()
+        world.runner.settle()
+        told = [one for one in caplog.messages if one.startswith("manifest_upkeep_failed ")]
+        assert len(told) == 1
+        assert FOLDER in told[0]
+        assert len(reader(world).snapshot_ids()) == number
+
+
 def test_pending_uploads_and_deletes_are_in_the_snapshot() -> None:
     world = World(8)
     opened = Opened(world)

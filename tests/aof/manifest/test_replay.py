@@ -118,6 +118,52 @@ def test_a_damaged_sealed_chunk_is_kept_saved_and_told_and_the_rest_is_replayed(
         list(reader(world).records())
 
 
+PLACES = {
+    "magic": CHUNK_HEADER.offset_of("magic"),
+    "crc": CHUNK_HEADER.offset_of("chunk_crc64"),
+    "payload": 5000,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_chunk_between_others_that_is_not_whole_is_left_out_saved_and_told(
+    place: str, is_sealed: bool
+) -> None:
+    world = World(4)
+    written(world)
+    if not is_sealed:
+        change(world, chunk_name(1), CHUNK_HEADER.offset_of("flags"), bytes(8))
+    records = [one.record for one in reader(world).records(Position(1, 0), Position(2, 0))]
+    named = {record.segment_id for record in records}
+    opened_in = {r.segment_id for r in records if isinstance(r.payload, SegmentOpened)}
+    whole = replay(reader(world)).index
+    change(world, chunk_name(1), PLACES[place], b"\xff" * 4)
+    opened = Opened(world, UNTIMED)
+    (damage,) = opened.replayed.damages
+    assert damage.chunk_index == 1
+    lost = named - damage.segment_ids
+    assert len(lost) <= (place == "payload"), "only what the damage itself hides"
+    assert world.disk.names(QUARANTINE) == [f"manifest-00000000000000aa-{chunk_name(1)}"]
+    known = {state.segment_id for state in opened.journal.index().segments()}
+    assert known == {state.segment_id for state in whole.segments()} - opened_in
+    with pytest.raises(Corrupt, match=chunk_name(1)):
+        list(reader(world).records())
+
+
+def test_behind_a_lost_chunk_the_records_of_the_open_one_are_believed() -> None:
+    world = World(4)
+    written(world)
+    last = reader(world).chunk(3)
+    opened = {one.record.segment_id for one in last.records[1:]}  # the first is about one before
+    change(world, chunk_name(2), PLACES["magic"], b"\xff")
+    change(world, chunk_name(3), PLACES["crc"], b"\xff" * 8)  # as a torn commit leaves it
+    found = replay(reader(world))
+    assert [damage.chunk_index for damage in found.damages] == [2]
+    assert opened <= {state.segment_id for state in found.index.segments()}
+    assert found.end == Position(3, last.end)
+
+
 def test_a_missing_chunk_is_told() -> None:
     world = World(5)
     written(world)

@@ -91,6 +91,25 @@ def test_the_two_newest_sealed_chunks_stay_and_all_that_a_kept_snapshot_needs() 
     opened.close()
 
 
+def test_the_gauge_of_chunks_follows_those_that_are_there() -> None:
+    world = World(3)
+    opened = Opened(world)
+    journal, archive = opened.journal, archive_of(opened.journal, fake_of(world))
+
+    def counted() -> float:
+        return opened.counters.snapshot().gauges["manifest_chunks_active"]
+
+    assert counted() == 0
+    seal_chunks(journal, 6)
+    assert counted() == 7
+    journal.take_snapshot()
+    journal.take_snapshot()
+    archive.step(journal)
+    assert counted() == len(journal.reader().chunk_indexes()) == 3
+    opened.close()
+    assert Opened(world).counters.snapshot().gauges["manifest_chunks_active"] == 3
+
+
 def test_a_log_whose_old_chunks_are_gone_opens_as_before() -> None:
     world = World(4)
     store = fake_of(world)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.aof.record_id import RecordId
+from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from tests.aof.tiers.tiered_logs import check_artefacts, contents, open_log, write_segments
@@ -58,8 +59,6 @@ class JourneyThenAnother(Journey):
     def check(self, world: World) -> None:
         twin = world.copy()
         open_log(twin)
-        from lakebed.base.simulation.disk import Crash
-
         for crash in Crash:
             again = twin.copy()
             again.restart(crash, survivors=1)

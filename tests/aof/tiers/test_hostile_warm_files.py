@@ -105,6 +105,7 @@ def test_a_file_cut_anywhere_is_refused() -> None:
             read_all(data[:length])
 
 
+@pytest.mark.sweep
 def test_any_flipped_bit_is_found_or_changes_nothing() -> None:
     _, data = sample()
     random = Random(3)

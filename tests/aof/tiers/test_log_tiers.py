@@ -6,14 +6,17 @@ import dataclasses
 
 import pytest
 
+from lakebed.aof.format import SEGMENT_HEADER
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
-from lakebed.aof.tiers.errors import Missing
-from lakebed.base.errors import BadConfig, Busy, InputError, NotFound
+from lakebed.aof.tiers.config import SharedTierConfig
+from lakebed.aof.tiers.errors import Missing, Unauthorised, Unavailable
+from lakebed.base.errors import BadConfig, Busy, InputError, LakebedError, NotFound
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from tests.aof.tiers.chaotic_logs import calm, fake_of
 from tests.aof.tiers.tiered_logs import (
     CONFIG,
     PATHS,
@@ -87,6 +90,57 @@ def test_everything_may_be_elsewhere_and_the_log_goes_on() -> None:
     manager.close()
 
 
+@pytest.mark.parametrize(
+    ("trouble", "error"), [("is_down", Unavailable), ("refuses", Unauthorised)]
+)
+def test_where_a_log_goes_on_is_not_guessed_while_tier_2_does_not_answer(
+    trouble: str, error: type[LakebedError]
+) -> None:
+    world = World(2)
+    store = fake_of(world)
+    manager, log = open_log(world, store=store)
+    written = write_segments(log, 3)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    manager.close()
+    before = {name: content(world, name) for name in world.disk.names(PATHS.segments)}
+    setattr(store, trouble, True)
+    with pytest.raises(error, match="orders: only Tier 2 has segment 2"):
+        open_log(world, store=store)
+    world.restart(Crash.KILL)
+    calm(store)
+    store.runner = world.runner
+    assert {name: content(world, name) for name in world.disk.names(PATHS.segments)} == before
+    manager, log = open_log(world, store=store)
+    log.append_record(b"behind it all")
+    info = log.seal_current_segment()
+    assert info is not None
+    with world.disk.open(info.path) as file:
+        header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
+    assert header.base_record_count == len(written)
+    assert contents(log) == [*written, b"behind it all"]
+    manager.close()
+
+
+def test_a_log_whose_newest_object_is_lost_is_opened_all_the_same() -> None:
+    world = World(2)
+    store = fake_of(world)
+    manager, log = open_log(world, store=store)
+    write_segments(log, 2)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    manager.close()
+    store.lose(max(store.objects))
+    manager, log = open_log(world, store=store)
+    assert log.append_record(b"on").segment_index == 2
+    manager.close()
+
+
+def content(world: World, name: str) -> bytes:
+    with world.disk.open(f"{PATHS.segments}/{name}") as file:
+        return file.pread(0, file.size())
+
+
 def test_readers_beside_the_writer_find_segments_in_every_tier() -> None:
     world = World(3)
     _, log = open_log(world)
@@ -134,10 +188,9 @@ def test_what_is_not_stored_in_tier_2_is_not_evicted() -> None:
 
 def test_a_pinned_segment_stays() -> None:
     world = World(6)
-    _, log = open_log(world)
+    _, log = open_log(world, is_pinned=lambda name, number: (name, number) == ("orders", 0))
     write_segments(log, 2)
     log.tiers.upload()
-    log.tiers._is_pinned = lambda number: number == 0
     assert log.tiers.evict() == [1]
     with pytest.raises(Busy, match="pinned"):
         log.tiers.evict([0])
@@ -237,5 +290,13 @@ def test_the_address_of_tier_2_is_the_one_the_log_was_created_with() -> None:
     log.tiers.evict(warm=True)
     manager.close()
     assert world.disk.names("/store/tier2") == ["aof2"]
-    manager, log = open_log(world)
+    manager, log = open_log(world, shared=SharedTierConfig(url="/elsewhere"))
     assert contents(log) == written
+    write_segments(log, 1)
+    assert log.tiers.upload() == [1]
+    assert not world.disk.exists("/elsewhere")
+    other = manager.open("others")
+    write_segments(other, 1)
+    other.tiers.upload()
+    assert world.disk.exists("/elsewhere/aof2"), "those that are created now go there"
+    manager.close()

@@ -13,6 +13,7 @@ from lakebed.aof.config import RetentionConfig
 from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.tiers.errors import Unavailable
 from lakebed.aof.tiers.services import TierServices
 from lakebed.base.errors import Busy
 from lakebed.base.simulation.disk import Crash
@@ -106,6 +107,25 @@ def test_closing_a_log_gives_its_room_to_who_waits() -> None:
     manager.close_log("others")
     world.runner.advance(SECOND)
     waiting.result()
+    manager.close()
+
+
+def test_a_segment_that_somebody_gave_up_is_taken_by_the_workers() -> None:
+    world = World(9)
+    store = fake_of(world)
+    shared = dataclasses.replace(SHARED, retry_ms_first=1000)
+    manager, log = open_tiered(world, store, shared=shared)
+    write_segments(log, 1)
+    store.is_down = True
+    asked = world.runner.call("user", lambda: log.tiers.upload([0]))
+    world.runner.advance(400 * MS)  # a pause began: the workers look, and leave the segment alone
+    assert log.tiers.moves.claimed() == {0}
+    world.runner.advance(10 * SECOND)
+    with pytest.raises(Unavailable):
+        asked.result()
+    store.is_down = False
+    world.runner.advance(60 * SECOND)
+    check_settled(world, log, store)
     manager.close()
 
 

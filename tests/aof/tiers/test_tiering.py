@@ -11,6 +11,7 @@ from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
+from lakebed.aof.manifest.records import CustomEvent
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
 from lakebed.base.errors import BadConfig
 from lakebed.base.simulation.disk import Crash
@@ -46,14 +47,14 @@ def test_a_log_much_larger_than_its_tiers_is_written_and_read_back() -> None:
     world = World(1)
     manager, log = open_tiered(world)
     written = []
-    for _ in range(120):
+    for _ in range(60):
         written.append(random_payload(world, 30_000))
         log.append_record_with_timeout(written[-1], 60)
         assert resident_bytes(log) <= TIERED.tiers.tier0_bytes_max
     log.flush()
     world.runner.advance(10 * SECOND)
     places = log.tiers.residency()
-    assert len(places) > 40
+    assert len(places) > 20
     assert sum(2 in place.tiers for place in places) >= len(places) - 4
     warm = sum(p.compressed_bytes for p in places if 1 in p.tiers and 0 not in p.tiers)
     assert warm <= SHARED.tier1_bytes_max
@@ -185,11 +186,13 @@ def test_sealed_manifest_chunks_are_uploaded_and_old_ones_leave_the_disk() -> No
     manifest = ManifestConfig(chunk_bytes=16 * KIB, snapshot_chunks=2)
     config = dataclasses.replace(TIERED, manifest=manifest)
     manager, log = open_tiered(world, config=config)
-    written = write_segments(log, 150, records=1)
-    world.runner.advance(60 * SECOND)
-    manager._coordinator.wake()
-    world.runner.advance(60 * SECOND)
+    written = write_segments(log, 10, records=1)
     assert log.manifest is not None
+    for number in range(80):
+        log.manifest.append(CustomEvent(number, b"x" * 900), segment_id=9, logical_offset=0)
+    world.runner.advance(60 * SECOND)
+    log.manifest.rotate()
+    world.runner.advance(60 * SECOND)
     local = log.manifest.reader().chunk_indexes()
     store = log.tiers.cold.store
     stored = [i for i in store.list("aof2/manifest/") if i.key.endswith(".mlog")]
@@ -205,6 +208,19 @@ def test_sealed_manifest_chunks_are_uploaded_and_old_ones_leave_the_disk() -> No
     manager, log = open_tiered(world, config=config)
     assert contents(log) == written
     check_artefacts(world, log)
+    manager.close()
+
+
+def test_a_chunk_that_is_sealed_for_its_age_is_uploaded_though_nothing_else_happens() -> None:
+    world = World(8)
+    manager, log = open_tiered(world)
+    write_segments(log, 1)
+    world.runner.advance(590 * SECOND)
+    store = log.tiers.cold.store
+    assert list(store.list("aof2/manifest/")) == []
+    world.runner.advance(20 * SECOND)
+    (chunk,) = store.list("aof2/manifest/")
+    assert chunk.key.endswith(f"{0:020}.mlog")
     manager.close()
 
 

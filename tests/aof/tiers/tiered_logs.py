@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import LogPaths
+from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.names import SegmentKey
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
@@ -18,10 +21,21 @@ PATHS = LogPaths("/store", "orders")
 
 
 def open_log(
-    world: World, *, config: AofConfig = CONFIG, store: ObjectStore | None = None
+    world: World,
+    *,
+    config: AofConfig = CONFIG,
+    store: ObjectStore | None = None,
+    shared: SharedTierConfig | None = None,
+    is_pinned: Callable[[str, int], bool] | None = None,
 ) -> tuple[AofManager, Aof]:
     manager = AofManager(
-        "/store", config=config, disk=world.disk, runner=world.runner, object_store=store
+        "/store",
+        config=config,
+        tier_config=shared,
+        disk=world.disk,
+        runner=world.runner,
+        object_store=store,
+        is_pinned=is_pinned,
     )
     return manager, manager.open("orders")
 

@@ -1,10 +1,11 @@
 """One chunk as bytes: its header, its records, and what can be believed of it.
 
 A chunk is judged as a whole before any record of it is used. One that is sealed is *whole*, if
-its checksum matches, or *corrupt*. The last one, which is still written, may also be *torn*: the
-checksum that its header has does not match because the crash of a commit left some of the bytes
-behind. Then its records are walked one by one, up to the first that is bad; if good ones stand
-behind it, that is damage and no torn write.
+its checksum matches, or *corrupt*. So is one that others are behind: they are begun when it is
+sealed. The last one, which is still written, may also be *torn*: the checksum that its header has
+does not match because the crash of a commit left some of the bytes behind. Then its records are
+walked one by one, up to the first that is bad; if good ones stand behind it, that is damage and no
+torn write.
 
 The header has no checksum. Its fields are compared with the file's name and length and with the
 neighbours; the flags, and in part the version, are believed as they are.
@@ -57,6 +58,7 @@ class Judged(NamedTuple):
     records: list[Placed]  # the good ones, from the start of the chunk up to `end`
     end: int
     problem: str  # empty if it is whole
+    is_last: bool  # no chunk is behind it
 
     @property
     def is_sealed(self) -> bool:
@@ -64,8 +66,8 @@ class Judged(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether its records are replayed."""
-        return self.verdict is Verdict.WHOLE or not self.is_sealed
+        """Whether its records are replayed: in part, if it is the one that was written."""
+        return self.verdict is Verdict.WHOLE or (self.is_last and not self.is_sealed)
 
 
 Plausible = Callable[[ManifestRecord], bool]
@@ -121,31 +123,36 @@ def decode_header(data: memoryview, chunk_index: int) -> ChunkHeader:
 
 
 def judge(
-    data: memoryview, chunk_index: int, *, plausibility: Callable[[], Plausible] | None = None
+    data: memoryview,
+    chunk_index: int,
+    *,
+    is_last: bool = True,
+    plausibility: Callable[[], Plausible] | None = None,
 ) -> Judged:
     """What the chunk is. `UnknownVersion` if it was written by a newer program.
 
-    `plausibility` makes who is asked about the records, if the chunk's checksum fails.
+    `is_last` tells that no chunk is behind it. `plausibility` makes who is asked about the records,
+    if the chunk's checksum fails.
     """
     try:
         header = decode_header(data, chunk_index)
     except UnknownVersion:
         raise
     except DataError as error:
-        return _walked(data, chunk_index, None, str(error), plausibility)
+        return _walked(data, chunk_index, None, str(error), is_last, plausibility)
     committed = header.committed_len
     if len(data) < committed:
         problem = f"{len(data)} bytes long, {committed} were committed"
-        return _walked(data, chunk_index, header, problem, plausibility)
+        return _walked(data, chunk_index, header, problem, is_last, plausibility)
     if crc64nvme(data[RECORDS_START:committed]) != header.chunk_crc64:
         problem = "the chunk's checksum does not match"
-        return _walked(data, chunk_index, header, problem, plausibility)
+        return _walked(data, chunk_index, header, problem, is_last, plausibility)
     records, end = _records(data, chunk_index, RECORDS_START, committed)
     if end != committed:
         # Committed, and yet no row of records: a writer's mistake, or a checksum made to fit.
         problem = f"at byte {end}: not a record, although the chunk's checksum matches"
-        return Judged(chunk_index, data, header, Verdict.CORRUPT, records, end, problem)
-    return Judged(chunk_index, data, header, Verdict.WHOLE, records, end, "")
+        return Judged(chunk_index, data, header, Verdict.CORRUPT, records, end, problem, is_last)
+    return Judged(chunk_index, data, header, Verdict.WHOLE, records, end, "", is_last)
 
 
 def salvage(data: memoryview, chunk_index: int) -> list[Placed]:
@@ -164,6 +171,7 @@ def _walked(
     chunk_index: int,
     header: ChunkHeader | None,
     problem: str,
+    is_last: bool,
     plausibility: Callable[[], Plausible] | None,
 ) -> Judged:
     """A chunk that is not as its header says: the good records at its start."""
@@ -175,9 +183,10 @@ def _walked(
             records, end = records[:number], placed.position.offset
             break
     is_sealed = header is not None and bool(header.flags & FLAG_SEALED)
-    is_damaged = is_sealed or _find_record(data, end + AOF_ALIGNMENT) is not None
+    may_be_torn = is_last and not is_sealed
+    is_damaged = not may_be_torn or _find_record(data, end + AOF_ALIGNMENT) is not None
     verdict = Verdict.CORRUPT if is_damaged else Verdict.TORN
-    return Judged(chunk_index, data, header, verdict, records, end, problem)
+    return Judged(chunk_index, data, header, verdict, records, end, problem, is_last)
 
 
 def _records(data: memoryview, chunk_index: int, start: int, end: int) -> tuple[list[Placed], int]:

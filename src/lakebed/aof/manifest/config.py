@@ -23,7 +23,7 @@ class ManifestConfig:
     rotation_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
     snapshot_chunks: int = bounded(16, minimum=1, maximum=10_000)  # sealed between two snapshots
     snapshots_kept: int = bounded(2, minimum=1, maximum=100)
-    queue_bytes_max: int = bounded(16 * MIB, minimum=MIB, maximum=256 * MIB)
+    queue_bytes_max: int = bounded(16 * MIB, minimum=256 * KIB, maximum=256 * MIB)
 
     def __post_init__(self) -> None:
         check(self)

@@ -65,10 +65,11 @@ class Journal:
         random: Random,
         metrics: ManifestMetrics,
         wake: Callable[[], None],
+        on_sealed: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
-        """`wake` makes the runner call `step` soon. `on_failure` is told when nothing can be
-        written any more."""
+        """`wake` makes the runner call `step` soon. `on_sealed` is told of each chunk that is
+        durable and complete, `on_failure` when nothing can be written any more."""
         self._disk = disk
         self._paths = paths
         self._config = config
@@ -84,8 +85,8 @@ class Journal:
             chunk_bytes=config.chunk_bytes,
             growth_bytes=config.growth_bytes,
             tail=tail,
-            metrics=metrics,
             on_committed=self._on_committed,
+            on_sealed=on_sealed,
             on_failure=self._on_sink_failure,
         )
         self._barrier: Barrier[Item, None] = Barrier(
@@ -166,10 +167,12 @@ class Journal:
             if self._error is not None:
                 return max(1, self._retry_at_ns - self._clock.monotonic_ns())
         rotation_ns = None
-        with contextlib.suppress(LakebedError):  # tried again at the next chunk, or at close
+        try:
             rotation_ns = self._rotate_if_old()
             if self._is_snapshot_due():
                 self.take_snapshot()
+        except LakebedError as error:  # tried again at the next chunk, or at close
+            self._tell_failure("manifest_upkeep_failed", error)
         delays = [rotation_ns, self._barrier.step()]
         return min((delay for delay in delays if delay is not None), default=None)
 
@@ -316,19 +319,16 @@ class Journal:
             self._backoff.reset()
 
     def _on_sink_failure(self, error: LakebedError) -> None:
-        event(
-            _log,
-            "manifest_commit_failed",
-            level=logging.ERROR,
-            folder=self._paths.folder,
-            error=error,
-        )
+        self._tell_failure("manifest_commit_failed", error)
         if isinstance(error, NoSpace):
             with self._mutex:
                 self._error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
         elif isinstance(error, DiskError):
             self._on_failure(error)
+
+    def _tell_failure(self, name: str, error: LakebedError) -> None:
+        event(_log, name, level=logging.ERROR, folder=self._paths.folder, error=error)
 
     def _prune_snapshots(self) -> None:
         """Older ones than are kept; a failure harms nothing, the next time removes them."""

@@ -39,14 +39,23 @@ class ManifestReader:
         indexes = self.chunk_indexes()
         return Position(indexes[0] if indexes else 0, RECORDS_START)
 
-    def chunk(self, index: int, *, plausibility: Callable[[], Plausible] | None = None) -> Judged:
-        """One chunk, judged. The writer may be at it: what looks torn is looked at again."""
+    def chunk(
+        self,
+        index: int,
+        *,
+        is_last: bool = True,
+        plausibility: Callable[[], Plausible] | None = None,
+    ) -> Judged:
+        """One chunk, judged. The writer may be at it: what looks torn is looked at again.
+
+        `is_last`: no other was behind it when the chunks were listed.
+        """
         path = self.paths.chunk(index)
         looks_left = _LOOKS_MAX
         while True:
             data = read_file(self.disk, path, size_max=CHUNK_BYTES_MAX)
             try:
-                judged = judge(memoryview(data), index, plausibility=plausibility)
+                judged = judge(memoryview(data), index, is_last=is_last, plausibility=plausibility)
             except UnknownVersion as error:
                 raise UnknownVersion(
                     error.problem, path=path, expected=error.expected, found=error.found
@@ -63,7 +72,8 @@ class ManifestReader:
         `Corrupt` where a chunk is missing or damaged; what came before it was given out.
         """
         expected: int | None = None if start is None else start.chunk_index
-        for index in self.chunk_indexes():
+        indexes = self.chunk_indexes()
+        for index in indexes:
             if start is not None and index < start.chunk_index:
                 continue
             if end is not None and index > end.chunk_index:
@@ -71,7 +81,7 @@ class ManifestReader:
             if expected is not None and index != expected:
                 raise Corrupt("a chunk is missing", path=self.paths.chunk(expected))
             expected = index + 1
-            judged = self.chunk(index)
+            judged = self.chunk(index, is_last=index == indexes[-1])
             if not judged.is_usable:
                 raise Corrupt(judged.problem, path=self.paths.chunk(index), offset=judged.end)
             for placed in judged.records:

@@ -3,9 +3,9 @@
 The newest good snapshot gives the state up to a place in the log; the records from there on are
 folded in. A snapshot that is damaged is passed over for the one before it, or for the start.
 
-- A sealed chunk that is damaged, or one that is missing, is left out. The segments it names are
-  told, for what they are now must be found out from the files themselves.
-- Of a chunk that is not sealed everything up to the first bad record is used.
+- A chunk that is damaged, or one that is missing, is left out. The segments it names are told, for
+  what they are now must be found out from the files themselves.
+- Of the last chunk, if it is not sealed, everything up to the first bad record is used.
 """
 
 from __future__ import annotations
@@ -82,11 +82,14 @@ class Plausibility:
     """Which records are believed where no checksum covers their headers.
 
     Their types are known, their times do not fall, and they speak of segments that were opened.
+    Where chunks before them are lost, `index` is not complete: any segment may have been opened.
     """
 
-    def __init__(self, index: ManifestIndex) -> None:
+    def __init__(self, index: ManifestIndex, *, is_complete: bool) -> None:
         self._last_ms = index.last_timestamp_ms
-        self._highest = max((state.segment_id for state in index.segments()), default=-1)
+        self._highest = SEGMENT_ID_MAX
+        if is_complete:
+            self._highest = max((state.segment_id for state in index.segments()), default=-1)
 
     def __call__(self, record: ManifestRecord) -> bool:
         if isinstance(record.payload, Unknown) or record.flags:
@@ -123,7 +126,11 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> Replayed:
     indexes = [index for index in reader.chunk_indexes() if index >= start.chunk_index]
     _check_gaps(reader, indexes, start, result)
     for index in indexes:
-        judged = reader.chunk(index, plausibility=lambda: Plausibility(result.index))
+        judged = reader.chunk(
+            index,
+            is_last=index == indexes[-1],
+            plausibility=lambda: Plausibility(result.index, is_complete=not result.damages),
+        )
         if not _fold_chunk(reader, judged, start, until, result):
             break
     return result

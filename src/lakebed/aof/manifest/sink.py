@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from lakebed.aof.manifest.chunk import encode_header
 from lakebed.aof.manifest.format import FLAG_SEALED, RECORDS_START
-from lakebed.aof.manifest.metrics import ManifestMetrics
 from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.records import Position
 from lakebed.base.errors import LakebedError
@@ -78,8 +77,8 @@ class ChunkSink:
         chunk_bytes: int,
         growth_bytes: int,
         tail: OpenChunk | None,
-        metrics: ManifestMetrics,
         on_committed: Callable[[int], None],
+        on_sealed: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
         """`tail` is the chunk to go on in. `on_committed` is told how many bytes are durable."""
@@ -88,8 +87,8 @@ class ChunkSink:
         self._chunk_bytes = chunk_bytes
         self._growth_bytes = growth_bytes
         self._chunk = tail
-        self._metrics = metrics
         self._on_committed = on_committed
+        self._on_sealed = on_sealed
         self._on_failure = on_failure
         self._file: File | None = None  # the chunk's
         self._size = 0  # of that file
@@ -150,7 +149,6 @@ class ChunkSink:
                 self._disk.rename(self._paths.unnamed_chunk(chunk.index), path)
                 self._disk.sync_folder(self._paths.folder)
                 chunk.is_named = True
-                self._metrics.chunks_active.add(1)
         except BaseException:
             chunk.end, chunk.crc64 = before  # nobody was told; it is written again, or never
             raise
@@ -165,6 +163,7 @@ class ChunkSink:
         file.sync()
         self.close()
         self._chunk = None
+        self._on_sealed()
 
     def _opened(self, first: Write) -> tuple[OpenChunk, File]:
         """The chunk that the record belongs to; a new one if the last was sealed."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from lakebed.aof.envelope import check_footer
 from lakebed.aof.format import records_end_max
 from lakebed.aof.manifest.state import Residency, SegmentState
-from lakebed.aof.segment_reading import Window
 from lakebed.aof.tiers.frames import ReadCounters
 from lakebed.aof.tiers.names import WarmName
 from lakebed.aof.tiers.object_store import ANSWERS_MAX, ObjectSource, ObjectStore
@@ -23,13 +22,14 @@ from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import DataError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk
+from lakebed.base.files.windows import Window
 from lakebed.base.runner import Mutex
 
 _log = logging.getLogger(__name__)
 
 
 class ColdBytes:
-    """A segment's bytes, from its warm file or object; see `segment_reading.ByteSource`.
+    """A segment's bytes, from its warm file or object; see `base.files.windows.ByteSource`.
 
     A warm file that fails is given up for the object. One that arrives damaged is fetched again:
     damage on the way looks the same.
@@ -136,7 +136,10 @@ class ColdSegments:
         return ColdBytes(self, info)
 
     def record_count_behind(self, info: SegmentInfo) -> int:
-        """How many records the log has up to the end of that segment; 0 if that cannot be read."""
+        """How many records the log has up to the end of that segment; 0 if its copies are lost.
+
+        Whatever else keeps it from being read is raised: it may be read later.
+        """
         try:
             content = self.bytes_of(info)
             try:
@@ -145,7 +148,7 @@ class ColdSegments:
                 footer = check_footer(slot, info, size=content.size)
             finally:
                 content.close()
-        except LakebedError as error:
+        except (NotFound, DataError) as error:
             event(_log, "cold_footer_unread", level=logging.WARNING, path=info.path, error=error)
             return 0
         return 0 if footer is None else footer.base_record_count + footer.record_count

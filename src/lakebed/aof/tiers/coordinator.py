@@ -45,7 +45,7 @@ class Coordinator:
         with self._mutex:
             if self._tasks or self.is_stopping:
                 return
-            config, spawn = self._services.config, self._spawn
+            config, spawn = self._services.config, self._runner.spawn
             kinds: list[tuple[str, int, Job]] = [
                 ("compress", config.compression_workers, LogTiering.compress_next),
                 ("upload", config.uploads, LogTiering.upload_next),
@@ -85,9 +85,6 @@ class Coordinator:
             return None
         return PAUSE_NS if True in waits else None
 
-    def _spawn(self, name: str, step: Callable[[], int | None]) -> Task:
-        return self._runner.spawn(name, step)
-
     def _step_of(self, job: Job, number: int) -> Callable[[], int | None]:
         """Workers begin with different logs, so that none is always last."""
 
@@ -107,5 +104,5 @@ class Coordinator:
         logs = list(self._logs())
         delays = [log.upkeep() for log in logs if not self.is_stopping]
         for log in logs:
-            log.announce()
+            log.admission.announce()
         return min((delay for delay in delays if delay is not None), default=None)

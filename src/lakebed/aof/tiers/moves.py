@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from lakebed.aof.context import LogContext
@@ -121,10 +121,12 @@ class Moves:
         self._compression = compression
         self._should_stop = should_stop
         self._claimed: set[int] = set()  # guarded by the log's mutex
+        # Set by whoever has workers: told when a segment that they left alone may be moved again.
+        self.on_released: Callable[[], None] = lambda: None
 
     @contextlib.contextmanager
-    def claim(self, segment_id: int) -> Iterator[None]:
-        """`Busy` if somebody else moves the segment now."""
+    def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
+        """`Busy` if somebody else moves the segment now. A worker knows itself what is next."""
         with self._state.mutex:
             if segment_id in self._claimed:
                 raise Busy(f"{self._state.name}: segment {segment_id} is being moved")
@@ -134,6 +136,8 @@ class Moves:
         finally:
             with self._state.mutex:
                 self._claimed.discard(segment_id)
+            if not is_worker:
+                self.on_released()
 
     def claimed(self) -> frozenset[int]:
         """What is being moved now."""
@@ -225,11 +229,10 @@ class Moves:
         if not state.residency & Residency.TIER2:
             return RepairOutcome.WHOLE
         etag = self._etag_of(state)
-        if etag and not state.needs_repair:
-            return RepairOutcome.WHOLE
         if etag:
-            self._record(UploadDone(state.key, etag), info)
-            return RepairOutcome.FOUND
+            if etag != state.etag or state.needs_repair:
+                self._record(UploadDone(state.key, etag), info)
+            return RepairOutcome.FOUND if state.needs_repair else RepairOutcome.WHOLE
         # First of all: until it is there again no local copy may go.
         self._record(HydrationFailed(ReasonCode.MISSING), info)
         if not state.residency & (Residency.TIER0 | Residency.TIER1):

@@ -1,11 +1,8 @@
-"""The tiers of one log, driven by themselves: admission, rollovers, and the jobs of the workers.
+"""The tiers of one log, driven by themselves: the jobs of the workers, and when there are any.
 
 `planning` says what is next, `moves` does it, the manager's coordinator calls. A log whose tiering
 is off has none of this: its segments stay until somebody moves them.
 
-- A segment is admitted to Tier 0 if there is room for it, in the log's budget and in that of all
-  logs. Otherwise appends are told `WouldBlock` of kind admission until something was evicted.
-- A rollover is acknowledged when the record that the segment will be compressed is durable.
 - Compressing and uploading wait for a pause, unless Tier 0 is half full.
 - A job that fails is tried again later, with growing delays; one that is refused for want of rights
   waits for an operator.
@@ -19,9 +16,10 @@ from random import Random
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.journaling import Journaling
-from lakebed.aof.manifest.format import MANIFEST_ITSELF, CompressionStarted
-from lakebed.aof.manifest.state import Pending, Residency, SegmentState
-from lakebed.aof.tiers.budget import TierBudget, Usage
+from lakebed.aof.manifest.format import MANIFEST_ITSELF
+from lakebed.aof.manifest.state import Pending, SegmentState
+from lakebed.aof.tiers.admission import Admission
+from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.hydration import HydrationQueue, Priority
@@ -36,7 +34,7 @@ from lakebed.aof.tiers.planning import (
     tier1_evictions,
 )
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Busy, LakebedError, NoSpace
+from lakebed.base.errors import Busy, LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 
@@ -69,87 +67,31 @@ class LogTiering:
         self._state = context.state
         self._clock = context.clock
         self._notifier = context.notifier
-        self._segment_bytes = context.config.segment_bytes
         self._journaling = journaling
         self._tiers = tiers
-        self._config = config
-        self._budget = budget
         self._metrics = metrics
         self._random = random
         self._is_pinned = is_pinned
         self._wake = wake
         self._watch = watch
         self._hydrations = HydrationQueue(context.runner.mutex())
+        self.admission = Admission(
+            context, journaling, config=config, budget=budget, metrics=metrics, wake=wake
+        )
         # The log's mutex guards these.
-        self._usage = Usage()
         self._used_at_ns: dict[int, int] = {}
         self._retry_at_ns: dict[int, int] = {}
         self._backoffs: dict[int, Backoff] = {}
-        self._is_refused = False  # somebody waits for admission
-        self._is_rollover_failed = False  # the maintenance's own
         self._is_reconciled = False  # the upkeep's own, as is the next
         self._upkeep_backoff = Backoff(RETRY, random)
         self._flushes = context.metrics.flush_operations
         self._flushes_seen = -1
         self._busy_at_ns = 0
         tiers.cold.on_failure = self._on_warm_file_failed
+        tiers.moves.on_released = journaling.on_chunk_sealed = wake
         self.measure()
 
-    # Admission and rollover.
-
-    def may_admit(self) -> bool:
-        """Whether another segment fits into Tier 0. With the log's mutex."""
-        is_room = self._is_room()
-        if not is_room:
-            self._is_refused = True
-            self._metrics.admissions_refused.add()
-            self._wake()
-        return is_room
-
-    def announce(self) -> None:
-        """Tell who waits for admission that there is room now, whoever made it."""
-        with self._state.mutex:
-            is_news = self._is_refused and self._is_room()
-            if is_news:
-                self._is_refused = False
-        if is_news:
-            self._notifier.tell()
-
-    def acknowledge(self) -> None:
-        """Take a rollover that was asked for, record it; acknowledge it when that is durable.
-
-        `NoSpace` or `Busy` if that is to be tried again: at the next call whoever waits for the
-        rollover is told to ask for it once more.
-        """
-        chain, journal = self._state.chain, self._journaling.journal
-        if self._is_rollover_failed:
-            self._is_rollover_failed = False
-            self._notifier.tell()
-        with self._state.mutex:
-            if not chain.is_rollover_requested:
-                return
-            chain.take_rollover()
-            name = chain.active.name
-        try:
-            if journal is not None:
-                journal.append(
-                    CompressionStarted(name.segment_id),
-                    segment_id=name.segment_id,
-                    logical_offset=name.base_offset,
-                )
-                journal.commit()
-        except LakebedError as error:
-            with self._state.mutex:
-                chain.fail_rollover()
-            event(_log, "rollover_failed", level=logging.ERROR, log=self._state.name, error=error)
-            if isinstance(error, (NoSpace, Busy)):
-                self._is_rollover_failed = True
-                raise
-            self._notifier.tell()  # the log has failed, and tells it to whoever asks
-            return
-        with self._state.mutex:
-            chain.acknowledge_rollover()
-        self._notifier.tell()
+    # What happens to the log.
 
     def on_sealed(self) -> None:
         """A segment was sealed: there is work, at the latest in the next pause."""
@@ -184,7 +126,7 @@ class LogTiering:
             self._want(info, Priority.FOLLOWER)
 
     def _want(self, info: SegmentInfo, priority: Priority) -> None:
-        if self._has_room_for(info):
+        if self.admission.has_room_for(info.end or 0):
             self.request(info.segment_id, priority)
 
     def request(self, segment_id: int, priority: Priority) -> None:
@@ -215,7 +157,7 @@ class LogTiering:
         segment_id, asked_ns = wanted
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
-        if info is None or not info.tier or not self._has_room_for(info):
+        if info is None or not info.tier or not self.admission.has_room_for(info.end or 0):
             return True
         if self._do(segment_id, self._tiers.moves.hydrate):
             self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - asked_ns)
@@ -263,23 +205,12 @@ class LogTiering:
         journal = self._journaling.journal
         if journal is not None:
             states = list(journal.index().segments())
-            usage = Usage(
-                sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
-                sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
-                sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
-            )
+            self.admission.measure(states)
             known = {state.segment_id for state in states}
             with self._state.mutex:
                 for segment_id in self._used_at_ns.keys() - known:
                     del self._used_at_ns[segment_id]
-                self._usage = usage
-                unsealed_bytes = self._unsealed_bytes()
             self._metrics.measured(states, queue_depth=len(self._hydrations))
-            total0 = usage.tier0_bytes + unsealed_bytes
-            self._budget.report(self._state.name, usage._replace(tier0_bytes=total0))
-
-    def close(self) -> None:
-        self._budget.forget(self._state.name)
 
     # Helpers.
 
@@ -292,10 +223,8 @@ class LogTiering:
         with self._state.mutex:
             if flushes != self._flushes_seen:
                 self._flushes_seen, self._busy_at_ns = flushes, now_ns
-            used = self._usage.tier0_bytes + self._unsealed_bytes()
             is_pause = now_ns - self._busy_at_ns >= PAUSE_NS
-        is_half_full = 2 * used > self._config.tier0_bytes_max
-        return is_pause or is_half_full or self._budget.is_half_full
+        return is_pause or self.admission.is_half_full
 
     def _run(self, pick: Pick, move: Callable[[int], object]) -> bool:
         journal = self._journaling.journal
@@ -328,7 +257,7 @@ class LogTiering:
         return True
 
     def _try(self, segment_id: int, move: Callable[[int], object]) -> LakebedError | None:
-        with self._tiers.moves.claim(segment_id):
+        with self._tiers.moves.claim(segment_id, is_worker=True):
             return _failure(lambda: move(segment_id))
 
     def _has_left(self, segment_id: int) -> bool:
@@ -354,15 +283,11 @@ class LogTiering:
             return
         moves, around = self._tiers.moves, self._circumstances()
         states = list(journal.index().segments())
-        needed = self._segment_bytes
-        with self._state.mutex:
-            used = self._usage.tier0_bytes + self._unsealed_bytes()
-        own_excess = used + needed - self._config.tier0_bytes_max
-        excess = max(own_excess, self._budget.tier0_excess(needed_bytes=needed))
+        excess = self.admission.tier0_excess()
         for state in tier0_evictions(states, around, excess_bytes=excess):
             self._do(state.segment_id, moves.evict)
         states = list(journal.index().segments())
-        excess = self._budget.tier1_excess()
+        excess = self.admission.tier1_excess()
         for state in tier1_evictions(states, around, excess_bytes=excess):
             self._do(state.segment_id, moves.evict_warm)
 
@@ -375,7 +300,8 @@ class LogTiering:
         owed += [(s.key, s.segment_id) for s in index.segments() if s.pending & Pending.DELETE]
         moves = self._tiers.moves
         for key, segment_id in owed:
-            with moves.claim(moves.owner(key)):  # not while it is uploaded still
+            # Not while it is uploaded still.
+            with moves.claim(moves.owner(key), is_worker=True):
                 moves.delete(key, segment_id=segment_id)
 
     def _reconcile(self) -> None:
@@ -384,7 +310,7 @@ class LogTiering:
         if self._is_reconciled or journal is None:
             return
         for state in self._tiers.doubtful(journal.index().segments()):
-            with self._tiers.moves.claim(state.segment_id):
+            with self._tiers.moves.claim(state.segment_id, is_worker=True):
                 self._tiers.moves.repair(state.segment_id)
         self._is_reconciled = True
 
@@ -392,28 +318,6 @@ class LogTiering:
         journal = self._journaling.journal
         if journal is not None:
             self._tiers.chunks(journal).step(journal)
-
-    def _has_room_for(self, info: SegmentInfo) -> bool:
-        """Without anything being evicted for it: whoever reads all must not drive all out."""
-        with self._state.mutex:
-            used = self._usage.tier0_bytes + self._unsealed_bytes()
-        needed = (info.end or 0) + self._segment_bytes
-        is_own_room = used + needed <= self._config.tier0_bytes_max
-        return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
-
-    def _is_room(self) -> bool:
-        """For another segment. With the log's mutex."""
-        used = self._usage.tier0_bytes + self._unsealed_bytes()
-        is_own_room = used + self._segment_bytes <= self._config.tier0_bytes_max
-        return is_own_room and self._budget.tier0_excess(needed_bytes=self._segment_bytes) <= 0
-
-    def _unsealed_bytes(self) -> int:
-        """What is used of them: many logs that stand still must not use up the budget of all.
-
-        With the log's mutex.
-        """
-        chain = self._state.chain
-        return sum(segment.end for segment in (*chain.to_seal, chain.active))
 
     def _circumstances(self) -> Circumstances:
         claimed = self._tiers.moves.claimed()

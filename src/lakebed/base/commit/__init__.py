@@ -3,6 +3,7 @@
 - `barrier`: the queue, the leader and the completions, whatever is committed (`batch`);
 - `tail`: the sink that appends bytes to a file;
 - `space`: the reserve of free disk space below which writes are refused;
+- `linger`: how long what nobody waits for waits for company;
 - `config`: the ceilings.
 
     with Barrier(FileTail(file, end=0), config=CommitConfig(), runner=runner) as barrier:
@@ -13,6 +14,7 @@
 from lakebed.base.commit.barrier import Barrier, Recover, Sink
 from lakebed.base.commit.batch import Batch, Ticket
 from lakebed.base.commit.config import CommitConfig
+from lakebed.base.commit.linger import Linger
 from lakebed.base.commit.space import SpaceReserve
 from lakebed.base.commit.tail import FileTail
 
@@ -21,6 +23,7 @@ __all__ = [
     "Batch",
     "CommitConfig",
     "FileTail",
+    "Linger",
     "Recover",
     "Sink",
     "SpaceReserve",

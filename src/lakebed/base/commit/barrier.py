@@ -27,6 +27,7 @@ from typing import Generic, Protocol, TypeVar
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit.batch import Batch, Item, Result, Ticket
 from lakebed.base.commit.config import CommitConfig
+from lakebed.base.commit.linger import Linger
 from lakebed.base.commit.space import SpaceReserve
 from lakebed.base.counters import Counters
 from lakebed.base.errors import Busy, Closed, DiskError, LakebedError, Poisoned, TooLarge
@@ -64,9 +65,11 @@ class Barrier(Generic[Item, Result]):
         config: CommitConfig | None = None,
         reserve: SpaceReserve | None = None,
         recover: Recover[Item, Result] | None = None,
+        linger: Linger | None = None,
         counters: Counters | None = None,
     ) -> None:
-        """`name` appears in errors; `wake` makes the runner call `step` soon."""
+        """`name` appears in errors; `wake` makes the runner call `step` soon. `linger` tells how
+        long items nobody waits for may wait: by default always `delay_ms_max`."""
         self._sink = sink
         self._name = name
         self._runner = runner
@@ -75,6 +78,7 @@ class Barrier(Generic[Item, Result]):
         self._config = config or CommitConfig()
         self._reserve = reserve
         self._recover = recover
+        self._linger = linger or Linger(delay_ms_max=self._config.delay_ms_max, is_adaptive=False)
         counters = counters or Counters()
         self._items = counters.counter("commit_items")
         self._bytes = counters.counter("commit_bytes")
@@ -92,8 +96,13 @@ class Barrier(Generic[Item, Result]):
         self._poison: LakebedError | None = None
         self._is_closed = False
 
-    def commit(self, item: Item, *, size: int, timeout: float | None = None) -> Result:
-        """Hand over an item of `size` bytes and wait until it is durable."""
+    def commit(
+        self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
+    ) -> Result:
+        """Hand over an item of `size` bytes and wait until it is durable.
+
+        `count` is what it adds to its batch, for items that hold many.
+        """
         self._check_size(size)
         with self._mutex:
             self._check_open()
@@ -104,20 +113,21 @@ class Barrier(Generic[Item, Result]):
                 self._pending_count += 1
         if is_alone:
             return self._commit_alone(item, size)
-        return self._enqueue(item, size, timeout).wait(timeout)
+        return self._enqueue(item, size, count, timeout).wait(timeout)
 
     def submit(
-        self, item: Item, *, size: int, timeout: float | None = None
+        self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
     ) -> Ticket[Item, Result]:
         """Hand over an item; it will be committed whether or not its ticket is waited for.
 
         Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
         """
         self._check_size(size)
-        ticket = self._enqueue(item, size, timeout)
+        ticket = self._enqueue(item, size, count, timeout)
         # `_is_timed` changes under the mutex alone: if it holds now, behind the item's joining,
         # then the step that said so comes back and finds the item.
-        if not self._is_timed or self._is_full(ticket.batch):
+        # A full batch is left to its submitter, who is likely to wait for it, until another begins.
+        if not self._is_timed or len(self._queue) > 1:
             self._wake()
         return ticket
 
@@ -193,13 +203,15 @@ class Barrier(Generic[Item, Result]):
 
     # Queueing.
 
-    def _enqueue(self, item: Item, size: int, timeout: float | None) -> Ticket[Item, Result]:
+    def _enqueue(
+        self, item: Item, size: int, count: int, timeout: float | None
+    ) -> Ticket[Item, Result]:
         deadline_ns = None if timeout is None else self._clock.monotonic_ns() + timeout * NS_PER_S
         while True:
             with self._mutex:
                 self._check_open()
                 if self._has_room(size):
-                    return self._join(item, size)
+                    return self._join(item, size, count)
                 # Nobody leads, so something is queued: make room rather than wait for it.
                 head = None if self._is_led or timeout == 0 else self._queue[0]
                 if head is not None:
@@ -230,32 +242,33 @@ class Barrier(Generic[Item, Result]):
             and self._pending_bytes + size <= self._config.queue_bytes_max
         )
 
-    def _join(self, item: Item, size: int) -> Ticket[Item, Result]:
+    def _join(self, item: Item, size: int, count: int) -> Ticket[Item, Result]:
         """Put the item into the last batch, or a new one if that is full. Under the mutex."""
         batch = self._queue[-1] if self._queue else None
         if batch is None or (
-            len(batch.items) >= self._config.batch_count_max
+            batch.count + count > self._config.batch_count_max
             or batch.size + size > self._config.batch_bytes_max
         ):
             batch = Batch(done=self._runner.event(), created_ns=self._clock.monotonic_ns())
             self._queue.append(batch)
         batch.items.append(item)
         batch.size += size
+        batch.count += count
         self._pending_bytes += size
         self._pending_count += 1
         return Ticket(self, batch, len(batch.items) - 1)
 
     def _is_full(self, batch: Batch[Item, Result]) -> bool:
         return (
-            len(batch.items) >= self._config.batch_count_max
+            batch.count >= self._config.batch_count_max
             or batch.size >= self._config.batch_bytes_max
         )
 
     def _due_ns(self, head: Batch[Item, Result]) -> int:
         if len(self._queue) > 1 or self._is_full(head) or self._is_closed:
             return 0
-        due_ns = head.created_ns + self._config.delay_ms_max * NS_PER_MS
-        return due_ns - self._clock.monotonic_ns()
+        now_ns = self._clock.monotonic_ns()
+        return head.created_ns + self._linger.delay_ns(now_ns) - now_ns
 
     def _timed(self, delay_ns: int) -> int | None:
         """What `step` returns to be called again after that long. Under the mutex."""
@@ -339,7 +352,9 @@ class Barrier(Generic[Item, Result]):
             raise
         self._items.add(len(items))
         self._bytes.add(size)
-        self._duration_ns.observe(self._clock.monotonic_ns() - started_ns)
+        ended_ns = self._clock.monotonic_ns()
+        self._duration_ns.observe(ended_ns - started_ns)
+        self._linger.note(ended_ns=ended_ns, duration_ns=ended_ns - started_ns)
         return results
 
     def _replace_sink(self, error: DiskError) -> None:

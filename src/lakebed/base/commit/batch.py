@@ -23,6 +23,7 @@ class Batch(Generic[Item, Result]):
 
     __slots__ = (
         "callbacks",
+        "count",
         "created_ns",
         "done",
         "error",
@@ -39,6 +40,7 @@ class Batch(Generic[Item, Result]):
         self.created_ns = created_ns
         self.items: list[Item] = []
         self.size = 0
+        self.count = 0
         self.is_done = False
         self.done = done  # wakes those who wait, some time after `is_done`
         self.results: Sequence[Result | LakebedError] = ()

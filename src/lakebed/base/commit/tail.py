@@ -1,9 +1,9 @@
 """The sink that appends bytes to the end of one file.
 
-Invariant: every byte below `end` is durable; what lies behind it was acknowledged to nobody and
-is not served. A write that found the disk full leaves nothing behind: its remains are wiped and
-the wipe is synced before its callers hear of the failure, so that a record they were refused
-cannot reappear behind later ones.
+Invariant: every byte below `durable_end` is durable; what lies behind it was promised to nobody
+who asked for durability. A write that found the disk full leaves nothing behind: its remains are
+wiped and the wipe is synced before its callers hear of the failure, so that a record they were
+refused cannot reappear behind later ones.
 """
 
 from __future__ import annotations
@@ -23,20 +23,45 @@ class FileTail:
     def __init__(self, file: File, *, end: int) -> None:
         self._file = file
         self._end = end
+        self._durable_end = end
         # Kept, not asked for: a stat between two writes makes the kernel stamp the second one
         # exactly, and its sync then takes half as long again.
         self._size = file.size()
 
     @property
     def end(self) -> int:
-        """The durable end."""
+        """Behind the last byte written."""
         return self._end
 
+    @property
+    def durable_end(self) -> int:
+        """Behind the last byte synced."""
+        return self._durable_end
+
     def commit(self, items: Sequence[Buffer]) -> list[int]:
+        """Append them and sync."""
+        starts = self._append(items, sync=True)
+        self._durable_end = self._end
+        return starts
+
+    def write(self, items: Sequence[Buffer]) -> list[int]:
+        """Append them: durable with the next `commit` or `sync`."""
+        return self._append(items, sync=False)
+
+    def sync(self) -> None:
+        if self._durable_end < self._end:
+            self._file.sync()
+            self._durable_end = self._end
+
+    def _append(self, items: Sequence[Buffer], *, sync: bool) -> list[int]:
         starts = list(accumulate(map(len, items), initial=self._end))
         end = starts.pop()
         try:
-            self._file.write_and_sync(self._end, items)
+            if sync:
+                self._file.write_and_sync(self._end, items)
+            else:
+                for start, item in zip(starts, items, strict=True):
+                    self._file.pwrite(start, item)
         except NoSpace:
             self._wipe(end)
             raise
@@ -56,3 +81,4 @@ class FileTail:
         if any(self._file.pread(self._end, length)):
             raise WriteFailed("write", self._file.path, why="a refused write cannot be undone")
         self._file.sync()
+        self._durable_end = self._end

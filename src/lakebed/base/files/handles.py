@@ -8,71 +8,76 @@ a view keeps its map alive.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Generic, Protocol, TypeVar
 
-from lakebed.aof.segment_reading import SegmentReading
-from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Closed
 from lakebed.base.runner import Mutex
 
-_Key = tuple[str, bool]
+
+class Closable(Protocol):
+    def close(self) -> None: ...
 
 
-class _Handle:
+Info = TypeVar("Info")
+Reading = TypeVar("Reading", bound=Closable)
+
+
+class _Handle(Generic[Reading]):
     __slots__ = ("is_evicted", "lease_count", "reading")
 
-    def __init__(self, reading: SegmentReading) -> None:
+    def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.lease_count = 0  # guarded by Handles._mutex, as is_evicted
         self.is_evicted = False
 
 
-class Lease:
+class Lease(Generic[Reading]):
     """An open segment that is not closed before the lease ends."""
 
-    __slots__ = ("_handle", "_handles")
+    __slots__ = ("_give_back", "_handle")
 
-    def __init__(self, handles: Handles, handle: _Handle) -> None:
-        self._handles = handles
+    def __init__(
+        self, handle: _Handle[Reading], give_back: Callable[[_Handle[Reading]], None]
+    ) -> None:
         self._handle = handle
+        self._give_back = give_back
 
-    def __enter__(self) -> SegmentReading:
+    def __enter__(self) -> Reading:
         return self._handle.reading
 
     def __exit__(self, *_: object) -> None:
-        self._handles.give_back(self._handle)
+        self._give_back(self._handle)
 
 
-class Handles:
-    """Thread-safe. Opening and closing files is done outside the lock."""
+class Handles(Generic[Info, Reading]):
+    """Thread-safe. Opening and closing files is done outside the lock.
+
+    `key_of` tells which segments are served by one open file: one that was sealed since, say, is
+    opened anew.
+    """
 
     def __init__(
         self,
-        open_segment: Callable[[SegmentInfo], SegmentReading],
+        open_segment: Callable[[Info], Reading],
+        key_of: Callable[[Info], Hashable],
         *,
         mutex: Mutex,
         count_max: int,
     ) -> None:
         self._open_segment = open_segment
+        self._key_of = key_of
         self._count_max = max(1, count_max)
         self._mutex = mutex
-        self._kept: OrderedDict[_Key, _Handle] = OrderedDict()  # guarded by _mutex
+        self._kept: OrderedDict[Hashable, _Handle[Reading]] = OrderedDict()  # guarded by _mutex
         self._is_closed = False  # guarded by _mutex
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def lease(self, info: SegmentInfo) -> Lease:
+    def lease(self, info: Info) -> Lease[Reading]:
         """The open segment, to be used in a `with`. `NotFound` if its file is gone."""
-        return Lease(self, self._take(info) or self._open(info))
-
-    def give_back(self, handle: _Handle) -> None:
-        """The end of a lease."""
-        with self._mutex:
-            handle.lease_count -= 1
-            is_last = handle.is_evicted and not handle.lease_count
-        if is_last:
-            handle.reading.close()
+        return Lease(self._take(info) or self._open(info), self._give_back)
 
     def close(self) -> None:
         """Idempotent. Leases that are under way end as usual."""
@@ -81,8 +86,16 @@ class Handles:
             idle = self._evict(0)
         _close_all(idle)
 
-    def _take(self, info: SegmentInfo) -> _Handle | None:
-        key = _key(info)
+    def _give_back(self, handle: _Handle[Reading]) -> None:
+        """The end of a lease."""
+        with self._mutex:
+            handle.lease_count -= 1
+            is_last = handle.is_evicted and not handle.lease_count
+        if is_last:
+            handle.reading.close()
+
+    def _take(self, info: Info) -> _Handle[Reading] | None:
+        key = self._key_of(info)
         with self._mutex:
             self._check_open()
             handle = self._kept.get(key)
@@ -91,21 +104,22 @@ class Handles:
                 handle.lease_count += 1
             return handle
 
-    def _open(self, info: SegmentInfo) -> _Handle:
+    def _open(self, info: Info) -> _Handle[Reading]:
         fresh = _Handle(self._open_segment(info))
+        key = self._key_of(info)
         with self._mutex:
             # Another thread may have opened the same segment meanwhile: its handle is kept, and
             # this one ends with its lease. The same if the reader was closed.
-            fresh.is_evicted = self._is_closed or _key(info) in self._kept
+            fresh.is_evicted = self._is_closed or key in self._kept
             fresh.lease_count = 1
             idle = []
             if not fresh.is_evicted:
-                self._kept[_key(info)] = fresh
+                self._kept[key] = fresh
                 idle = self._evict(self._count_max)
         _close_all(idle)
         return fresh
 
-    def _evict(self, count_max: int) -> list[_Handle]:
+    def _evict(self, count_max: int) -> list[_Handle[Reading]]:
         """Let go of all above `count_max`; those nobody uses, to be closed. Holds _mutex."""
         idle = []
         while len(self._kept) > count_max:
@@ -120,11 +134,6 @@ class Handles:
             raise Closed("the reader is closed")
 
 
-def _key(info: SegmentInfo) -> _Key:
-    # A segment that was sealed since is opened anew, and then mapped.
-    return info.path, info.is_sealed
-
-
-def _close_all(handles: list[_Handle]) -> None:
+def _close_all(handles: list[_Handle[Reading]]) -> None:
     for handle in handles:
         handle.reading.close()

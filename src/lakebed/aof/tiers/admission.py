@@ -1,0 +1,161 @@
+"""Who may use Tier 0 next: room for another segment, and the handshake that leads to it.
+
+- A segment is admitted to Tier 0 if there is room for it, in the log's budget and in that of all
+  logs. Otherwise appends are told `WouldBlock` of kind admission until something was evicted.
+- A rollover is acknowledged when the record that the segment will be compressed is durable.
+
+Counts what is used: of sealed segments as the manifest log knew them when it was last measured, of
+the others as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest.format import CompressionStarted
+from lakebed.aof.manifest.state import Residency, SegmentState
+from lakebed.aof.tiers.budget import TierBudget, Usage
+from lakebed.aof.tiers.config import TierConfig
+from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.base.errors import Busy, LakebedError, NoSpace
+from lakebed.base.events import event
+
+_log = logging.getLogger(__name__)
+
+
+class Admission:
+    """Of one log whose tiering is on. Thread-safe."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        journaling: Journaling,
+        *,
+        config: TierConfig,
+        budget: TierBudget,
+        metrics: TierMetrics,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` makes the coordinator look for something to evict."""
+        self._state = context.state
+        self._notifier = context.notifier
+        self._segment_bytes = context.config.segment_bytes
+        self._journaling = journaling
+        self._config = config
+        self._budget = budget
+        self._metrics = metrics
+        self._wake = wake
+        self._usage = Usage()  # guarded by the log's mutex, as is the next
+        self._is_refused = False  # somebody waits for admission
+        self._is_rollover_failed = False  # the maintenance's own
+
+    def may_admit(self) -> bool:
+        """Whether another segment fits into Tier 0. With the log's mutex."""
+        is_room = self._is_room()
+        if not is_room:
+            self._is_refused = True
+            self._metrics.admissions_refused.add()
+            self._wake()
+        return is_room
+
+    def announce(self) -> None:
+        """Tell who waits for admission that there is room now, whoever made it."""
+        with self._state.mutex:
+            is_news = self._is_refused and self._is_room()
+            if is_news:
+                self._is_refused = False
+        if is_news:
+            self._notifier.tell()
+
+    def acknowledge(self) -> None:
+        """Take a rollover that was asked for, record it; acknowledge it when that is durable.
+
+        `NoSpace` or `Busy` if that is to be tried again: at the next call whoever waits for the
+        rollover is told to ask for it once more.
+        """
+        chain, journal = self._state.chain, self._journaling.journal
+        if self._is_rollover_failed:
+            self._is_rollover_failed = False
+            self._notifier.tell()
+        with self._state.mutex:
+            if not chain.is_rollover_requested:
+                return
+            chain.take_rollover()
+            name = chain.active.name
+        try:
+            if journal is not None:
+                journal.append(
+                    CompressionStarted(name.segment_id),
+                    segment_id=name.segment_id,
+                    logical_offset=name.base_offset,
+                )
+                journal.commit()
+        except LakebedError as error:
+            with self._state.mutex:
+                chain.fail_rollover()
+            event(_log, "rollover_failed", level=logging.ERROR, log=self._state.name, error=error)
+            if isinstance(error, (NoSpace, Busy)):
+                self._is_rollover_failed = True
+                raise
+            self._notifier.tell()  # the log has failed, and tells it to whoever asks
+            return
+        with self._state.mutex:
+            chain.acknowledge_rollover()
+        self._notifier.tell()
+
+    def measure(self, states: Sequence[SegmentState]) -> None:
+        """How much is where, by the states of now; the budget of all logs is told."""
+        usage = Usage(
+            sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
+            sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
+            sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
+        )
+        with self._state.mutex:
+            self._usage = usage
+            used_bytes = self._used_bytes()
+        self._budget.report(self._state.name, usage._replace(tier0_bytes=used_bytes))
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether so much fits beside the next segment, without anything being evicted for it."""
+        return self._excess_bytes(size + self._segment_bytes) <= 0
+
+    def tier0_excess(self) -> int:
+        """How much must go from Tier 0 so that the next segment finds room."""
+        return self._excess_bytes(self._segment_bytes)
+
+    def tier1_excess(self) -> int:
+        """How much must go from Tier 1."""
+        return self._budget.tier1_excess()
+
+    @property
+    def is_half_full(self) -> bool:
+        """Tier 0, of this log or of all."""
+        with self._state.mutex:
+            used_bytes = self._used_bytes()
+        return 2 * used_bytes > self._config.tier0_bytes_max or self._budget.is_half_full
+
+    def close(self) -> None:
+        self._budget.forget(self._state.name)
+
+    def _excess_bytes(self, needed: int) -> int:
+        with self._state.mutex:
+            own = self._used_bytes() + needed - self._config.tier0_bytes_max
+        return max(own, self._budget.tier0_excess(needed_bytes=needed))
+
+    # With the log's mutex.
+
+    def _is_room(self) -> bool:
+        """For another segment."""
+        needed = self._segment_bytes
+        is_own_room = self._used_bytes() + needed <= self._config.tier0_bytes_max
+        return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
+
+    def _used_bytes(self) -> int:
+        """In Tier 0. Of unsealed segments what is used: many logs that stand still must not use up
+        the budget of all."""
+        chain = self._state.chain
+        unsealed = sum(segment.end for segment in (*chain.to_seal, chain.active))
+        return self._usage.tier0_bytes + unsealed

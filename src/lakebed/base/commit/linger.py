@@ -1,0 +1,34 @@
+"""How long items that nobody waits for wait for company.
+
+A fixed time, or an adaptive one: nothing at all while the sink is idle, so that a lone item does
+not wait for others that never come; under load about as long as a commit takes, so that the next
+one finds a batch. Never more than the ceiling.
+"""
+
+from __future__ import annotations
+
+from lakebed.base.clock import NS_PER_MS
+
+_WEIGHT = 4  # of what was known, against the newest
+
+
+class Linger:
+    """Told of each commit by the barrier's leader; reading it needs no lock."""
+
+    def __init__(self, *, delay_ms_max: int, is_adaptive: bool = True) -> None:
+        self._delay_ns_max = delay_ms_max * NS_PER_MS
+        self._is_adaptive = is_adaptive
+        self._ended_ns: int | None = None  # the last commit
+        self._usual_ns = 0  # what a commit takes
+
+    def note(self, *, ended_ns: int, duration_ns: int) -> None:
+        self._ended_ns = ended_ns
+        self._usual_ns += (duration_ns - self._usual_ns) // _WEIGHT
+
+    def delay_ns(self, now_ns: int) -> int:
+        """What an item that came now would wait."""
+        if not self._is_adaptive:
+            return self._delay_ns_max
+        if self._ended_ns is None or now_ns - self._ended_ns > self._delay_ns_max:
+            return 0
+        return min(self._usual_ns, self._delay_ns_max)

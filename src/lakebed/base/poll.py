@@ -1,0 +1,124 @@
+"""Waiting for what another process does: nobody tells, so one looks again and again.
+
+After 1 ms at first, and up to 50 ms later while nothing changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import Closed, DataError, LakebedError, UnknownVersion
+from lakebed.base.runner import Runner, Task
+from lakebed.base.units import US_NS
+
+POLL_NS_MIN = 1 * NS_PER_MS
+POLL_NS_MAX = 50 * NS_PER_MS
+
+_READ_ATTEMPTS = 8
+_READ_AGAIN_NS = 50 * US_NS
+
+Value = TypeVar("Value")
+
+
+def poll_until(runner: Runner, is_reached: Callable[[], bool], timeout: float | None) -> bool:
+    """Look until it is so; False if the seconds passed first. `Closed` if the runner was."""
+    clock = runner.clock
+    deadline = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
+    delay_ns = POLL_NS_MIN
+    while not is_reached():
+        now = clock.monotonic_ns()
+        if deadline is not None:
+            delay_ns = min(delay_ns, deadline - now)
+            if delay_ns <= 0:
+                return False
+        runner.sleep_ns(delay_ns)
+        if 2 * (clock.monotonic_ns() - now) < delay_ns:
+            raise Closed("the runner was closed: nobody can wait any longer")
+        delay_ns = min(2 * delay_ns, POLL_NS_MAX)
+    return True
+
+
+def read_overwritten(runner: Runner, read: Callable[[], Value]) -> Value | None:
+    """What a small file says that another process overwrites in place; None if that is nothing.
+
+    A look at the wrong moment finds a mix of two, which is no damage: looked at again, it is gone.
+    `NotFound` and `UnknownVersion` are passed on.
+    """
+    for attempt in range(_READ_ATTEMPTS):
+        if attempt:
+            runner.sleep_ns(attempt * _READ_AGAIN_NS)
+        try:
+            return read()
+        except UnknownVersion:
+            raise
+        except DataError:
+            continue
+    return None
+
+
+class Poll:
+    """Tells subscribers that a value changed which only looking can show; the durable end, say.
+
+    Nothing is looked at while nobody subscribes. Thread-safe.
+    """
+
+    def __init__(self, name: str, *, runner: Runner, look: Callable[[], object]) -> None:
+        self._name = name
+        self._runner = runner
+        self._look = look
+        self._mutex = runner.mutex()
+        self._callbacks: dict[object, Callable[[], None]] = {}  # guarded by _mutex
+        self._task: Task | None = None  # guarded by _mutex
+        self._seen: object = None  # of the step alone, as _delay_ns
+        self._delay_ns = POLL_NS_MIN
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call it after each change, until the function returned is called."""
+        key = object()
+        with self._mutex:
+            self._callbacks[key] = callback
+            if self._task is None:
+                self._task = self._runner.spawn(self._name, self._step)
+            task = self._task
+        task.wake()
+
+        def unsubscribe() -> None:
+            with self._mutex:
+                self._callbacks.pop(key, None)
+
+        return unsubscribe
+
+    def notify(self) -> None:
+        """Call every subscriber now."""
+        with self._mutex:
+            callbacks = list(self._callbacks.values())
+        for callback in callbacks:
+            callback()
+
+    def close(self) -> None:
+        """Stop looking. Idempotent; not to be called by a callback."""
+        with self._mutex:
+            task, self._task = self._task, None
+        if task is not None:
+            task.stop()
+
+    def _step(self) -> int | None:
+        with self._mutex:
+            if not self._callbacks:
+                self._delay_ns = POLL_NS_MIN
+                return None
+        try:
+            found = self._look()
+        except LakebedError:
+            # Whoever is woken looks for himself, and gets this error from where he can handle it.
+            self.notify()
+            return POLL_NS_MAX
+        if found == self._seen:
+            self._delay_ns = min(2 * self._delay_ns, POLL_NS_MAX)
+        else:
+            self._seen = found
+            self._delay_ns = POLL_NS_MIN
+            self.notify()
+        return self._delay_ns

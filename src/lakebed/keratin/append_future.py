@@ -1,0 +1,56 @@
+"""What an append gives back: the promise of an offset."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import cast
+
+from lakebed.base.commit import Ticket
+from lakebed.base.errors import LakebedError
+from lakebed.keratin.work import Appended, Work
+
+
+class AppendFuture:
+    """As a `concurrent.futures.Future`, but nobody need wait for it: the append is done anyway.
+
+    Who waits may be the one who commits, for everybody whose append is queued.
+    """
+
+    __slots__ = ("_ticket", "partition")
+
+    def __init__(self, ticket: Ticket[Work, object], *, partition: int) -> None:
+        self._ticket = ticket
+        self.partition = partition  # which one the messages go to
+
+    def result(self, timeout: float | None = None) -> Appended:
+        """The base offset and the count, once acknowledged; `Busy` if the seconds passed first."""
+        return cast("Appended", self._ticket.wait(timeout))
+
+    def done(self) -> bool:
+        return self._ticket.is_done
+
+    def exception(self, timeout: float | None = None) -> LakebedError | None:
+        """Why it failed; None if it did not. `Busy` is raised if the seconds passed first."""
+        try:
+            self.result(timeout)
+        except LakebedError as error:
+            if not self.done():
+                raise
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[AppendFuture], None]) -> None:
+        """Call it when the append is done (now, if it is), in whatever thread that is.
+
+        It must be quick: others wait behind it.
+        """
+        self._ticket.when_done(lambda: callback(self))
+
+    def __repr__(self) -> str:
+        state = "under way"
+        if self.done():
+            state = "failed"
+            with contextlib.suppress(LakebedError):
+                state = repr(self.result())
+        return f"<AppendFuture of partition {self.partition}: {state}>"

@@ -1,0 +1,169 @@
+"""The compressions of record batches: gzip, snappy, lz4 and zstd, as Kafka's clients use them.
+
+    inflate(compress(data, Compression.ZSTD), Compression.ZSTD, bytes_max=64 << 20)
+
+Inflating is bounded: data that would give more than `bytes_max` is refused (`TooLarge`) once so
+much was written, whatever it says of itself; up to then at most that much is allocated (and zstd's
+window, 128 MiB of address space at most). Data that is not whole, or has bytes behind its end, is
+`Corrupt`: nothing is ever half inflated.
+
+Snappy is read raw and in the frames of Java's clients, which split it into blocks, and written in
+those. lz4 is written as independent blocks of 64 KiB, as all of Kafka's readers can read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from lakebed.base.errors import Corrupt, TooLarge, Torn
+from lakebed.base.layout import Buffer
+from lakebed.base.units import KIB, MIB
+from lakebed.kernels.format import (
+    XERIAL_BLOCK,
+    XERIAL_HEADER,
+    XERIAL_MAGIC,
+    XERIAL_VERSION,
+    XerialBlock,
+    XerialHeader,
+)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+INFLATED_BYTES_MAX = 64 * MIB  # of one batch, unless the caller says otherwise
+SNAPPY_BLOCK_BYTES = 32 * KIB  # as Java's clients split it
+
+GZIP_LEVEL = 6
+LZ4_LEVEL = 1
+ZSTD_LEVEL = 3
+
+_FIRST_ROOM_BYTES = 64 * KIB
+_GROWTH = 4
+_FULL = "failed to write whole buffer"  # how the codecs say that there was no more room
+
+InflateInto = Callable[[Buffer, bytearray], int]
+
+
+class Compression(IntEnum):
+    """By its number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(data: Buffer, compression: Compression) -> bytes:
+    """The records section of a batch, compressed."""
+    match compression:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            return bytes(_codecs().gzip.compress(data, level=GZIP_LEVEL))
+        case Compression.SNAPPY:
+            return _compress_snappy(memoryview(data))
+        case Compression.LZ4:
+            codec = _codecs().lz4.Compressor(
+                level=LZ4_LEVEL, content_checksum=False, block_linked=False
+            )
+            codec.compress(data)
+            return bytes(codec.finish())
+        case Compression.ZSTD:
+            return bytes(_codecs().zstd.compress(data, level=ZSTD_LEVEL))
+
+
+def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memoryview:
+    """What was compressed: of its own memory, or `data` itself if it was not compressed."""
+    match compression:
+        case Compression.NONE:
+            if len(data) > bytes_max:
+                raise _too_large(len(data), bytes_max)
+            return memoryview(data).toreadonly()
+        case Compression.SNAPPY:
+            return _inflate_snappy(memoryview(data), bytes_max)
+        case Compression.GZIP:
+            return _inflate_stream(data, _codecs().gzip.decompress_into, bytes_max)
+        case Compression.LZ4:
+            return _inflate_stream(data, _codecs().lz4.decompress_into, bytes_max)
+        case Compression.ZSTD:
+            return _inflate_stream(data, _codecs().zstd.decompress_into, bytes_max)
+
+
+def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> memoryview:
+    """Into a room that grows: such data does not reliably say how much it will be."""
+    room_bytes = min(max(_FIRST_ROOM_BYTES, _GROWTH * len(data)), bytes_max)
+    while True:
+        room = bytearray(room_bytes)
+        try:
+            size = inflate_into(data, room)
+        except _codecs().DecompressionError as error:
+            if str(error) != _FULL:
+                raise Corrupt(f"compressed data cannot be read ({error})") from None
+        else:
+            del room[size:]
+            return memoryview(room).toreadonly()
+        if room_bytes == bytes_max:
+            raise _too_large(bytes_max + 1, bytes_max)
+        room_bytes = min(_GROWTH * room_bytes, bytes_max)
+
+
+def _inflate_snappy(view: memoryview, bytes_max: int) -> memoryview:
+    """Each block says how much it will be, and is held to it."""
+    codec = _codecs().snappy
+    blocks = [view]
+    if view[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+        blocks = list(_xerial_blocks(view))
+    try:
+        sizes = [codec.decompress_raw_len(block) for block in blocks]
+        if sum(sizes) > bytes_max:
+            raise _too_large(sum(sizes), bytes_max)
+        room = bytearray(sum(sizes))
+        with memoryview(room) as target:
+            end = 0
+            for block, size in zip(blocks, sizes, strict=True):
+                end += codec.decompress_raw_into(block, target[end : end + size])
+    except _codecs().DecompressionError as error:
+        raise Corrupt(f"compressed data cannot be read ({error})") from None
+    return memoryview(room).toreadonly()
+
+
+def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
+    try:
+        header = XERIAL_HEADER.unpack(view)
+        if header.compatible_version > XERIAL_VERSION or header.version < XERIAL_VERSION:
+            raise Corrupt("snappy frames of another version", found=header.version)
+        position = XERIAL_HEADER.size
+        while position < len(view):
+            length = XERIAL_BLOCK.unpack(view, position).length
+            position += XERIAL_BLOCK.size
+            if length > len(view) - position:
+                raise Torn("a block is cut short", offset=position, expected=length)
+            yield view[position : position + length]
+            position += length
+    except Torn as error:
+        # The batch around it is whole: this is not an unfinished write.
+        raise Corrupt(f"snappy data cannot be read ({error})") from None
+
+
+def _compress_snappy(view: memoryview) -> bytes:
+    compress_raw = _codecs().snappy.compress_raw
+    header = XerialHeader(XERIAL_MAGIC, XERIAL_VERSION, XERIAL_VERSION)
+    parts = [XERIAL_HEADER.pack(header)]
+    for start in range(0, len(view), SNAPPY_BLOCK_BYTES):
+        block = bytes(compress_raw(view[start : start + SNAPPY_BLOCK_BYTES]))
+        parts += [XERIAL_BLOCK.pack(XerialBlock(len(block))), block]
+    return b"".join(parts)
+
+
+def _too_large(size: int, limit: int) -> TooLarge:
+    return TooLarge("the inflated size of a record batch, in bytes,", size=size, limit=limit)
+
+
+def _codecs() -> ModuleType:
+    # Imported where used: most programs never see a compressed batch.
+    import cramjam
+
+    return cramjam

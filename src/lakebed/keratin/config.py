@@ -1,0 +1,88 @@
+"""The settings of a topic: section `[keratin]`, or what `topic.json` keeps of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lakebed.base.commit import CommitConfig
+from lakebed.base.config import bounded, check
+from lakebed.base.errors import BadConfig, InputError
+from lakebed.base.units import GIB, KIB, MIB, TIB
+
+_YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
+_DAY_MS = 24 * 3600 * 1000
+
+
+class Ack(Enum):
+    """When an append is acknowledged."""
+
+    AFTER_WRITE = "after_write"  # in the page cache: a power cut may take it back
+    AFTER_FSYNC = "after_fsync"  # on the device
+    AFTER_REPLICATED = "after_replicated"  # there is no replication yet: refused
+
+    @classmethod
+    def parse(cls, text: str) -> Ack:
+        try:
+            ack = cls(text)
+        except ValueError:
+            allowed = ", ".join(one.value for one in cls)
+            raise InputError(f"ack {text[:40]!r}: allowed are {allowed}") from None
+        return ack
+
+    def require_possible(self) -> Ack:
+        if self is Ack.AFTER_REPLICATED:
+            raise InputError("ack after_replicated: there is no replication yet; use after_fsync")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicConfig:
+    """One topic: all of its partitions. 0 turns a limit of retention off."""
+
+    segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
+    index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
+    open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
+    batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
+    batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)  # messages
+    linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
+    queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)  # appends
+    request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)  # of one append
+    message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
+    ack: str = "after_fsync"
+    sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)  # of what was only written
+    manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
+    zero_fill: bool = True  # ahead of a busy partition's end, in its pauses
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
+    retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)  # of a partition
+    compact: bool = False  # keep the last value of each key
+    tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)
+    producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)  # they are remembered
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.message_bytes_max > self.request_bytes_max:
+            raise BadConfig(
+                f"message_bytes_max is {self.message_bytes_max}, "
+                f"more than request_bytes_max ({self.request_bytes_max})"
+            )
+        try:
+            Ack.parse(self.ack).require_possible()
+        except InputError as error:
+            raise BadConfig(str(error)) from error
+
+    @property
+    def ack_level(self) -> Ack:
+        return Ack(self.ack)
+
+    def commit_config(self) -> CommitConfig:
+        """The same for the barrier."""
+        return CommitConfig(
+            batch_bytes_max=self.batch_bytes_max,
+            batch_count_max=self.batch_count_max,
+            delay_ms_max=self.linger_ms_max,
+            queue_bytes_max=4 * max(self.batch_bytes_max, self.request_bytes_max),
+            queue_count_max=self.queue_count_max,
+            reserve_bytes=self.reserve_bytes,
+        )

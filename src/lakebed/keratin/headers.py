@@ -1,0 +1,186 @@
+"""The headers block of a record: its key, its producer and the user's headers.
+
+    block    := empty | version u8 = 1, flags u8, [key], [producer], count u16, header{count}
+    key      := length u32, bytes                                  flags bit 0
+    producer := id u64, epoch u16, sequence u32                    flags bit 1
+    header   := name length u16, name (UTF-8), value length u32 (all ones: null), value
+
+An empty block has none of these. Big-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt, InputError, TooLarge, Torn, UnknownVersion
+from lakebed.base.layout import Buffer, Layout, u8, u16, u32, u64
+
+Header = tuple[str, bytes | None]
+
+
+class BlockStart(NamedTuple):
+    """Starts a headers block that is not empty."""
+
+    version: u8  # 1
+    flags: u8  # bit 0 a key, bit 1 a producer
+
+
+class KeyLength(NamedTuple):
+    """Precedes the key."""
+
+    length: u32
+
+
+class Producer(NamedTuple):
+    """Who wrote a message, and the message's number among its own in this partition."""
+
+    producer_id: u64
+    epoch: u16
+    sequence: u32
+
+
+class HeaderCount(NamedTuple):
+    """How many headers follow."""
+
+    header_count: u16
+
+
+class NameLength(NamedTuple):
+    """Precedes a header's name."""
+
+    length: u16
+
+
+class ValueLength(NamedTuple):
+    """Precedes a header's value."""
+
+    length: u32  # all ones: there is no value
+
+
+class HeadersBlock(NamedTuple):
+    """What a block says."""
+
+    key: bytes | None = None
+    producer: Producer | None = None
+    headers: tuple[Header, ...] = ()
+
+
+BLOCK_START = Layout(BlockStart, order=">", size=2)
+KEY_LENGTH = Layout(KeyLength, order=">", size=4)
+PRODUCER = Layout(Producer, order=">", size=14)
+HEADER_COUNT = Layout(HeaderCount, order=">", size=2)
+NAME_LENGTH = Layout(NameLength, order=">", size=2)
+VALUE_LENGTH = Layout(ValueLength, order=">", size=4)
+
+VERSION = 1
+HAS_KEY = 1
+HAS_PRODUCER = 2
+NULL_LENGTH = (1 << 32) - 1
+HEADERS_COUNT_MAX = 10_000
+SEQUENCE_COUNT = 1 << 31  # they count up to here, and start over at 0
+
+_EMPTY = HeadersBlock()
+_NO_HEADERS = HEADER_COUNT.pack(HeaderCount(0))
+
+
+def encode_headers(
+    key: Buffer | None, producer: Producer | None, headers: Sequence[Header] = ()
+) -> bytes:
+    """The block; empty if there is nothing to say."""
+    if key is None and producer is None and not headers:
+        return b""
+    flags = (HAS_KEY if key is not None else 0) | (HAS_PRODUCER if producer is not None else 0)
+    parts: list[Buffer] = [BLOCK_START.pack(BlockStart(VERSION, flags))]
+    if key is not None:
+        parts += [KEY_LENGTH.pack(KeyLength(len(key))), key]
+    if producer is not None:
+        parts.append(PRODUCER.pack(producer))
+    if not headers:
+        return b"".join([*parts, _NO_HEADERS])
+    if len(headers) > HEADERS_COUNT_MAX:
+        raise TooLarge("the number of headers", size=len(headers), limit=HEADERS_COUNT_MAX)
+    parts.append(HEADER_COUNT.pack(HeaderCount(len(headers))))
+    for name, value in headers:
+        parts += _encode_header(name, value)
+    return b"".join(parts)
+
+
+def _encode_header(name: str, value: bytes | None) -> list[Buffer]:
+    try:
+        encoded = name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"header name {name[:40]!r}: not text") from None
+    if len(encoded) > 0xFFFF:
+        raise TooLarge("a header's name", size=len(encoded), limit=0xFFFF)
+    if value is None:
+        return [
+            NAME_LENGTH.pack(NameLength(len(encoded))),
+            encoded,
+            VALUE_LENGTH.pack(ValueLength(NULL_LENGTH)),
+        ]
+    return [
+        NAME_LENGTH.pack(NameLength(len(encoded))),
+        encoded,
+        VALUE_LENGTH.pack(ValueLength(len(value))),
+        value,
+    ]
+
+
+def decode_headers(block: Buffer) -> HeadersBlock:
+    """`Corrupt` if it is not a block: its record's checksum is right, so it was written so."""
+    if not block:
+        return _EMPTY
+    try:
+        return _decode(block)
+    except (Torn, UnicodeDecodeError) as error:
+        raise Corrupt(f"a headers block that is none ({error})") from None
+
+
+def producer_of(block: Buffer) -> Producer | None:
+    """The producer alone, without looking at the headers."""
+    if not block:
+        return None
+    start = BLOCK_START.unpack(block)
+    if start.version != VERSION or not start.flags & HAS_PRODUCER:
+        return None
+    position = BLOCK_START.size
+    if start.flags & HAS_KEY:
+        position += KEY_LENGTH.size + KEY_LENGTH.unpack(block, position).length
+    return PRODUCER.unpack(block, position)
+
+
+def _decode(block: Buffer) -> HeadersBlock:
+    start = BLOCK_START.unpack(block)
+    if start.version > VERSION:
+        raise UnknownVersion("headers block", expected=VERSION, found=start.version)
+    position = BLOCK_START.size
+    key = producer = None
+    if start.flags & HAS_KEY:
+        length = KEY_LENGTH.unpack(block, position).length
+        key, position = _take(block, position + KEY_LENGTH.size, length)
+    if start.flags & HAS_PRODUCER:
+        producer = PRODUCER.unpack(block, position)
+        position += PRODUCER.size
+    count = HEADER_COUNT.unpack(block, position).header_count
+    position += HEADER_COUNT.size
+    headers: list[Header] = []
+    for _ in range(count):
+        length = NAME_LENGTH.unpack(block, position).length
+        name, position = _take(block, position + NAME_LENGTH.size, length)
+        length = VALUE_LENGTH.unpack(block, position).length
+        position += VALUE_LENGTH.size
+        value = None
+        if length != NULL_LENGTH:
+            value, position = _take(block, position, length)
+        headers.append((name.decode(), value))
+    if position != len(block):
+        raise Torn("bytes behind the last header", offset=position)
+    return HeadersBlock(key, producer, tuple(headers))
+
+
+def _take(block: Buffer, position: int, length: int) -> tuple[bytes, int]:
+    end = position + length
+    if end > len(block):
+        raise Torn("cut short", offset=position, expected=length, found=len(block) - position)
+    return bytes(block[position:end]), end

@@ -1,0 +1,99 @@
+"""`topic.json`: what a topic is: how many partitions it has, and its settings.
+
+    {"format": "lakebed topic", "version": 1, "topic_id": "32 hex digits", "partitions": 3,
+     "config": {"retention_ms": 3600000}}
+
+`config` has only what differs from the store's own settings. The file makes the topic: a folder
+without it is one that was being created or deleted when the process ended, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from lakebed.base.config import Value, field_names, load
+from lakebed.base.errors import BadConfig, Corrupt, InputError, UnknownVersion
+from lakebed.base.files import Disk, read_file, replace_atomically
+from lakebed.base.units import MIB
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.paths import PARTITIONS_MAX, TopicPaths
+
+FORMAT = "lakebed topic"
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicIdentity:
+    """What `topic.json` says."""
+
+    topic_id: str
+    partition_count: int
+    settings: Mapping[str, Value] = field(default_factory=dict)
+
+    def config(self, defaults: TopicConfig) -> TopicConfig:
+        """The topic's settings, on top of the store's."""
+        return replace(defaults, **self.settings)  # type: ignore[arg-type]
+
+
+def new_identity(
+    partition_count: int, settings: Mapping[str, object], random: Random
+) -> TopicIdentity:
+    check_partition_count(partition_count)
+    return TopicIdentity(
+        topic_id=f"{random.getrandbits(128):032x}",
+        partition_count=partition_count,
+        settings=checked_settings(settings),
+    )
+
+
+def check_partition_count(count: int) -> None:
+    if not 1 <= count <= PARTITIONS_MAX:
+        raise InputError(f"{count} partitions: allowed are 1 to {PARTITIONS_MAX}")
+
+
+def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
+    """Sizes and durations may be text, as in a configuration file; `BadConfig` if one is wrong."""
+    loaded = load(TopicConfig, settings, where="the topic's settings")
+    return {name: getattr(loaded, name) for name in field_names(TopicConfig) if name in settings}
+
+
+def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
+    """`NotFound` if there is no such topic."""
+    path = paths.identity
+    data = read_file(disk, path, size_max=MIB)
+    try:
+        document = json.loads(data)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ValueError
+        version = document["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise UnknownVersion("topic", path=path, expected=VERSION, found=version)
+        topic_id, count = document["topic_id"], document["partitions"]
+        settings = checked_settings(document.get("config", {}))
+        are_kinds_right = isinstance(topic_id, str) and type(count) is int
+        if version != VERSION or not are_kinds_right:
+            raise ValueError
+        check_partition_count(count)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Corrupt("not what says which topic this is", path=path) from None
+    except BadConfig as error:
+        raise BadConfig(f"{path}: {error}") from error
+    except InputError as error:
+        raise Corrupt(f"not a topic: {error}", path=path) from None
+    return TopicIdentity(topic_id=topic_id, partition_count=count, settings=settings)
+
+
+def save_identity(disk: Disk, paths: TopicPaths, identity: TopicIdentity) -> None:
+    """Durable when it returns."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "topic_id": identity.topic_id,
+        "partitions": identity.partition_count,
+        "config": dict(identity.settings),
+    }
+    data = json.dumps(document, indent=1).encode() + b"\n"
+    replace_atomically(disk, paths.identity, data)

@@ -1,0 +1,135 @@
+"""The two indexes of a segment: `.idx` leads to a record's place, `.tidx` to a moment.
+
+Both are derived from the log, have no checksum but that of their header, and are rebuilt from the
+log wherever they do not fit it. So whoever is led by one looks whether it led to a record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.files import Disk, PathLike, read_file
+from lakebed.base.layout import Buffer, Layout
+from lakebed.base.units import MIB
+from lakebed.keratin.format import (
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    INDEX_MAGIC,
+    RECORDS_START,
+    TIME_ENTRY,
+    TIME_INDEX_MAGIC,
+    VERSION,
+    IndexEntry,
+    IndexHeader,
+    TimeEntry,
+)
+from lakebed.kernels import crc32c
+
+INDEX_BYTES_MAX = 256 * MIB
+_CHECKED_BYTES = INDEX_HEADER.offset_of("crc32c")
+Entry = TypeVar("Entry", IndexEntry, TimeEntry)
+
+
+class Indexes(NamedTuple):
+    """Of one segment: the entries, oldest first."""
+
+    places: Sequence[IndexEntry]
+    times: Sequence[TimeEntry]
+
+
+def encode_index_header(magic: bytes, *, base_offset: int, created_ms: int) -> bytes:
+    header = IndexHeader(
+        magic=magic,
+        version=VERSION,
+        flags=0,
+        header_length=INDEX_HEADER.size,
+        base_offset=base_offset,
+        created_ms=created_ms,
+        entry_length=INDEX_ENTRY.size,
+        reserved=0,
+        reserved_more=bytes(32),
+        crc32c=0,
+    )
+    crc = crc32c(INDEX_HEADER.pack(header)[:_CHECKED_BYTES])
+    return INDEX_HEADER.pack(header._replace(crc32c=crc))
+
+
+def encode_index(entries: Sequence[IndexEntry], *, base_offset: int, created_ms: int) -> bytes:
+    """All of an `.idx`."""
+    header = encode_index_header(INDEX_MAGIC, base_offset=base_offset, created_ms=created_ms)
+    return b"".join([header, *map(INDEX_ENTRY.pack, entries)])
+
+
+def encode_time_index(entries: Sequence[TimeEntry], *, base_offset: int, created_ms: int) -> bytes:
+    """All of a `.tidx`."""
+    header = encode_index_header(TIME_INDEX_MAGIC, base_offset=base_offset, created_ms=created_ms)
+    return b"".join([header, *map(TIME_ENTRY.pack, entries)])
+
+
+def load_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[IndexEntry]:
+    """The entries in their order, up to the first that is none; `Corrupt` if it is no index."""
+    data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
+    return decode_index(data, path=path, base_offset=base_offset)
+
+
+def load_time_index(disk: Disk, path: PathLike, *, base_offset: int) -> list[TimeEntry]:
+    """As `load_index`, of a `.tidx`."""
+    data = read_file(disk, path, size_max=INDEX_BYTES_MAX)
+    return decode_time_index(data, path=path, base_offset=base_offset)
+
+
+def decode_index(data: Buffer, *, path: PathLike, base_offset: int) -> list[IndexEntry]:
+    entries = _entries(data, INDEX_MAGIC, INDEX_ENTRY, path=path, base_offset=base_offset)
+    good: list[IndexEntry] = []
+    last = IndexEntry(-1, 0, RECORDS_START - 1)
+    for entry in entries:
+        # Zeros behind the end, or what a crash left: order is what tells.
+        if entry.relative_offset <= last.relative_offset or entry.position <= last.position:
+            break
+        good.append(entry)
+        last = entry
+    return good
+
+
+def decode_time_index(data: Buffer, *, path: PathLike, base_offset: int) -> list[TimeEntry]:
+    entries = _entries(data, TIME_INDEX_MAGIC, TIME_ENTRY, path=path, base_offset=base_offset)
+    good: list[TimeEntry] = []
+    last = TimeEntry(0, -1, 0)
+    for entry in entries:
+        if entry.relative_offset < last.relative_offset or entry.timestamp_ms < last.timestamp_ms:
+            break
+        good.append(entry)
+        last = entry
+    return good
+
+
+def position_for(places: Sequence[IndexEntry], relative_offset: int) -> int:
+    """Where to begin to look for a message: at a record that is not behind it."""
+    index = bisect_right(places, relative_offset, key=lambda entry: entry.relative_offset)
+    return places[index - 1].position if index else RECORDS_START
+
+
+def time_entry_before(times: Sequence[TimeEntry], timestamp_ms: int) -> TimeEntry | None:
+    """The last by which every record up to its own is older than that."""
+    index = bisect_left(times, timestamp_ms, key=lambda entry: entry.timestamp_ms)
+    return times[index - 1] if index else None
+
+
+def _entries(
+    data: Buffer, magic: bytes, layout: Layout[Entry], *, path: PathLike, base_offset: int
+) -> list[Entry]:
+    if len(data) < INDEX_HEADER.size:
+        raise Corrupt("an index without its header", path=path, offset=0, found=len(data))
+    header = INDEX_HEADER.unpack(data)
+    is_sound = crc32c(data[:_CHECKED_BYTES]) == header.crc32c
+    if header.magic == magic and header.version > VERSION and is_sound:
+        raise UnknownVersion("index", path=path, expected=VERSION, found=header.version)
+    expected = (magic, INDEX_HEADER.size, base_offset, layout.size)
+    found = (header.magic, header.header_length, header.base_offset, header.entry_length)
+    if found != expected or not is_sound:
+        raise Corrupt("not this segment's index", path=path, expected=expected, found=found)
+    whole = (len(data) - INDEX_HEADER.size) // layout.size * layout.size
+    return list(layout.iter_unpack(data[INDEX_HEADER.size : INDEX_HEADER.size + whole]))

@@ -1,0 +1,53 @@
+"""The header of a `.log`."""
+
+from __future__ import annotations
+
+from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.base.layout import Buffer
+from lakebed.keratin.format import LOG_HEADER, LOG_MAGIC, VERSION, LogHeader
+from lakebed.kernels import crc32c
+
+_RESERVED = bytes(32)
+_CHECKED_BYTES = LOG_HEADER.offset_of("crc32c")
+
+
+def encode_log_header(*, base_offset: int, created_ms: int) -> bytes:
+    header = LogHeader(
+        magic=LOG_MAGIC,
+        version=VERSION,
+        flags=0,
+        header_length=LOG_HEADER.size,
+        base_offset=base_offset,
+        created_ms=created_ms,
+        reserved=_RESERVED,
+        crc32c=0,
+    )
+    crc = crc32c(LOG_HEADER.pack(header)[:_CHECKED_BYTES])
+    return LOG_HEADER.pack(header._replace(crc32c=crc))
+
+
+def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogHeader:
+    """`Torn` if it is cut short, `Corrupt` if it is not the header of the segment of that name."""
+    header = LOG_HEADER.unpack(data)
+    if header.magic != LOG_MAGIC:
+        raise Corrupt("not a log", path=path, offset=0, expected=LOG_MAGIC, found=header.magic)
+    crc = crc32c(data[:_CHECKED_BYTES])
+    if header.version > VERSION and (
+        crc == header.crc32c or header.header_length != LOG_HEADER.size
+    ):
+        # Not one flipped bit: its checksum is right, or not where ours is.
+        raise UnknownVersion("log", path=path, expected=VERSION, found=header.version)
+    if crc != header.crc32c:
+        raise Corrupt(
+            "the header's checksum", path=path, offset=0, expected=header.crc32c, found=crc
+        )
+    if header.header_length != LOG_HEADER.size or header.base_offset != base_offset:
+        raise Corrupt(
+            "the header is not this segment's",
+            path=path,
+            offset=0,
+            expected=(LOG_HEADER.size, base_offset),
+            found=(header.header_length, header.base_offset),
+        )
+    return header

@@ -1,0 +1,107 @@
+"""`manifest.bin`: what a partition is, replaced as a whole.
+
+It is a shortcut, not the truth: records are. Without it everything is found by scanning.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.files import Disk, PathLike, read_file, replace_atomically
+from lakebed.base.layout import Buffer
+from lakebed.base.units import MIB
+from lakebed.keratin.format import (
+    HAS_START_OFFSET,
+    MANIFEST,
+    MANIFEST_HEADER,
+    MANIFEST_MAGIC,
+    MANIFEST_SEGMENT,
+    START_OFFSET,
+    VERSION,
+    Manifest,
+    ManifestHeader,
+    ManifestSegment,
+    StartOffset,
+)
+from lakebed.kernels import crc32c
+
+MANIFEST_BYTES_MAX = 256 * MIB
+
+
+class PartitionManifest(NamedTuple):
+    """What it says."""
+
+    created_ms: int
+    segment_bytes_max: int
+    index_stride_bytes: int
+    open_segments_max: int
+    active_base_offset: int
+    next_offset: int
+    start_offset: int = 0
+    segments: tuple[ManifestSegment, ...] = ()  # the sealed ones, oldest first
+
+
+def encode_manifest(manifest: PartitionManifest) -> bytes:
+    payload = Manifest(
+        created_ms=manifest.created_ms,
+        segment_bytes_max=manifest.segment_bytes_max,
+        index_stride_bytes=manifest.index_stride_bytes,
+        open_segments_max=manifest.open_segments_max,
+        reserved=0,
+        active_base_offset=manifest.active_base_offset,
+        next_offset=manifest.next_offset,
+        segment_count=len(manifest.segments),
+    )
+    parts = [MANIFEST.pack(payload), *map(MANIFEST_SEGMENT.pack, manifest.segments)]
+    if manifest.start_offset:
+        parts.append(START_OFFSET.pack(StartOffset(manifest.start_offset)))
+    body = b"".join(parts)
+    header = ManifestHeader(
+        magic=MANIFEST_MAGIC,
+        version=VERSION,
+        flags=HAS_START_OFFSET if manifest.start_offset else 0,
+        header_length=MANIFEST_HEADER.size,
+        crc32c=crc32c(body),
+    )
+    return MANIFEST_HEADER.pack(header) + body
+
+
+def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
+    """`Torn` or `Corrupt` if it is not one: it is replaced atomically, so both are damage."""
+    header = MANIFEST_HEADER.unpack(data)
+    if header.magic != MANIFEST_MAGIC:
+        raise Corrupt("not a manifest", path=path, expected=MANIFEST_MAGIC, found=header.magic)
+    if header.version > VERSION:
+        raise UnknownVersion("manifest", path=path, expected=VERSION, found=header.version)
+    crc = crc32c(data[MANIFEST_HEADER.size :])
+    is_ours = (header.version, header.header_length) == (VERSION, MANIFEST_HEADER.size)
+    if crc != header.crc32c or not is_ours:
+        raise Corrupt("the manifest's checksum", path=path, expected=header.crc32c, found=crc)
+    payload = MANIFEST.unpack(data, MANIFEST_HEADER.size)
+    start = MANIFEST_HEADER.size + MANIFEST.size
+    end = start + payload.segment_count * MANIFEST_SEGMENT.size
+    has_start = header.flags & HAS_START_OFFSET
+    expected = end + (START_OFFSET.size if has_start else 0)
+    if len(data) != expected:
+        raise Corrupt("the manifest's length", path=path, expected=expected, found=len(data))
+    return PartitionManifest(
+        created_ms=payload.created_ms,
+        segment_bytes_max=payload.segment_bytes_max,
+        index_stride_bytes=payload.index_stride_bytes,
+        open_segments_max=payload.open_segments_max,
+        active_base_offset=payload.active_base_offset,
+        next_offset=payload.next_offset,
+        start_offset=START_OFFSET.unpack(data, end).start_offset if has_start else 0,
+        segments=tuple(MANIFEST_SEGMENT.iter_unpack(data[start:end])),
+    )
+
+
+def load_manifest(disk: Disk, path: PathLike) -> PartitionManifest:
+    """`NotFound` if there is none, a `DataError` if it cannot be read."""
+    data = read_file(disk, path, size_max=MANIFEST_BYTES_MAX)
+    return decode_manifest(data, path=path)
+
+
+def replace_manifest(disk: Disk, path: PathLike, manifest: PartitionManifest) -> None:
+    replace_atomically(disk, path, encode_manifest(manifest))

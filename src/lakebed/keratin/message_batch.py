@@ -1,0 +1,252 @@
+"""Messages as readers get them, many at a time: columns over the bytes they stand in.
+
+A batch is a run of plain records, or the messages of one batch record. Either way it has no control
+records, and iterating over it gives `Message`s.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from itertools import repeat
+
+from lakebed.base.errors import Corrupt
+from lakebed.base.files import PathLike
+from lakebed.keratin.decoded_batch import DecodedBatch
+from lakebed.keratin.format import KERATIN_RECORD, RecordFlags
+from lakebed.keratin.headers import (
+    BLOCK_START,
+    HAS_KEY,
+    HEADER_COUNT,
+    KEY_LENGTH,
+    VERSION,
+    BlockStart,
+    HeadersBlock,
+    KeyLength,
+    decode_headers,
+)
+from lakebed.keratin.message import Message
+from lakebed.keratin.run import Run
+from lakebed.kernels.results import Column
+
+_KEY_AT = BLOCK_START.size + KEY_LENGTH.size
+_NO_HEADERS = bytes(HEADER_COUNT.size)
+_NO_BLOCK = HeadersBlock()
+_COLUMNS = Run._fields.index("positions")  # from there on a run is columns
+_TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: flags of an enumeration are slow
+_MAKE: Callable[[tuple[object, ...]], Message] = partial(tuple.__new__, Message)
+
+
+class MessageBatch(ABC):
+    """Consecutive messages, verified; at least one. A column has one item a message.
+
+    - `offsets` (u64), `timestamps_ms` (u64, or i64 in a batch record), `flags` (u16);
+    - `values()` and `keys()` are views of the mapped file or of what was read or inflated, which
+      they keep alive, whatever is closed.
+    """
+
+    __slots__ = ("flags", "offsets", "timestamps_ms")
+
+    offsets: Column
+    timestamps_ms: Column
+    flags: Column
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the last message."""
+        return int(self.offsets[-1]) + 1
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Message]: ...
+
+    @abstractmethod
+    def message(self, index: int) -> Message: ...
+
+    @abstractmethod
+    def values(self) -> Iterator[memoryview | None]:
+        """The views of all values; None for a tombstone."""
+
+    @abstractmethod
+    def keys(self) -> Iterator[memoryview | None]:
+        """The views of all keys; None for a message without one."""
+
+    @abstractmethod
+    def part(self, first: int, last: int) -> MessageBatch:
+        """The messages `[first, last)`, of which there must be one; no copy."""
+
+
+class PlainMessages(MessageBatch):
+    """Of plain records: `run` has where each value and each headers block stands.
+
+    A headers block is decoded when it is asked for: `Corrupt` then, if it is none.
+    """
+
+    __slots__ = ("_path", "run")
+
+    def __init__(self, run: Run, *, path: PathLike) -> None:
+        self.run = run
+        self.offsets = run.offsets
+        self.timestamps_ms = run.timestamps_ms
+        self.flags = run.flags
+        self._path = path
+
+    def __iter__(self) -> Iterator[Message]:
+        """Made column by column: a third of the time of `message` for each."""
+        if not _is_zero(self.run.header_lengths) or not _is_zero(self.flags):
+            return self._with_headers()
+        values = map(bytes, self._payloads())
+        none, empty, zero = repeat(None), repeat(()), repeat(0)
+        columns = (self.offsets, self.timestamps_ms, none, values, empty, zero)
+        return map(_MAKE, zip(*columns, strict=False))
+
+    def message(self, index: int) -> Message:
+        block, flags = self._block(index), self.flags[index]
+        return Message(
+            self.offsets[index],
+            self.timestamps_ms[index],
+            block.key,
+            None if flags & _TOMBSTONE else bytes(self.run.payload(index)),
+            block.headers,
+            flags,
+        )
+
+    def values(self) -> Iterator[memoryview | None]:
+        if _is_zero(self.flags):
+            return self._payloads()
+        return (
+            None if flags & _TOMBSTONE else payload
+            for flags, payload in zip(self.flags, self._payloads(), strict=True)
+        )
+
+    def keys(self) -> Iterator[memoryview | None]:
+        run = self.run
+        return (
+            self._key(index) if length else None for index, length in enumerate(run.header_lengths)
+        )
+
+    def part(self, first: int, last: int) -> PlainMessages:
+        return PlainMessages(self.run.part(first, last), path=self._path)
+
+    def _payloads(self) -> Iterator[memoryview]:
+        run = self.run
+        buffer, fixed = run.buffer, KERATIN_RECORD.size
+        for position, skipped, length in zip(
+            run.positions, run.header_lengths, run.payload_lengths, strict=True
+        ):
+            start = position + fixed + skipped
+            yield buffer[start : start + length]
+
+    def _with_headers(self) -> Iterator[Message]:
+        run, fixed = self.run, KERATIN_RECORD.size
+        buffer = run.buffer
+        for index, row in enumerate(zip(*run[_COLUMNS:], strict=True)):
+            position, offset, timestamp_ms, flags, header_length, payload_length = row
+            start = position + fixed
+            middle = start + header_length
+            key, _, headers = _NO_BLOCK
+            if header_length:
+                block = bytes(buffer[start:middle])
+                key = _key_alone(block)
+                if key is None:
+                    key, _, headers = self._decoded(block, index)
+            value = None
+            if not flags & _TOMBSTONE:
+                value = bytes(buffer[middle : middle + payload_length])
+            yield _MAKE((offset, timestamp_ms, key, value, headers, flags))
+
+    def _block(self, index: int) -> HeadersBlock:
+        block = bytes(self.run.headers(index))
+        key = _key_alone(block)
+        return self._decoded(block, index) if key is None else HeadersBlock(key)
+
+    def _decoded(self, block: bytes, index: int) -> HeadersBlock:
+        try:
+            return decode_headers(block)
+        except Corrupt as error:
+            place = self.run.origin + int(self.run.positions[index])
+            raise Corrupt(error.problem, path=self._path, offset=place) from None
+
+    def _key(self, index: int) -> memoryview | None:
+        view = self.run.headers(index)
+        key = _key_alone(bytes(view))
+        if key is not None:
+            return view[_KEY_AT : _KEY_AT + len(key)]
+        decoded = self._block(index).key
+        return None if decoded is None else memoryview(decoded)
+
+
+class PackedMessages(MessageBatch):
+    """`[first, last)` of the messages of one batch record, inflated."""
+
+    __slots__ = ("_first", "batch")
+
+    def __init__(self, batch: DecodedBatch, first: int = 0, last: int | None = None) -> None:
+        last = len(batch) if last is None else last
+        self.batch = batch
+        self._first = first
+        self.offsets = batch.columns.offsets[first:last]
+        self.timestamps_ms = batch.columns.timestamps_ms[first:last]
+        nulls = int(batch.record_flags | RecordFlags.TOMBSTONE)
+        others = int(batch.record_flags)
+        lengths = batch.columns.value_lengths[first:last]
+        flags = array("H", [nulls if length < 0 else others for length in lengths])
+        self.flags = memoryview(flags).toreadonly()
+
+    def __iter__(self) -> Iterator[Message]:
+        if len(self) == len(self.batch):
+            return iter(self.batch)
+        return map(self.message, range(len(self)))
+
+    def message(self, index: int) -> Message:
+        batch, place = self.batch, self._first + index
+        key, value = batch.key(place), batch.value(place)
+        return Message(
+            self.offsets[index],
+            self.timestamps_ms[index],
+            None if key is None else bytes(key),
+            None if value is None else bytes(value),
+            batch.headers(place),
+            self.flags[index],
+        )
+
+    def values(self) -> Iterator[memoryview | None]:
+        return map(self.batch.value, range(self._first, self._first + len(self)))
+
+    def keys(self) -> Iterator[memoryview | None]:
+        return map(self.batch.key, range(self._first, self._first + len(self)))
+
+    def part(self, first: int, last: int) -> PackedMessages:
+        assert 0 <= first < last <= len(self), "an empty part of a batch"
+        return PackedMessages(self.batch, self._first + first, self._first + last)
+
+
+def key_of_block(block: memoryview | bytes) -> bytes | None:
+    """The key in a headers block, quickly where there is nothing else; `Corrupt` if it is none."""
+    data = bytes(block)
+    key = _key_alone(data)
+    return decode_headers(data).key if key is None else key
+
+
+def _key_alone(block: bytes) -> bytes | None:
+    """The key of a block that has nothing else, as most have; None for all others."""
+    is_alone = block.startswith(_start_of_key_alone(len(block))) and block.endswith(_NO_HEADERS)
+    return block[_KEY_AT : -HEADER_COUNT.size] if is_alone else None
+
+
+@lru_cache(maxsize=1024)
+def _start_of_key_alone(block_bytes: int) -> bytes:
+    """How a block of that length begins if it has a key and nothing else."""
+    length = block_bytes - _KEY_AT - HEADER_COUNT.size
+    if length < 0:
+        return bytes(block_bytes + 1)  # too short: none begins so
+    return BLOCK_START.pack(BlockStart(VERSION, HAS_KEY)) + KEY_LENGTH.pack(KeyLength(length))
+
+
+def _is_zero(column: Column) -> bool:
+    """Whether all of its items are: at the speed of memory."""
+    return column.tobytes() == bytes(column.nbytes)

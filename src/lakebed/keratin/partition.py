@@ -1,0 +1,340 @@
+"""One partition, open for writing: its writer, its readers and its upkeep, joined.
+
+    partition.append_batch([b"..."]).result()      (base offset, count), when acknowledged
+    for message in partition.scan_from(0): ...
+
+Whoever opens a partition holds the lock of its store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.commit import Barrier, Linger
+from lakebed.base.counters import Counters
+from lakebed.base.errors import LakebedError
+from lakebed.base.events import event
+from lakebed.base.files import Disk
+from lakebed.base.filling import SpareBudget
+from lakebed.base.layout import Buffer
+from lakebed.base.runner import Runner
+from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.config import Ack, TopicConfig
+from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.filler import Filler
+from lakebed.keratin.follower import Follower
+from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.paths import PartitionPaths
+from lakebed.keratin.reader import Fetched, PartitionReader
+from lakebed.keratin.recovery import recover
+from lakebed.keratin.repair import repair_segment
+from lakebed.keratin.requests import build_append, build_batch_append
+from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.segment import Numbers
+from lakebed.keratin.state import PartitionState
+from lakebed.keratin.upkeep import IsPinned, Upkeep
+from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.work import SYNC, Append, Change, Work
+from lakebed.keratin.writer import PartitionWriter
+
+_log = logging.getLogger(__name__)
+
+
+class Partition:
+    """Thread-safe. A `PartitionView` of itself."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: PartitionPaths,
+        runner: Runner,
+        *,
+        config: TopicConfig,
+        wake: Callable[[], None],
+        wake_upkeep: Callable[[], None],
+        spare_budget: SpareBudget,
+        is_pinned: IsPinned | None = None,
+    ) -> None:
+        """Open it, which repairs what a crash left.
+
+        `wake` asks for `flush_step` soon, `wake_upkeep` for `upkeep_step`; `is_pinned` tells what
+        retention must leave alone.
+        """
+        self._disk = disk
+        self._runner = runner
+        self._clock = runner.clock
+        self.paths = paths
+        self.number = paths.number
+        self.config = config
+        self.counters = Counters()
+        started_ns = self._clock.monotonic_ns()
+        paths.ensure(disk)
+        recovered = recover(
+            disk,
+            paths,
+            now_ms=self.now_ms(),
+            index_stride_bytes=config.index_stride_bytes,
+        )
+        self.problems: Sequence[str] = tuple(recovered.problems)
+        self._state = PartitionState(
+            paths,
+            runner,
+            sealed=recovered.sealed,
+            active=recovered.active,
+            next_offset=recovered.next_offset,
+            start_offset=recovered.start_offset,
+        )
+        filler = Filler(
+            disk,
+            paths,
+            runner,
+            config=config,
+            budget=spare_budget,
+            counters=self.counters,
+        )
+        self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
+        self._wake_upkeep = wake_upkeep
+        self._writer = PartitionWriter(
+            disk,
+            paths,
+            runner,
+            config=config,
+            state=self._state,
+            active=recovered.active,
+            producers=recovered.producers,
+            next_offset=recovered.next_offset,
+            created_ms=recovered.created_ms,
+            index_bytes=recovered.index_bytes,
+            writer_epoch=recovered.writer_epoch,
+            filler=filler,
+            on_sealed=self._on_sealed,
+            on_short=wake_upkeep,
+            on_unsynced=wake,
+        )
+        try:
+            for info in recovered.damaged:
+                self._repair(info)
+            self._writer.start()
+        except BaseException:
+            self._writer.abandon()
+            raise
+        self._barrier: Barrier[Work, object] = Barrier(
+            self._writer,
+            name=paths.name,
+            runner=runner,
+            wake=wake,
+            config=config.commit_config(),
+            linger=Linger(delay_ms_max=config.linger_ms_max),
+            counters=self.counters,
+        )
+        self._reader = PartitionReader(self, handles_max=config.open_segments_max)
+        event(
+            _log,
+            "partition_opened",
+            partition=paths.name,
+            segments=len(recovered.sealed) + 1,
+            scanned=recovered.scanned_count,
+            torn_bytes=recovered.torn_bytes,
+            problems=len(recovered.problems),
+            duration_ns=self._clock.monotonic_ns() - started_ns,
+        )
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        return self.paths.name
+
+    @property
+    def disk(self) -> Disk:
+        return self._disk
+
+    @property
+    def runner(self) -> Runner:
+        return self._runner
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        return self._state.segments()
+
+    def start_offset(self) -> int:
+        """The first message that may be read."""
+        return self._state.start_offset()
+
+    def high_watermark(self) -> int:
+        """Behind the last durable message."""
+        return self._state.durable_offset
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        return self._state.wait_beyond(offset, timeout)
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._state.on_durable(callback)
+
+    def now_ms(self) -> int:
+        return self._clock.wall_ns() // NS_PER_MS
+
+    # Writing.
+
+    def append_batch(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> AppendFuture:
+        """Append messages, which get offsets that follow one another.
+
+        A payload of None deletes its key. With a `producer`, which has the sequence of the first
+        message, what was appended before is not appended again. It waits only for room in the
+        queue: `Busy` if the seconds of `timeout` passed first.
+        """
+        append = build_append(
+            payloads,
+            config=self.config,
+            ack=ack or self.config.ack_level,
+            timestamps_ms=self.now_ms() if timestamps_ms is None else timestamps_ms,
+            keys=keys,
+            headers=headers,
+            producer=producer,
+            not_before_ms=not_before_ms,
+        )
+        return self._submit(append, timeout)
+
+    def append_record_batch(
+        self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
+    ) -> AppendFuture:
+        """Append one record batch as Kafka's clients send it, all of it or nothing."""
+        ack = ack or self.config.ack_level
+        return self._submit(build_batch_append(batch, config=self.config, ack=ack), timeout)
+
+    def sync(self) -> None:
+        """Make durable what was acknowledged after its write alone."""
+        self._barrier.commit(SYNC, size=0)
+
+    def seal(self) -> bool:
+        """Begin a new segment; False if the active one is empty."""
+        return bool(self.change(lambda writer: writer.roll()))
+
+    def truncate_before(self, offset: int) -> int:
+        """Remove all messages before that one; how many segments went with them."""
+        offset = min(offset, self.high_watermark())
+        gone = self.change(lambda writer: writer.remove_before(offset))
+        return len(cast("list[SegmentInfo]", gone))
+
+    def change(self, apply: Callable[[PartitionWriter], object]) -> object:
+        """Have something done by the writer, between two commits."""
+        return self._barrier.commit(Change(apply), size=0)
+
+    def exchange(self, rewritten: Rewritten) -> None:
+        """A sealed segment's file was replaced by a smaller one: read that from now on."""
+        self.change(lambda writer: writer.exchange(rewritten))
+
+    def _repair(self, info: SegmentInfo) -> None:
+        """Before anybody else sees the partition: leave out what is damaged, and say so."""
+        repaired = repair_segment(
+            self._disk,
+            self.paths,
+            info,
+            index_stride_bytes=self.config.index_stride_bytes,
+            created_ms=self.now_ms(),
+        )
+        if repaired is not None:
+            self._writer.exchange(repaired.rewritten)
+            lost = ", ".join(str(damage) for damage in repaired.damages)
+            self.problems = (*self.problems, f"{info.path}: repaired: {lost}")
+            _log.error("%s", self.problems[-1])
+
+    def _submit(self, append: Append, timeout: float | None) -> AppendFuture:
+        ticket = self._barrier.submit(
+            append, size=append.size, count=append.message_count, timeout=timeout
+        )
+        return AppendFuture(ticket, partition=self.number)
+
+    # Reading.
+
+    def scan_from(
+        self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
+    ) -> Iterator[Message]:
+        """The messages from that offset on, one by one."""
+        return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
+
+    def read_batches(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,
+    ) -> Iterator[MessageBatch]:
+        """The messages of `[start, end)` as columns; all there are by default."""
+        return self._reader.read_batches(
+            start,
+            end,
+            batch_bytes_max=batch_bytes_max,
+            skip_damage=skip_damage,
+            on_skipped=on_skipped,
+        )
+
+    def read(
+        self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
+    ) -> Iterator[Message]:
+        """The messages of `[start, end)`, one by one."""
+        return self._reader.read(start, end, skip_damage=skip_damage)
+
+    def follow(self, start: int | None = None) -> Follower:
+        """The messages from there on, waiting for more when there are none."""
+        return Follower(self, start)
+
+    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+        """Raw records from that offset on, as they stand in the log."""
+        return self._reader.fetch(offset, max_bytes)
+
+    def get(self, offset: int) -> Message:
+        return self._reader.get(offset)
+
+    def offset_for_time(self, timestamp_ms: int) -> int:
+        """The first message at or behind that moment; the high watermark if there is none."""
+        return self._reader.offset_for_time(timestamp_ms)
+
+    # Upkeep.
+
+    def flush_step(self) -> int | None:
+        """Commit what is due; ns until more is, or None."""
+        delay_ns = self._barrier.step()
+        since_ns = self._writer.unsynced_since_ns
+        if since_ns is None:
+            return delay_ns
+        left_ns = since_ns + self.config.sync_ms_max * NS_PER_MS - self._clock.monotonic_ns()
+        if left_ns <= 0:
+            try:
+                self.sync()
+            except LakebedError as error:
+                _log.warning("%s: what was written is not durable: %s", self.name, error)
+            return delay_ns
+        return left_ns if delay_ns is None else min(left_ns, delay_ns)
+
+    def _on_sealed(self) -> None:
+        self._upkeep.note_sealed()
+        self._wake_upkeep()
+
+    def upkeep_step(self) -> int | None:
+        """What can wait: retention and the like; ns until it is due again, or None."""
+        return self._upkeep.step()
+
+    def close(self) -> None:
+        """Finish or refuse what is queued, and close every file. Idempotent."""
+        self._barrier.close()
+        self._state.close()
+        self._reader.close()
+        self._writer.close()

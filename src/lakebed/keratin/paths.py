@@ -1,0 +1,110 @@
+"""The folders of a topic and its partitions, and the names in them.
+
+<root>/topics/<topic>/topic.json
+<root>/topics/<topic>/<partition>/{manifest.bin, durable_end, segments/}
+…/segments/{base:020}.{log,idx,tidx,producers}
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import Enum
+
+from lakebed.base.errors import BadName, InputError
+from lakebed.base.files import Disk, PathLike, make_folders
+
+TOPICS_NAME = "topics"
+PARTITIONS_MAX = 10_000
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
+_SEGMENT = re.compile(r"(\d{20})\.(log|idx|tidx|producers)", re.ASCII)
+_PARTITION = re.compile(r"0|[1-9]\d{0,4}", re.ASCII)
+
+
+class SegmentFile(Enum):
+    """The files of a segment, by what follows the dot."""
+
+    LOG = "log"
+    INDEX = "idx"
+    TIME_INDEX = "tidx"
+    PRODUCERS = "producers"
+
+
+class TopicPaths:
+    """`<root>/topics/<topic>/…`"""
+
+    def __init__(self, root: PathLike, topic: str) -> None:
+        check_topic_name(topic)
+        self.root = os.fspath(root)
+        self.topic = topic
+        self.folder = os.path.join(self.root, TOPICS_NAME, topic)
+        self.identity = os.path.join(self.folder, "topic.json")
+
+    def partition(self, number: int) -> PartitionPaths:
+        return PartitionPaths(self, number)
+
+    def partitions(self, disk: Disk) -> list[int]:
+        """The numbers of the partitions that have a folder, sorted."""
+        names = [name for name in disk.names(self.folder) if _PARTITION.fullmatch(name)]
+        return sorted(int(name) for name in names)
+
+
+class PartitionPaths:
+    """`<root>/topics/<topic>/<partition>/…`"""
+
+    def __init__(self, topic: TopicPaths, number: int) -> None:
+        check_partition(number)
+        self.topic = topic.topic
+        self.number = number
+        self.name = f"{topic.topic}-{number}"
+        self.folder = os.path.join(topic.folder, str(number))
+        self.segments = os.path.join(self.folder, "segments")
+        self.manifest = os.path.join(self.folder, "manifest.bin")
+        self.durable_end = os.path.join(self.folder, "durable_end")
+        self.quarantine = os.path.join(topic.root, "quarantine")
+
+    def segment(self, base_offset: int, file: SegmentFile) -> str:
+        return os.path.join(self.segments, f"{base_offset:020}.{file.value}")
+
+    def files(self, disk: Disk) -> list[tuple[int, SegmentFile]]:
+        """Of all segments, by base offset; whatever else is there is not ours."""
+        found = (_SEGMENT.fullmatch(name) for name in disk.names(self.segments))
+        files = [(int(match[1]), SegmentFile(match[2])) for match in found if match]
+        return [(base, file) for base, file in files if base < 1 << 63]
+
+    def bases(self, disk: Disk) -> list[int]:
+        """The base offsets of all logs there are, sorted."""
+        return sorted(base for base, file in self.files(disk) if file is SegmentFile.LOG)
+
+    def ensure(self, disk: Disk) -> None:
+        """Create the folders, durably."""
+        make_folders(disk, self.segments)
+
+
+def is_topic_name(name: str) -> bool:
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def check_topic_name(name: str) -> None:
+    """The rule of Kafka, so that every client's topics can be had."""
+    if not is_topic_name(name):
+        raise BadName(
+            f"topic name {name[:60]!r}: letters, digits, '.', '_' and '-', 249 at most, "
+            "and neither '.' nor '..'"
+        )
+
+
+def check_partition(number: int) -> None:
+    if not 0 <= number < PARTITIONS_MAX:
+        raise InputError(f"partition {number}: allowed are 0 to {PARTITIONS_MAX - 1}")
+
+
+def index_path(log_path: str) -> str:
+    """The `.idx` beside a `.log`."""
+    return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
+
+
+def time_index_path(log_path: str) -> str:
+    """The `.tidx` beside a `.log`."""
+    return log_path.removesuffix(SegmentFile.LOG.value) + SegmentFile.TIME_INDEX.value

@@ -1,0 +1,170 @@
+"""What each producer wrote last, so that what it sends again is recognised: pure.
+
+Messages of a producer that follow one another in sequence and in offset are a *run*; the last
+few runs of each producer are known. A message that lies in a run was written before. Sequences
+count to 2^31 and start over, as Kafka's do.
+
+Invariant: a message is taken exactly once, if its producer sends again what was not acknowledged
+before it sends anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.base.layout import Buffer
+from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
+from lakebed.keratin.format import (
+    PRODUCER_RUN,
+    PRODUCERS_HEADER,
+    PRODUCERS_MAGIC,
+    VERSION,
+    ProducerRun,
+    ProducersHeader,
+)
+from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
+from lakebed.kernels import crc32c
+
+RUNS_MAX = 5  # a producer is known by: as many appends as Kafka's clients have under way
+_RUN_COUNT_MAX = SEQUENCE_COUNT // 2  # longer ones could not be told from those before
+_CHECKED_BYTES = PRODUCERS_HEADER.offset_of("crc32c")
+
+Runs = tuple[ProducerRun, ...]
+
+
+class Verdict(NamedTuple):
+    """Of messages that a producer sent: the first `known_count` are there, from `base_offset`."""
+
+    known_count: int
+    base_offset: int
+
+
+NEW = Verdict(0, 0)
+
+
+def judge(runs: Runs, producer: Producer, count: int) -> Verdict:
+    """Which of the messages from the producer's sequence on are there already.
+
+    `ProducerFenced` if its epoch is over, `OutOfOrderSequence` if messages before are missing.
+    """
+    if not runs:
+        return NEW  # never seen, or so long ago that it was forgotten
+    last = runs[-1]
+    if producer.epoch < last.epoch:
+        raise ProducerFenced(
+            f"producer {producer.producer_id}: epoch {producer.epoch} is over, "
+            f"{last.epoch} writes now"
+        )
+    if producer.epoch > last.epoch:
+        if producer.sequence:
+            raise _out_of_order(producer, expected=0)
+        return NEW
+    expected = _behind(last)
+    if producer.sequence == expected:
+        return NEW
+    for number in reversed(range(len(runs))):
+        run = runs[number]
+        index = (producer.sequence - run.first_sequence) % SEQUENCE_COUNT
+        if index < run.message_count:
+            known_count = min(count, _length_from(runs[number:]) - index)
+            return Verdict(known_count, run.base_offset + index)
+    raise _out_of_order(producer, expected=expected)
+
+
+def extended(runs: Runs, new: ProducerRun) -> Runs:
+    """The producer's runs with one more; joined to the last if it continues that."""
+    last = runs[-1] if runs else None
+    if last is None or (last.epoch, _behind(last)) != (new.epoch, new.first_sequence):
+        return (new,)  # it began anew, or had been forgotten
+    message_count = last.message_count + new.message_count
+    is_near = last.base_offset + last.message_count == new.base_offset
+    if is_near and message_count <= _RUN_COUNT_MAX:
+        joined = last._replace(message_count=message_count, timestamp_ms=new.timestamp_ms)
+        return (*runs[:-1], joined)
+    return (*runs, new)[-RUNS_MAX:]
+
+
+class Producers:
+    """All producers of a partition. Belongs to its writer."""
+
+    def __init__(self, runs: Iterable[ProducerRun] = ()) -> None:
+        self._runs: dict[int, Runs] = {}
+        for run in runs:
+            self.add(run)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def of(self, producer_id: int) -> Runs:
+        return self._runs.get(producer_id, ())
+
+    def add(self, run: ProducerRun) -> None:
+        self._runs[run.producer_id] = extended(self.of(run.producer_id), run)
+
+    def update(self, changed: Mapping[int, Runs]) -> None:
+        self._runs.update(changed)
+
+    def all_runs(self) -> Iterator[ProducerRun]:
+        for runs in self._runs.values():
+            yield from runs
+
+    def forget_before(self, timestamp_ms: int) -> None:
+        """Let go of those that wrote nothing since."""
+        kept = {
+            key: runs for key, runs in self._runs.items() if runs[-1].timestamp_ms >= timestamp_ms
+        }
+        self._runs = kept
+
+
+def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:
+    packed = [PRODUCER_RUN.pack(run) for run in runs]
+    body = b"".join(packed)
+    header = ProducersHeader(
+        magic=PRODUCERS_MAGIC,
+        version=VERSION,
+        flags=0,
+        header_length=PRODUCERS_HEADER.size,
+        base_offset=base_offset,
+        run_count=len(packed),
+        crc32c=0,
+    )
+    crc = crc32c(PRODUCERS_HEADER.pack(header)[:_CHECKED_BYTES], crc32c(body))
+    return PRODUCERS_HEADER.pack(header._replace(crc32c=crc)) + body
+
+
+def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[ProducerRun]:
+    """`Torn` or `Corrupt` if it is not what was written: it is replaced atomically."""
+    header = PRODUCERS_HEADER.unpack(data)
+    body = data[PRODUCERS_HEADER.size :]
+    crc = crc32c(data[:_CHECKED_BYTES], crc32c(body))
+    is_sound = crc == header.crc32c
+    is_ours = header.header_length == PRODUCERS_HEADER.size
+    if header.magic == PRODUCERS_MAGIC and header.version > VERSION and (is_sound or not is_ours):
+        # Not one flipped bit: its checksum is right, or not where ours is.
+        raise UnknownVersion("producers", path=path, expected=VERSION, found=header.version)
+    expected = (PRODUCERS_MAGIC, base_offset, header.run_count * PRODUCER_RUN.size)
+    if (header.magic, header.base_offset, len(body)) != expected:
+        raise Corrupt("not this segment's producers", path=path, offset=0)
+    if not is_sound or not is_ours:
+        raise Corrupt("the producers' checksum", path=path, expected=header.crc32c, found=crc)
+    return list(PRODUCER_RUN.iter_unpack(body))
+
+
+def _length_from(runs: Runs) -> int:
+    """Of all these, which follow one another in sequence: an append may lie in two of them, if a
+    crash cut it and others wrote before it was sent again."""
+    return sum(run.message_count for run in runs)
+
+
+def _behind(run: ProducerRun) -> int:
+    return (run.first_sequence + run.message_count) % SEQUENCE_COUNT
+
+
+def _out_of_order(producer: Producer, *, expected: int) -> OutOfOrderSequence:
+    return OutOfOrderSequence(
+        f"producer {producer.producer_id}, epoch {producer.epoch}: sequence {producer.sequence} "
+        f"came where {expected} was expected"
+    )

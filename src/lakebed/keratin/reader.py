@@ -1,0 +1,265 @@
+"""Reads a partition through a `PartitionView`: by offset, by time, as messages or as raw records.
+
+Invariants:
+
+- nothing at or behind the high watermark is ever returned; a read that is under way keeps the one
+  it began with;
+- every record was checked against its checksum;
+- messages come in the order of their offsets, none twice and none left out, unless damage is
+  skipped by request; offsets without a message are passed over, control records too;
+- memory is bounded by a batch's bytes, the longest record or an inflated batch record, whichever
+  is largest;
+- a wrong or missing `.idx` costs time and nothing else. A `.tidx` is believed where the record
+  that it leads to is not older than it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.base.files.handles import Handles, Lease
+from lakebed.base.units import KIB, MIB
+from lakebed.keratin.damage import DamagePolicy, OnSkipped
+from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.index_file import load_time_index, time_entry_before
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.messages import batches_of
+from lakebed.keratin.paths import SegmentFile
+from lakebed.keratin.run import Run
+from lakebed.keratin.segment_reading import SegmentReading, beside, open_segment
+from lakebed.keratin.view import PartitionView, SegmentInfo
+from lakebed.keratin.walk import Walk
+
+HANDLES_MAX = 64
+WINDOW_BYTES = 2 * MIB
+_GET_BYTES = 4 * KIB  # what is read for a record whose length is not known yet
+_NONE = memoryview(b"")
+
+
+class Fetched(NamedTuple):
+    """Whole records, one behind the other, as they stand in the log."""
+
+    data: memoryview  # a view of the map, where the segment is sealed
+    base_offset: int  # of the first record: a batch may begin before what was asked for
+    next_offset: int  # from where to fetch on
+
+
+class PartitionReader:
+    """Thread-safe; an iterator it gave belongs to one thread. Close it to close its files."""
+
+    def __init__(
+        self,
+        view: PartitionView,
+        *,
+        handles_max: int = HANDLES_MAX,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        self._view = view
+        self._window_bytes = window_bytes
+        self._handles: Handles[SegmentInfo, SegmentReading] = Handles(
+            self._open, _handle_key, mutex=view.runner.mutex(), count_max=handles_max
+        )
+
+    @property
+    def open_count(self) -> int:
+        """Segments kept open now."""
+        return len(self._handles)
+
+    def scan_from(
+        self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
+    ) -> Iterator[Message]:
+        """The durable messages with that offset and larger ones, in order.
+
+        Ends before the keys and values together would be longer than `max_bytes`, but not before
+        the first message, and after `max_messages`. `OffsetOutOfRange`, at once, if the offset is
+        before the partition's start or behind its high watermark.
+        """
+        window_bytes = self._window_bytes
+        if max_bytes is not None:
+            window_bytes = min(window_bytes, max(max_bytes, _GET_BYTES))
+        if max_messages is not None:
+            _check_count("max_messages", max_messages)
+            window_bytes = min(window_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
+        batches = self.read_batches(offset, batch_bytes_max=window_bytes)
+        messages = (message for batch in batches for message in batch)
+        if max_bytes is None and max_messages is None:
+            return messages
+        return _limited(messages, max_bytes=max_bytes, max_messages=max_messages)
+
+    def read_batches(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,
+    ) -> Iterator[MessageBatch]:
+        """The durable messages with offsets in `[start, end)` as columns, in order.
+
+        From the partition's start, and to the high watermark of now, unless said otherwise; an
+        `end` behind that is that. `OffsetOutOfRange` as for `scan_from`. `Corrupt` at damage, or
+        with `skip_damage` a call of `on_skipped` for each range that was passed over.
+        """
+        policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
+        bounds = self._bounds(start, end)
+        return self._batches(*bounds, policy, batch_bytes_max or self._window_bytes)
+
+    def read(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,
+    ) -> Iterator[Message]:
+        """The durable messages with offsets in `[start, end)`, in order; see `read_batches`."""
+        batches = self.read_batches(start, end, skip_damage=skip_damage, on_skipped=on_skipped)
+        return (message for batch in batches for message in batch)
+
+    def get(self, offset: int) -> Message:
+        """The message with that offset.
+
+        `OffsetOutOfRange` as for `scan_from`, and `NotFound` if there is none any more (or never
+        was one); `Corrupt` if it is damaged.
+        """
+        start, end = self._bounds(offset, offset + 1)
+        for batch in self._batches(start, end, _STRICT, _GET_BYTES):
+            return batch.message(0)
+        raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
+
+    def fetch(self, offset: int, max_bytes: int) -> Fetched:
+        """Whole records as bytes, from the one that holds `offset` on, and from one segment.
+
+        `max_bytes` at most, but always one record if there is one; none at the high watermark.
+        Control records are there, too. `OffsetOutOfRange` as for `scan_from`.
+        """
+        start, end = self._bounds(offset, None)
+        for run in self._walk(start, end, _STRICT, max_bytes):
+            return Fetched(run.raw(), int(run.offsets[0]), run.next_offset)
+        return Fetched(_NONE, end, end)
+
+    def offset_for_time(self, timestamp_ms: int) -> int:
+        """The first message, in the order of offsets, whose timestamp is at least that.
+
+        The high watermark, if there is none. Timestamps need not be in order.
+        """
+        start, end = self._bounds(None, None)
+        for info in self._view.segments():
+            if info.next_offset <= start or info.base_offset >= end:
+                continue
+            first = max(start, self._first_not_older(info, timestamp_ms))
+            walk = self._walk(first, min(end, info.next_offset), _STRICT, self._window_bytes)
+            for run in walk:
+                found = _first_at(run, walk.path, timestamp_ms, start=first, end=end)
+                if found is not None:
+                    return found
+        return end
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Until there are messages behind `offset`: see `PartitionView`."""
+        return self._view.wait_beyond(offset, timeout)
+
+    def close(self) -> None:
+        """Idempotent. Batches that were handed out stay valid."""
+        self._handles.close()
+
+    def __enter__(self) -> PartitionReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self, info: SegmentInfo) -> SegmentReading:
+        return open_segment(self._view.disk, info, mutex=self._view.runner.mutex())
+
+    def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
+        return self._handles.lease(info)
+
+    def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
+        # The start first: retention only moves it on.
+        first, limit = self._view.start_offset(), self._view.high_watermark()
+        if start is None:
+            start = min(first, limit)
+        elif not first <= start <= limit:
+            raise OffsetOutOfRange(self._view.name, start, start_offset=first, high_watermark=limit)
+        if end is not None and end < start:
+            raise InputError(f"the end {end} is before the start {start}")
+        return start, limit if end is None else min(end, limit)
+
+    def _walk(self, start: int, end: int, policy: DamagePolicy, bytes_max: int) -> Walk:
+        return Walk(
+            self._view, self._lease, start=start, end=end, policy=policy, bytes_max=bytes_max
+        )
+
+    def _batches(
+        self, start: int, end: int, policy: DamagePolicy, bytes_max: int
+    ) -> Iterator[MessageBatch]:
+        walk = self._walk(start, end, policy, bytes_max)
+        for run in walk:
+            yield from batches_of(run, start=start, end=end, path=walk.path, policy=policy)
+
+    def _first_not_older(self, info: SegmentInfo, timestamp_ms: int) -> int:
+        """An offset before which all messages of the segment are older, by the `.tidx`."""
+        try:
+            path = beside(info.path, SegmentFile.TIME_INDEX)
+            times = load_time_index(self._view.disk, path, base_offset=info.base_offset)
+        except LakebedError:
+            return info.base_offset
+        entry = time_entry_before(times, timestamp_ms)
+        if entry is None:
+            return info.base_offset
+        offset = info.base_offset + entry.relative_offset
+        if offset >= info.next_offset:
+            return info.base_offset
+        try:
+            run = next(iter(self._walk(offset, offset + 1, _STRICT, 0)), None)
+        except LakebedError:
+            return info.base_offset
+        # The record that it leads to must be there, and no younger than it says.
+        is_there = run is not None and run.offset_behind(0) > offset
+        if run is None or not is_there or run.timestamps_ms[0] > entry.timestamp_ms:
+            return info.base_offset
+        return offset
+
+
+_STRICT = DamagePolicy(skip=False)
+
+
+def _handle_key(info: SegmentInfo) -> tuple[str, bool, int, int]:
+    # A segment that was sealed or replaced since is opened anew.
+    return info.path, info.is_sealed, info.generation, info.end if info.is_sealed else 0
+
+
+def _check_count(name: str, count: int) -> None:
+    if count < 0:
+        raise InputError(f"{name} is {count}, it must not be negative")
+
+
+def _limited(
+    messages: Iterator[Message], *, max_bytes: int | None, max_messages: int | None
+) -> Iterator[Message]:
+    if max_messages == 0:
+        return
+    total = 0
+    for count, message in enumerate(messages, start=1):
+        total += len(message.key or b"") + len(message.value or b"")
+        if max_bytes is not None and count > 1 and total > max_bytes:
+            return
+        yield message
+        if count == max_messages:
+            return
+
+
+def _first_at(run: Run, path: str, timestamp_ms: int, *, start: int, end: int) -> int | None:
+    """The first message of the run that is not older."""
+    if max(run.timestamps_ms) < timestamp_ms:
+        return None
+    for batch in batches_of(run, start=start, end=end, path=path, policy=_STRICT):
+        for offset, at in zip(batch.offsets, batch.timestamps_ms, strict=True):
+            if at >= timestamp_ms:
+                return int(offset)
+    return None

@@ -1,0 +1,306 @@
+"""Record batches (version 2) as Kafka's clients send them: one payload that is many messages.
+
+    header = check(payload)                        # what is asked before one is taken
+    payload = rewrite_first_offset(payload, 4711)  # and all that is changed
+    for message in decode(payload):
+        message.key, message.value, message.headers
+
+    payload = build([b"one", b"two"], timestamps_ms=1_700_000_000_000, compression=Compression.LZ4)
+
+A batch is a header and a section of records, which may be compressed. Its checksum covers what the
+client wrote, and not the first offset, the length and the leader's epoch: so the log can give a
+batch its place. `check` looks at the header and the checksum alone and never opens the records;
+`decode` verifies every length in them. Both refuse whatever is not exactly one batch. A client can
+write wrong records with a right checksum: only `decode` finds that.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from enum import IntFlag
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt, InputError, TooLarge, Torn, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.base.layout import Buffer
+from lakebed.keratin.compression import INFLATED_BYTES_MAX, Compression, compress, inflate
+from lakebed.keratin.decoded_batch import DecodedBatch, header_section
+from lakebed.keratin.format import OFFSET_MAX, RecordFlags
+from lakebed.keratin.headers import Header, Producer
+from lakebed.kernels import crc32c, record_batch_decode, record_batch_encode
+from lakebed.kernels.arguments import I32_MAX, I64_MAX
+from lakebed.kernels.format import (
+    BATCH_RECORD_BYTES_MIN,
+    RECORD_BATCH,
+    RECORD_BATCH_MAGIC,
+    RecordBatchHeader,
+)
+from lakebed.kernels.results import BatchRecords, BatchStop, Column
+
+EPOCH_MAX = (1 << 15) - 1
+RECORDS_BYTES_MAX = I32_MAX - RECORD_BATCH.size
+
+_COMPRESSION_BITS = 0b111
+_MAGIC_AT = RECORD_BATCH.offset_of("magic")
+_COUNTED_FROM = RECORD_BATCH.offset_of("leader_epoch")  # by the field `length`
+_CHECKED_FROM = RECORD_BATCH.offset_of("attributes")
+_NONE = -1  # where a field has no value
+
+_PROBLEMS = {
+    BatchStop.CUT: "the records of a batch end too early",
+    BatchStop.BAD_NUMBER: "a number in a batch is too long",
+    BatchStop.BAD_LENGTH: "a length in a batch is wrong",
+    BatchStop.BAD_OFFSET: "the offsets of a batch do not rise",
+    BatchStop.BAD_TIMESTAMP: "a timestamp of a batch is out of range",
+    BatchStop.LEFT_OVER: "there are bytes behind the last record of a batch",
+}
+
+
+class BatchAttributes(IntFlag):
+    """The bits beside the compression's; those not named here are kept."""
+
+    LOG_APPEND_TIME = 8  # every message has the batch's largest timestamp
+    TRANSACTIONAL = 16
+    CONTROL = 32  # its messages are marks of a transaction, and not for readers
+    DELETE_HORIZON = 64  # the first timestamp is when its tombstones may go
+
+
+class _Place(NamedTuple):
+    """Where a batch stands, for errors."""
+
+    path: PathLike | None
+    start: int
+
+    def moved(self, error: Torn | Corrupt | UnknownVersion) -> Torn | Corrupt | UnknownVersion:
+        return type(error)(
+            error.problem,
+            path=self.path,
+            offset=self.start + (error.offset or 0),
+            expected=error.expected,
+            found=error.found,
+        )
+
+
+def check(
+    batch: Buffer, *, has_gaps: bool = False, path: PathLike | None = None, start: int = 0
+) -> RecordBatchHeader:
+    """The header of what is exactly one whole batch with a right checksum.
+
+    A batch as clients send it has a message at each of its offsets; with `has_gaps` some may be
+    missing, or all of them, as compaction leaves it. `path` and `start`, the batch's place there,
+    are for the errors: `Torn` if it is cut short, `UnknownVersion` if it is of another version or
+    compression, `Corrupt` if it is anything else.
+    """
+    view = memoryview(batch)
+    try:
+        if len(view) > _MAGIC_AT and view[_MAGIC_AT] != RECORD_BATCH_MAGIC:
+            raise _other_magic(view)
+        header = RECORD_BATCH.unpack(view)
+        _check_length(header, len(view))
+        _check_checksum(header, view)
+        _check_counts(header, len(view), has_gaps=has_gaps)
+    except (Torn, Corrupt, UnknownVersion) as error:
+        raise _Place(path, start).moved(error) from None
+    return header
+
+
+def decode(
+    batch: Buffer,
+    *,
+    has_gaps: bool = False,
+    inflated_bytes_max: int = INFLATED_BYTES_MAX,
+    path: PathLike | None = None,
+    start: int = 0,
+) -> DecodedBatch:
+    """The messages of a batch, which is checked first; `TooLarge` if it would inflate to more."""
+    header = check(batch, has_gaps=has_gaps, path=path, start=start)
+    section = memoryview(batch)[RECORD_BATCH.size :]
+    try:
+        buffer = inflate(section, compression_of(header), bytes_max=inflated_bytes_max)
+        columns = _decode_records(header, buffer)
+    except Corrupt as error:
+        raise _Place(path, start + RECORD_BATCH.size).moved(error) from None
+    is_control = header.attributes & BatchAttributes.CONTROL
+    return DecodedBatch(
+        header=header,
+        buffer=buffer,
+        columns=columns,
+        record_flags=RecordFlags.CONTROL if is_control else RecordFlags(0),
+    )
+
+
+def rewrite_first_offset(batch: Buffer, offset: int) -> bytes:
+    """The same batch at another place in the log: only that field changes."""
+    header = RECORD_BATCH.unpack(batch)._replace(first_offset=_within("offset", offset, OFFSET_MAX))
+    return b"".join((RECORD_BATCH.pack(header), memoryview(batch)[RECORD_BATCH.size :]))
+
+
+def build(
+    values: Iterable[Buffer | None],
+    *,
+    timestamps_ms: int | Sequence[int],
+    keys: Sequence[Buffer | None] | None = None,
+    headers: Sequence[Sequence[Header]] | None = None,
+    first_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    producer: Producer | None = None,
+    attributes: BatchAttributes = BatchAttributes(0),  # noqa: B008
+    records_bytes_max: int = RECORDS_BYTES_MAX,
+) -> bytes:
+    """One batch of all these messages, of which there must be one; `TooLarge` if they are too many.
+
+    `timestamps_ms` is one for all, or one each; `producer` has the first message's sequence.
+    `records_bytes_max` bounds the records before they are compressed.
+    """
+    taken = tuple(values)
+    if not taken:
+        raise InputError("a record batch must have a message")
+    stamps = [timestamps_ms] if isinstance(timestamps_ms, int) else list(timestamps_ms)
+    limit = min(records_bytes_max, RECORDS_BYTES_MAX)
+    encoded = record_batch_encode(
+        taken,
+        keys,
+        None if headers is None else [header_section(one) for one in headers],
+        timestamps_ms=timestamps_ms,
+        first_timestamp_ms=stamps[0] if stamps else 0,
+        capacity=limit,
+    )
+    if encoded.message_count < len(taken):
+        raise TooLarge("the size of a record batch, in bytes,", size=limit + 1, limit=limit)
+    producer_fields = (_NONE, _NONE, _NONE) if producer is None else _producer_fields(producer)
+    header = RecordBatchHeader(
+        _within("first_offset", first_offset, OFFSET_MAX),
+        0,
+        _NONE,
+        RECORD_BATCH_MAGIC,
+        0,
+        int(attributes) | compression,
+        len(taken) - 1,
+        stamps[0],
+        max(stamps),
+        *producer_fields,
+        len(taken),
+    )
+    return _assemble(header, compress(encoded.data, compression))
+
+
+def message_count_of(batch: Buffer) -> int:
+    """How many offsets a batch takes, by its header alone: gaps in it count."""
+    return RECORD_BATCH.unpack(batch).last_offset_delta + 1
+
+
+def compression_of(header: RecordBatchHeader) -> Compression:
+    """Of a header that was checked."""
+    return Compression(header.attributes & _COMPRESSION_BITS)
+
+
+def producer_of(header: RecordBatchHeader) -> Producer | None:
+    """Who sent the batch, with its first message's sequence; None if its messages have none."""
+    producer = Producer(header.producer_id, header.producer_epoch, header.base_sequence)
+    return None if min(producer) < 0 else producer
+
+
+def _other_magic(view: memoryview) -> Corrupt | UnknownVersion:
+    """One flipped bit must not look like another version: that has its checksum elsewhere."""
+    magic = view[_MAGIC_AT]
+    facts = {"offset": _MAGIC_AT, "expected": RECORD_BATCH_MAGIC, "found": magic}
+    if len(view) >= RECORD_BATCH.size:
+        header = RECORD_BATCH.unpack(view)
+        if header.crc32c == crc32c(view[_CHECKED_FROM:]) or header.length <= 0:
+            return Corrupt("the magic of a record batch is damaged", **facts)  # type: ignore[arg-type]
+    return UnknownVersion("a record batch of another version", **facts)  # type: ignore[arg-type]
+
+
+def _check_length(header: RecordBatchHeader, found: int) -> None:
+    expected = _COUNTED_FROM + header.length
+    if expected < RECORD_BATCH.size:
+        raise Corrupt("a record batch is shorter than its header", found=expected)
+    if expected > found:
+        raise Torn("a record batch is cut short", expected=f"{expected} bytes", found=found)
+    if expected < found:
+        raise Corrupt("there is something behind a record batch", offset=expected)
+
+
+def _check_checksum(header: RecordBatchHeader, view: memoryview) -> None:
+    crc = crc32c(view[_CHECKED_FROM:])
+    if crc != header.crc32c:
+        raise Corrupt(
+            "the checksum of a record batch is wrong",
+            expected=f"{header.crc32c:#010x}",
+            found=f"{crc:#010x}",
+        )
+
+
+def _check_counts(header: RecordBatchHeader, size: int, *, has_gaps: bool) -> None:
+    count = header.message_count
+    offset_count = header.last_offset_delta + 1
+    is_possible = 0 <= count <= offset_count if has_gaps else count == offset_count
+    if not is_possible or offset_count < 1:
+        raise Corrupt(
+            "the counts of a record batch disagree",
+            found=f"{count} messages at {offset_count} offsets",
+        )
+    code = header.attributes & _COMPRESSION_BITS
+    if code > max(Compression):
+        raise UnknownVersion("a record batch of an unknown compression", found=code)
+    room = size - RECORD_BATCH.size
+    if code == Compression.NONE and count * BATCH_RECORD_BYTES_MIN > room:
+        raise Corrupt(
+            "a record batch has no room for its messages", expected=count, found=f"{room} bytes"
+        )
+
+
+def _decode_records(header: RecordBatchHeader, buffer: memoryview) -> BatchRecords:
+    if not 0 <= header.first_offset <= OFFSET_MAX - header.last_offset_delta:
+        raise Corrupt("a batch stands at no possible offset", found=header.first_offset)
+    columns = record_batch_decode(
+        buffer,
+        0,
+        len(buffer),
+        count=header.message_count,
+        first_offset=header.first_offset,
+        first_timestamp_ms=header.first_timestamp_ms,
+    )
+    count = len(columns.offsets)
+    stop = columns.stop
+    if stop is BatchStop.WHOLE and count and columns.offsets[-1] > _last_offset(header):
+        stop = BatchStop.BAD_OFFSET
+    if stop is not BatchStop.WHOLE:
+        found = f"message {count} of {header.message_count}, byte {columns.end} of the records"
+        raise Corrupt(_PROBLEMS[stop], found=found)
+    if header.attributes & BatchAttributes.LOG_APPEND_TIME:
+        return columns._replace(timestamps_ms=_repeated(header.max_timestamp_ms, count))
+    return columns
+
+
+def _last_offset(header: RecordBatchHeader) -> int:
+    return header.first_offset + header.last_offset_delta
+
+
+def _repeated(timestamp_ms: int, count: int) -> Column:
+    return memoryview(array("q", [timestamp_ms]) * count).toreadonly()
+
+
+def _assemble(header: RecordBatchHeader, section: bytes) -> bytes:
+    """The batch: its length and its checksum are put in."""
+    size = RECORD_BATCH.size + len(section)
+    if size > I32_MAX:
+        raise TooLarge("the size of a record batch, in bytes,", size=size, limit=I32_MAX)
+    header = header._replace(length=size - _COUNTED_FROM)
+    crc = crc32c(section, crc32c(RECORD_BATCH.pack(header)[_CHECKED_FROM:]))
+    return RECORD_BATCH.pack(header._replace(crc32c=crc)) + section
+
+
+def _producer_fields(producer: Producer) -> tuple[int, int, int]:
+    return (
+        _within("producer_id", producer.producer_id, I64_MAX),
+        _within("producer_epoch", producer.epoch, EPOCH_MAX),
+        _within("sequence", producer.sequence, I32_MAX),
+    )
+
+
+def _within(what: str, value: int, maximum: int) -> int:
+    if not 0 <= value <= maximum:
+        raise InputError(f"{what} is {value}, it must be in [0, {maximum}]")
+    return value

@@ -1,0 +1,390 @@
+"""Opening a partition for writing: what is there, what of it can be trusted, what the tail becomes.
+
+Records are the truth; the manifest tells which sealed segments need not be scanned, and indexes
+are made anew where they do not fit. The steps are always the same:
+
+1. read the manifest; without a good one everything is scanned;
+2. list the segments by their names; those below the start offset were to be removed: they are;
+3. sealed segments that are as the manifest lists them are believed, the others are scanned;
+4. the active segment is scanned: its good records are written again where they were not
+   confirmed, what stands behind them is wiped, and both are synced;
+5. the next offset is the larger of what the manifest and what the log say.
+
+- Bytes behind the last good record of the active segment with nothing valid behind them are torn:
+  cut. If good records stand behind bad ones, all of it is saved in the quarantine first.
+- Below the confirmed end, or in a sealed segment, it is damage: the segment is left as it is, and
+  listed in `damaged` for `repair`, which makes it readable around what is lost.
+
+Recovery may itself be cut short anywhere; doing it again gives the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lakebed.base.errors import Corrupt, DataError, NotFound, Torn, UnknownVersion
+from lakebed.base.files import Disk, File, read_file, remove_temporaries
+from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.files.windows import FileBytes
+from lakebed.base.units import MIB
+from lakebed.keratin.durable_end import load_durable_end
+from lakebed.keratin.format import (
+    INDEX_HEADER,
+    LOG_HEADER,
+    OFFSET_MAX,
+    RECORDS_START,
+    DurableEnd,
+    LogHeader,
+    ManifestSegment,
+)
+from lakebed.keratin.index_file import decode_index, decode_time_index
+from lakebed.keratin.log_bytes import LogBytes
+from lakebed.keratin.log_file import decode_log_header, encode_log_header
+from lakebed.keratin.log_walk import WINDOW_BYTES, Walked, last_byte, walk
+from lakebed.keratin.manifest import PartitionManifest, load_manifest
+from lakebed.keratin.paths import PartitionPaths, SegmentFile
+from lakebed.keratin.producer_scan import note_producers
+from lakebed.keratin.producers import Producers, decode_producers
+from lakebed.keratin.run import Run
+from lakebed.keratin.segment import ActiveSegment
+from lakebed.keratin.segment_files import create_segment, rebuild_indexes, remove_segment
+from lakebed.keratin.view import SegmentInfo
+from lakebed.kernels import crc32c
+
+_log = logging.getLogger(__name__)
+_PRODUCERS_BYTES_MAX = 256 * MIB
+
+
+@dataclass
+class Recovered:
+    """What an open partition starts from."""
+
+    active: ActiveSegment
+    created_ms: int
+    sealed: list[SegmentInfo] = field(default_factory=list)
+    damaged: list[SegmentInfo] = field(default_factory=list)  # of the sealed ones
+    index_bytes: dict[int, int] = field(default_factory=dict)
+    producers: Producers = field(default_factory=Producers)
+    next_offset: int = 0
+    start_offset: int = 0
+    writer_epoch: int = 1
+    torn_bytes: int = 0
+    scanned_count: int = 0  # segments that were read in full
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Scanned:
+    """A segment that was walked to its end."""
+
+    segment: ActiveSegment
+    walked: Walked
+    is_damaged: bool
+
+
+class Recovery:
+    """One opening of one partition."""
+
+    def __init__(
+        self, disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+    ) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._now_ms = now_ms
+        self._stride = index_stride_bytes
+        self._producers = Producers()
+        self._producers_base = 0  # what producers wrote from here on must be found by scanning
+        self._result = Recovered(self._new_segment(0), now_ms)
+
+    def run(self) -> Recovered:
+        result, paths = self._result, self._paths
+        for folder in (paths.folder, paths.segments):
+            remove_temporaries(self._disk, folder)
+        confirmed = load_durable_end(self._disk, paths.durable_end)
+        result.writer_epoch = confirmed.writer_epoch + 1 if confirmed else 1
+        manifest = self._load_manifest()
+        if manifest is not None:
+            result.created_ms = manifest.created_ms
+            result.start_offset = manifest.start_offset
+            result.next_offset = manifest.next_offset
+        if confirmed is not None:
+            result.next_offset = max(result.next_offset, confirmed.next_offset)
+        bases = self._bases(manifest)
+        self._load_producers(bases)
+        listed = {entry.base_offset: entry for entry in manifest.segments} if manifest else {}
+        sealed, last = (bases[:-1], bases[-1]) if bases else ([], None)
+        if last is not None and last in listed:
+            sealed, last = bases, None  # the active one is gone
+        for index, base in enumerate(sealed):
+            following = bases[index + 1] if index + 1 < len(bases) else None
+            self._examine_sealed(base, following, listed.pop(base, None))
+        for missing in listed.values():
+            if missing.last_offset >= result.start_offset:
+                self._problem(
+                    f"{paths.name}: segment {missing.base_offset} is missing: offsets "
+                    f"{missing.base_offset} to {missing.last_offset} are lost"
+                )
+        if last is not None:
+            self._recover_active(last, confirmed)
+        else:
+            self._begin_active(manifest)
+        result.producers = self._producers
+        result.start_offset = max(result.start_offset, self._first_base())
+        return result
+
+    # What is there.
+
+    def _load_manifest(self) -> PartitionManifest | None:
+        try:
+            return load_manifest(self._disk, self._paths.manifest)
+        except NotFound:
+            return None
+        except UnknownVersion:
+            raise
+        except DataError as error:
+            self._problem(f"{error}; rebuilt by scanning")
+            return None
+
+    def _bases(self, manifest: PartitionManifest | None) -> list[int]:
+        """Of the segments; what a removal left behind is removed."""
+        bases = self._paths.bases(self._disk)
+        start = manifest.start_offset if manifest else 0
+        # A segment ends where the next one begins, or before.
+        gone = [base for base, behind in pairwise(bases) if behind <= start]
+        for base in gone:
+            remove_segment(self._disk, self._paths, base)
+        kept = set(bases[len(gone) :])
+        for base, file in self._paths.files(self._disk):
+            if base not in kept:  # without its log it belongs to nobody
+                self._disk.unlink(self._paths.segment(base, file))
+        return bases[len(gone) :]
+
+    def _load_producers(self, bases: list[int]) -> None:
+        """The newest snapshot that can be read."""
+        for base in reversed(bases):
+            path = self._paths.segment(base, SegmentFile.PRODUCERS)
+            try:
+                data = read_file(self._disk, path, size_max=_PRODUCERS_BYTES_MAX)
+                runs = decode_producers(data, path=path, base_offset=base)
+            except NotFound:
+                continue
+            except UnknownVersion:
+                raise
+            except DataError as error:
+                self._problem(f"{error}; an older one is used")
+                continue
+            self._producers, self._producers_base = Producers(runs), base
+            return
+
+    def _first_base(self) -> int:
+        sealed = self._result.sealed
+        return sealed[0].base_offset if sealed else self._result.active.base_offset
+
+    # Sealed segments.
+
+    def _examine_sealed(
+        self, base: int, following: int | None, listed: ManifestSegment | None
+    ) -> None:
+        path = self._paths.segment(base, SegmentFile.LOG)
+        with self._disk.open(path) as file:
+            size = file.size()
+            is_listed = listed is not None and size == listed.log_bytes
+            if is_listed and listed and self._has_index(listed) and base < self._producers_base:
+                self._add_sealed(listed, path)
+                return
+            scanned = self._scan(file, path, base, size)
+            end, found = scanned.walked.end, scanned.walked.next_offset
+            has_more = last_byte(file, end, size) > end
+        result, segment = self._result, scanned.segment
+        result.scanned_count += 1
+        # All of it was durable before the next one began, and that begins where it ends.
+        next_offset = listed.last_offset + 1 if listed else following or found
+        is_short = has_more or found < next_offset
+        if is_short:
+            self._problem(
+                f"{path}: at byte {end}: the records end; offsets {found} to {next_offset - 1} "
+                "are not there"
+            )
+        segment.next_offset = next_offset
+        info = SegmentInfo(base, next_offset, path, size if has_more else end, True)
+        if scanned.is_damaged or is_short:
+            result.damaged.append(info)
+        result.index_bytes[base] = rebuild_indexes(self._disk, self._paths, segment, is_sealed=True)
+        result.sealed.append(info)
+        result.next_offset = max(result.next_offset, segment.next_offset)
+
+    def _add_sealed(self, listed: ManifestSegment, path: str) -> None:
+        info = SegmentInfo(listed.base_offset, listed.last_offset + 1, path, listed.log_bytes, True)
+        self._result.sealed.append(info)
+        self._result.index_bytes[listed.base_offset] = listed.index_bytes
+        self._result.next_offset = max(self._result.next_offset, info.next_offset)
+
+    def _has_index(self, listed: ManifestSegment) -> bool:
+        """Whether both are there, and look like it; readers do not believe their entries anyway."""
+        base = listed.base_offset
+        path = self._paths.segment(base, SegmentFile.INDEX)
+        time_path = self._paths.segment(base, SegmentFile.TIME_INDEX)
+        try:
+            with self._disk.open(path) as file, self._disk.open(time_path) as time_file:
+                decode_index(file.pread(0, INDEX_HEADER.size), path=path, base_offset=base)
+                times = time_file.pread(0, INDEX_HEADER.size)
+                decode_time_index(times, path=time_path, base_offset=base)
+                return file.size() == listed.index_bytes
+        except (NotFound, Torn, Corrupt):
+            return False
+
+    # The active segment.
+
+    def _recover_active(self, base: int, confirmed: DurableEnd | None) -> None:
+        result, path = self._result, self._paths.segment(base, SegmentFile.LOG)
+        confirmed_end = 0
+        if confirmed is not None and confirmed.base_offset == base:
+            confirmed_end = confirmed.position
+        # What was read from the device, after a reboot, is there.
+        is_rebooted = confirmed is not None and confirmed.boot_id != self._disk.boot_id()
+        result.scanned_count += 1
+        with self._disk.open(path, writable=True) as file:
+            size = file.size()
+            scanned = self._scan(file, path, base, size, confirmed_end=confirmed_end)
+            segment, start = scanned.segment, scanned.walked.end
+            if not scanned.is_damaged:
+                self._mend_tail(file, path, start, size, start if is_rebooted else confirmed_end)
+            header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
+            if file.pread(0, LOG_HEADER.size) != header:
+                file.pwrite(0, header)
+            file.sync()
+        self._disk.sync_folder(self._paths.segments)
+        segment.next_offset = max(base, scanned.walked.next_offset)
+        if result.next_offset > segment.next_offset:
+            self._problem(
+                f"{self._paths.name}: offsets {segment.next_offset} to {result.next_offset - 1} "
+                "were given out, and are not in the log"
+            )
+        result.next_offset = max(result.next_offset, segment.next_offset)
+        index_bytes = rebuild_indexes(
+            self._disk, self._paths, segment, is_sealed=scanned.is_damaged
+        )
+        if not scanned.is_damaged:
+            result.active = segment
+            return
+        # Damage among what was acknowledged: it is sealed as it is, and a new one begins.
+        info = SegmentInfo(
+            base, result.next_offset, path, max(start, confirmed_end), is_sealed=True
+        )
+        result.sealed.append(info)
+        result.damaged.append(info)
+        result.index_bytes[base] = index_bytes
+        self._begin_active(None)
+
+    def _mend_tail(self, file: File, path: str, start: int, size: int, unsure_from: int) -> None:
+        """Make the good records durable, and what is behind them nothing."""
+        unsure_from = max(unsure_from, RECORDS_START)
+        if unsure_from < start:
+            # In memory alone perhaps, marked clean by a sync that failed: again, the length too.
+            for position in range(unsure_from, start, WINDOW_BYTES):
+                file.pwrite(position, file.pread(position, min(WINDOW_BYTES, start - position)))
+            file.truncate(size + 1)
+            file.truncate(size)
+        behind = last_byte(file, start, size)
+        if behind == start:
+            return
+        log = LogBytes(FileBytes(file), path=path, base_offset=0)
+        if log.find(start, behind, least_offset=0, limit_offset=OFFSET_MAX) is not None:
+            saved = self._save(file, path, start, behind)
+            self._problem(f"{path}: at byte {start}: bad bytes with records behind them: {saved}")
+        self._result.torn_bytes += behind - start
+        file.zero_fill(start, behind - start)
+
+    def _begin_active(self, manifest: PartitionManifest | None) -> None:
+        """A segment without records, at the next offset."""
+        result = self._result
+        if manifest is not None:
+            self._problem(
+                f"{self._paths.name}: the segment {manifest.active_base_offset} is missing"
+            )
+        result.active = self._new_segment(result.next_offset)
+        create_segment(self._disk, self._paths, result.active)
+
+    # Scanning.
+
+    def _scan(
+        self, file: File, path: str, base: int, size: int, *, confirmed_end: int | None = None
+    ) -> _Scanned:
+        """Walk a log to its end, around damage where there is any.
+
+        Damage is what is bad with good records behind it, or before `confirmed_end`. Of the
+        active segment (one with a confirmed end) nothing behind that counts as damage.
+        """
+        segment = self._new_segment(base)
+        header_error = self._read_header(file, path, segment)
+        is_damaged = header_error is not None and confirmed_end is None
+        if is_damaged or (header_error and size > RECORDS_START):
+            self._problem(str(header_error))  # otherwise it was never written
+        limit = size if confirmed_end is None else confirmed_end
+
+        def on_run(run: Run) -> None:
+            segment.skip(run.start - segment.end)
+            segment.add(
+                positions=[position - run.positions[0] for position in run.positions],
+                offsets=run.offsets,
+                timestamps_ms=run.timestamps_ms,
+                size=run.end - run.start,
+                next_offset=run.next_offset,
+            )
+            if base >= self._producers_base:
+                note_producers(self._producers, run, now_ms=self._now_ms)
+
+        log = LogBytes(FileBytes(file), path=path, base_offset=base)
+        walked = walk(log, RECORDS_START, size, next_offset=base, on_run=on_run)
+        while walked.end < limit:
+            end = walked.end
+            found = log.find(
+                walked.end, size, least_offset=walked.next_offset, limit_offset=OFFSET_MAX
+            )
+            if found is None and confirmed_end is None:
+                break  # the end, or not: who knows where it should be says so
+            is_damaged = True
+            self._problem(f"{path}: at byte {end}: damaged")
+            if found is None:
+                break
+            walked = walk(log, found.start, size, next_offset=walked.next_offset, on_run=on_run)
+        return _Scanned(segment, walked, is_damaged)
+
+    def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
+        """Take its time; what is wrong with it."""
+        data = file.pread(0, LOG_HEADER.size)
+        try:
+            header: LogHeader = decode_log_header(data, path=path, base_offset=segment.base_offset)
+        except UnknownVersion:
+            raise
+        except (Torn, Corrupt) as error:
+            return error
+        segment.created_ms = header.created_ms
+        return None
+
+    def _new_segment(self, base: int) -> ActiveSegment:
+        return ActiveSegment(
+            base_offset=base,
+            created_ms=self._now_ms,
+            index_stride_bytes=self._stride,
+            next_offset=base,
+        )
+
+    def _save(self, file: File, path: str, start: int, end: int) -> str:
+        base = path.rpartition("/")[2]
+        data = file.pread(start, end - start)
+        name = f"keratin-{self._paths.name}-{base}-{start}-{crc32c(data):08x}.bin"
+        return save_in_quarantine(self._disk, self._paths.quarantine, name, data)
+
+    def _problem(self, text: str) -> None:
+        self._result.problems.append(text)
+        _log.error("%s", text)
+
+
+def recover(
+    disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+) -> Recovered:
+    """Make the partition ready to be written; everything it says is durable when it returns."""
+    return Recovery(disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes).run()

@@ -1,0 +1,93 @@
+"""Making damaged sealed segments readable again: what is whole stays, what is bad is saved first.
+
+The bad bytes are durable in the quarantine before a log without them takes the old one's place.
+What is lost is stated as ranges of offsets. Records are never made up, and nothing is repaired that
+is not sealed: opening the partition mends its newest segment.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.base.damage import Verdict
+from lakebed.base.errors import InputError
+from lakebed.base.files import Disk
+from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.keratin.format import RECORDS_START
+from lakebed.keratin.inspect import GoodRange, LogDamage, LogInspection, inspect_log
+from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.paths import PartitionPaths
+from lakebed.keratin.rewriting import Rewritten, rewrite_ranges
+from lakebed.keratin.view import SegmentInfo
+
+
+class Repaired(NamedTuple):
+    """What was done to one segment."""
+
+    rewritten: Rewritten
+    damages: tuple[LogDamage, ...]  # with the offsets that may be lost
+    saved: tuple[str, ...]  # the files in the quarantine, one for each bad stretch
+
+
+def repair_segment(
+    disk: Disk,
+    paths: PartitionPaths,
+    info: SegmentInfo,
+    *,
+    index_stride_bytes: int,
+    created_ms: int,
+) -> Repaired | None:
+    """Leave the bad bytes of a sealed segment out; None if it is whole.
+
+    `created_ms` is for a log whose header does not tell any more.
+    """
+    if not info.is_sealed:
+        raise InputError(f"{info.path}: not sealed; opening the partition mends it")
+    log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
+    try:
+        found = inspect_log(log, sealed_end=info.end, next_offset=info.next_offset)
+        if found.verdict is Verdict.WHOLE:
+            return None
+        if found.header_error is None:
+            created_ms = log.header().created_ms
+        saved = tuple(
+            _save(disk, paths, log, start, end) for start, end in _bad_stretches(found, log.size)
+        )
+    finally:
+        log.close()
+    rewritten = rewrite_ranges(
+        disk,
+        paths,
+        info,
+        _without(found),
+        index_stride_bytes=index_stride_bytes,
+        created_ms=created_ms,
+    )
+    return Repaired(rewritten, found.damages, saved)
+
+
+def _bad_stretches(found: LogInspection, size: int) -> list[tuple[int, int]]:
+    stretches = [(one.start, min(one.end, size)) for one in found.damages]
+    if found.header_error is not None:
+        stretches.insert(0, (0, min(RECORDS_START, size)))
+    return [(start, end) for start, end in stretches if start < end]
+
+
+def _without(found: LogInspection) -> list[GoodRange]:
+    """The good ranges, less the whole records that are damage by what is in them."""
+    ranges: list[GoodRange] = []
+    for good in found.good_ranges:
+        inside = [one for one in found.damages if good.start <= one.start < good.end]
+        start = good.start
+        for damage in sorted(inside):
+            if start < damage.start:
+                ranges.append(good._replace(start=start, end=damage.start))
+            start = damage.end
+        if start < good.end:
+            ranges.append(good._replace(start=start))
+    return ranges
+
+
+def _save(disk: Disk, paths: PartitionPaths, log: LogBytes, start: int, end: int) -> str:
+    name = f"keratin-{paths.name}-{log.base_offset:020}.log-{start}.bin"
+    return save_in_quarantine(disk, paths.quarantine, name, log.bytes_at(start, end))

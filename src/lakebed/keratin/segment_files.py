@@ -1,0 +1,117 @@
+"""The three files of the segment that is written: how they begin, grow and are sealed."""
+
+from __future__ import annotations
+
+import contextlib
+
+from lakebed.base.commit import FileTail
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.base.files import Disk, File, replace_atomically
+from lakebed.base.layout import Buffer
+from lakebed.keratin.format import INDEX_ENTRY, INDEX_HEADER, RECORDS_START, TIME_ENTRY
+from lakebed.keratin.index_file import encode_index, encode_time_index
+from lakebed.keratin.log_file import encode_log_header
+from lakebed.keratin.paths import PartitionPaths, SegmentFile
+from lakebed.keratin.segment import ActiveSegment
+
+
+class SegmentFiles:
+    """For one thread at a time: the writer's."""
+
+    def __init__(self, disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
+        """Of a segment whose files are there, its records durable and its indexes right."""
+        base = segment.base_offset
+        self._disk = disk
+        self._segment = segment
+        self._paths = [paths.segment(base, file) for file in _INDEXES]
+        self._written = [len(segment.places), len(segment.times)]
+        self._files: list[File] = []
+        with contextlib.ExitStack() as undo:
+            log = paths.segment(base, SegmentFile.LOG)
+            for path in (log, *self._paths):
+                self._files.append(undo.enter_context(disk.open(path, writable=True)))
+            self.tail = FileTail(self._files[0], end=segment.end)
+            undo.pop_all()
+
+    def write_indexes(self) -> None:
+        """The entries since the last time: not synced, for they can be made again."""
+        places, times = self._segment.places, self._segment.times
+        if self._written[0] < len(places):
+            data = b"".join(map(INDEX_ENTRY.pack, places[self._written[0] :]))
+            self._append(1, data, INDEX_HEADER.size + self._written[0] * INDEX_ENTRY.size)
+            self._written[0] = len(places)
+        if self._written[1] < len(times):
+            data = b"".join(map(TIME_ENTRY.pack, times[self._written[1] :]))
+            self._append(2, data, INDEX_HEADER.size + self._written[1] * TIME_ENTRY.size)
+            self._written[1] = len(times)
+
+    def seal(self) -> int:
+        """Cut the log to its records and complete its indexes, durably; the bytes of the `.idx`.
+
+        Doing it again is fine.
+        """
+        log = self._files[0]
+        if log.size() > self.tail.end:
+            log.truncate(self.tail.end)
+        log.sync()
+        return write_indexes(self._disk, self._paths, self._segment)
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def _append(self, number: int, data: Buffer, offset: int) -> None:
+        with contextlib.suppress(LakebedError):  # whoever misses an entry searches longer
+            self._files[number].pwrite(offset, data)
+
+
+_INDEXES = (SegmentFile.INDEX, SegmentFile.TIME_INDEX)
+
+
+def create_segment(disk: Disk, paths: PartitionPaths, segment: ActiveSegment) -> None:
+    """The files of a segment without records; durable when it returns."""
+    base = segment.base_offset
+    for file in (SegmentFile.LOG, *_INDEXES):
+        with contextlib.suppress(NotFound):
+            disk.unlink(paths.segment(base, file))  # left by one who was refused half-way
+    header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
+    with disk.create(paths.segment(base, SegmentFile.LOG)) as log:
+        log.write_and_sync(0, [header])
+    for file, data in zip(_INDEXES, _encoded(segment, is_sealed=False), strict=True):
+        with disk.create(paths.segment(base, file)) as index:
+            index.pwrite(0, data)
+    disk.sync_folder(paths.segments)
+    assert segment.end == RECORDS_START, "a new segment has no records"
+
+
+def remove_segment(disk: Disk, paths: PartitionPaths, base_offset: int) -> None:
+    """Its files, the log last: what is found without a log belongs to nobody."""
+    for file in reversed(SegmentFile):
+        with contextlib.suppress(NotFound):
+            disk.unlink(paths.segment(base_offset, file))
+
+
+def rebuild_indexes(
+    disk: Disk, paths: PartitionPaths, segment: ActiveSegment, *, is_sealed: bool
+) -> int:
+    """Replace both indexes by what the log says; the bytes of the `.idx`."""
+    names = [paths.segment(segment.base_offset, file) for file in _INDEXES]
+    return write_indexes(disk, names, segment, is_sealed=is_sealed)
+
+
+def write_indexes(
+    disk: Disk, names: list[str], segment: ActiveSegment, *, is_sealed: bool = True
+) -> int:
+    encoded = _encoded(segment, is_sealed=is_sealed)
+    for path, data in zip(names, encoded, strict=True):
+        replace_atomically(disk, path, data)
+    return len(encoded[0])
+
+
+def _encoded(segment: ActiveSegment, *, is_sealed: bool) -> tuple[bytes, bytes]:
+    base_offset, created_ms = segment.base_offset, segment.created_ms
+    times = segment.finished_times() if is_sealed else segment.times
+    return (
+        encode_index(segment.places, base_offset=base_offset, created_ms=created_ms),
+        encode_time_index(times, base_offset=base_offset, created_ms=created_ms),
+    )

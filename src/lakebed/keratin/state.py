@@ -1,0 +1,129 @@
+"""What an open partition is at this moment: its segments, its ends, and who waits for more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Closed
+from lakebed.base.runner import Event, Runner
+from lakebed.keratin.paths import PartitionPaths, SegmentFile
+from lakebed.keratin.segment import ActiveSegment
+from lakebed.keratin.view import SegmentInfo
+
+_log = logging.getLogger(__name__)
+
+
+class PartitionState:
+    """The mutex guards all of it. Only the writer changes it; everybody may look."""
+
+    def __init__(
+        self,
+        paths: PartitionPaths,
+        runner: Runner,
+        *,
+        sealed: Sequence[SegmentInfo],
+        active: ActiveSegment,
+        next_offset: int,
+        start_offset: int,
+    ) -> None:
+        self.name = paths.name
+        self._paths = paths
+        self._runner = runner
+        self._mutex = runner.mutex()
+        self._sealed = tuple(sealed)
+        self._active = active
+        self._durable_position = active.end
+        self._durable_offset = next_offset
+        self._start_offset = start_offset
+        self._moved: Event | None = None  # set, for those who wait, when the durable end moves
+        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._is_closed = False
+
+    @property
+    def sealed(self) -> tuple[SegmentInfo, ...]:
+        return self._sealed
+
+    @property
+    def durable_offset(self) -> int:
+        return self._durable_offset
+
+    def start_offset(self) -> int:
+        return self._start_offset
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """See `PartitionView`."""
+        with self._mutex:
+            active = SegmentInfo(
+                base_offset=self._active.base_offset,
+                next_offset=self._durable_offset,
+                path=self._paths.segment(self._active.base_offset, SegmentFile.LOG),
+                end=self._durable_position,
+                is_sealed=False,
+            )
+            return (*self._sealed, active)
+
+    def move_durable(self, *, position: int, offset: int) -> None:
+        """Tell everybody that more is durable."""
+        with self._mutex:
+            self._durable_position, self._durable_offset = position, offset
+            moved, self._moved = self._moved, None
+        self._tell(moved)
+
+    def begin(self, active: ActiveSegment, sealed: SegmentInfo) -> None:
+        """The active segment was sealed, and another one follows it."""
+        with self._mutex:
+            self._sealed = (*self._sealed, sealed)
+            self._active = active
+            self._durable_position = active.end
+
+    def replace_sealed(self, sealed: Sequence[SegmentInfo], *, start_offset: int) -> None:
+        with self._mutex:
+            self._sealed = tuple(sealed)
+            self._start_offset = start_offset
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """See `PartitionView`."""
+        clock = self._runner.clock
+        deadline_ns = None if timeout is None else clock.monotonic_ns() + round(timeout * NS_PER_S)
+        while True:
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self.name}: the partition is closed")
+                if self._durable_offset > offset:
+                    return True
+                moved = self._moved = self._moved or self._runner.event()
+            left = None
+            if deadline_ns is not None:
+                left = (deadline_ns - clock.monotonic_ns()) / NS_PER_S
+                if left <= 0:
+                    return False
+            moved.wait(left)
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """See `PartitionView`."""
+        with self._mutex:
+            self._callbacks = (*self._callbacks, callback)
+
+        def unsubscribe() -> None:
+            with self._mutex:
+                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+
+        return unsubscribe
+
+    def close(self) -> None:
+        """Wake whoever waits. Idempotent."""
+        with self._mutex:
+            self._is_closed = True
+            moved, self._moved = self._moved, None
+        self._tell(moved)
+
+    def _tell(self, moved: Event | None) -> None:
+        if moved is not None:
+            moved.set()
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - whatever a callback raises, the writer goes on
+                _log.exception("%s: a callback failed", self.name)

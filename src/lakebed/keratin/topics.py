@@ -1,0 +1,231 @@
+"""All topics below one root: creates, opens and deletes them, and drives their partitions.
+
+    topics = Topics(root, disk=disk, runner=runner)
+    topic = topics.create("orders", partitions=3)
+
+Whoever makes one holds the root's lock. Two tasks on the runner serve all partitions: one commits
+what is due, the other looks after retention and what else can wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+
+from lakebed.base.errors import AlreadyExists, Closed, NotFound
+from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.filling import SpareBudget
+from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.drive import Drive
+from lakebed.keratin.identity import (
+    TopicIdentity,
+    load_identity,
+    new_identity,
+    save_identity,
+)
+from lakebed.keratin.partition import Partition
+from lakebed.keratin.paths import TOPICS_NAME, TopicPaths, is_topic_name
+from lakebed.keratin.topic import Topic
+
+SPARE_BYTES_MAX = 256 * MIB
+
+
+class Topics:
+    """Thread-safe; but a topic is created, opened or deleted by one at a time."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: TopicConfig | None = None,
+        random: Random | None = None,
+        is_pinned: Callable[[str, int, int, int], bool] | None = None,
+        spare_budget: SpareBudget | None = None,
+    ) -> None:
+        """`is_pinned` tells, by topic, partition and offsets, what retention must leave alone;
+        `spare_budget` is what may be zero-filled ahead of need, together with others."""
+        self.root = os.fspath(root)
+        self._disk = disk
+        self._runner = runner
+        self._config = config or TopicConfig()
+        self._random = random or Random()
+        self._is_pinned = is_pinned
+        self._spare_budget = spare_budget or SpareBudget(
+            bytes_max=SPARE_BYTES_MAX, mutex=runner.mutex()
+        )
+        self._mutex = runner.mutex()
+        self._open: dict[str, Topic] = {}  # guarded by _mutex, as are the next two
+        self._busy: set[str] = set()
+        self._is_closed = False
+        self._flushing = Drive("keratin flush", runner, Partition.flush_step)
+        self._upkeep = Drive("keratin upkeep", runner, Partition.upkeep_step)
+
+    def names(self) -> list[str]:
+        """All topics there are, open or not."""
+        return topic_names(self._disk, self.root)
+
+    def create(
+        self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
+    ) -> Topic:
+        """A new topic; `AlreadyExists` if there is one of that name."""
+        paths = TopicPaths(self.root, name)
+        identity = new_identity(partitions, settings or {}, self._random)
+        identity.config(self._config)  # on top of the store's own they must be good, too
+        with self._claimed(name):
+            if self._disk.exists(paths.identity):
+                raise AlreadyExists(f"there is a topic {name} already")
+            self._remove_folder(paths)
+            make_folders(self._disk, paths.folder)
+            for number in range(partitions):
+                paths.partition(number).ensure(self._disk)
+            save_identity(self._disk, paths, identity)
+            return self._open_topic(paths, identity)
+
+    def open(self, name: str) -> Topic:
+        """The topic of that name, the same one each time; `NotFound` if there is none."""
+        with self._mutex:
+            topic = self._open.get(name)
+        if topic is not None:
+            return topic
+        paths = TopicPaths(self.root, name)
+        with self._claimed(name):
+            try:
+                identity = load_identity(self._disk, paths)
+            except NotFound:
+                raise NotFound(f"{self.root}: there is no topic {name}") from None
+            return self._open_topic(paths, identity)
+
+    def identity(self, name: str) -> TopicIdentity:
+        return load_identity(self._disk, TopicPaths(self.root, name))
+
+    def configure(self, name: str, settings: Mapping[str, object]) -> None:
+        """Change settings of a topic; they count from its next opening on."""
+        paths = TopicPaths(self.root, name)
+        identity = load_identity(self._disk, paths)
+        merged = {**identity.settings, **settings}
+        fresh = new_identity(identity.partition_count, merged, self._random)
+        fresh.config(self._config)
+        save_identity(
+            self._disk,
+            paths,
+            TopicIdentity(
+                topic_id=identity.topic_id,
+                partition_count=identity.partition_count,
+                settings=fresh.settings,
+            ),
+        )
+
+    def delete(self, name: str) -> None:
+        """Remove a topic with all its messages, for good; `NotFound` if there is none."""
+        paths = TopicPaths(self.root, name)
+        with self._mutex:
+            topic = self._open.pop(name, None)
+        if topic is not None:
+            self._close_topic(topic)
+        with self._claimed(name):
+            if not self._disk.exists(paths.identity):
+                raise NotFound(f"{self.root}: there is no topic {name}")
+            # Without this file there is no topic: what a crash leaves behind is removed later.
+            self._disk.unlink(paths.identity)
+            self._disk.sync_folder(paths.folder)
+            self._remove_folder(paths)
+
+    def close(self) -> None:
+        """Close every topic. Idempotent."""
+        with self._mutex:
+            self._is_closed = True
+            topics, self._open = list(self._open.values()), {}
+        with contextlib.ExitStack() as stack:
+            for topic in topics:
+                stack.callback(self._close_topic, topic)
+            stack.callback(self._flushing.stop)
+            stack.callback(self._upkeep.stop)
+
+    def _open_topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
+        config = identity.config(self._config)
+        partitions: list[Partition] = []
+        with contextlib.ExitStack() as undo:
+            for number in range(identity.partition_count):
+                partition = self._open_partition(paths, number, config)
+                undo.callback(partition.close)
+                partitions.append(partition)
+            undo.pop_all()
+        topic = Topic(paths.topic, identity, config=config, partitions=partitions)
+        with self._mutex:
+            self._open[paths.topic] = topic
+        for partition in partitions:
+            self._upkeep.add(partition)
+        return topic
+
+    def _open_partition(self, paths: TopicPaths, number: int, config: TopicConfig) -> Partition:
+        opened: list[Partition] = []
+
+        def wake() -> None:
+            for partition in opened:
+                self._flushing.add(partition)
+
+        partition = Partition(
+            self._disk,
+            paths.partition(number),
+            self._runner,
+            config=config,
+            wake=wake,
+            wake_upkeep=lambda: self._upkeep.add(partition),
+            spare_budget=self._spare_budget,
+            is_pinned=self._is_pinned,
+        )
+        opened.append(partition)
+        return partition
+
+    def _close_topic(self, topic: Topic) -> None:
+        with contextlib.ExitStack() as stack:
+            for partition in topic.partitions:
+                stack.callback(partition.close)
+                stack.callback(self._flushing.remove, partition)
+                stack.callback(self._upkeep.remove, partition)
+
+    @contextlib.contextmanager
+    def _claimed(self, name: str) -> Iterator[None]:
+        with self._mutex:
+            if self._is_closed:
+                raise Closed(f"{self.root}: the topics are closed")
+            if name in self._busy or name in self._open:
+                raise AlreadyExists(f"the topic {name} is open, or being opened or deleted")
+            self._busy.add(name)
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._busy.discard(name)
+
+    def _remove_folder(self, paths: TopicPaths) -> None:
+        if self._disk.is_folder(paths.folder):
+            remove_tree(self._disk, paths.folder)
+            self._disk.sync_folder(os.path.dirname(paths.folder))
+
+
+def topic_names(disk: Disk, root: PathLike) -> list[str]:
+    """The topics of a root, sorted."""
+    folder = os.path.join(os.fspath(root), TOPICS_NAME)
+    if not disk.is_folder(folder):
+        return []
+    names = [name for name in disk.names(folder) if is_topic_name(name)]
+    return [name for name in names if disk.exists(TopicPaths(root, name).identity)]
+
+
+def remove_tree(disk: Disk, folder: str) -> None:
+    """A folder with all that is in it."""
+    for name in disk.names(folder):
+        path = os.path.join(folder, name)
+        if disk.is_folder(path):
+            remove_tree(disk, path)
+        else:
+            with contextlib.suppress(NotFound):
+                disk.unlink(path)
+    disk.remove_folder(folder)

@@ -1,0 +1,171 @@
+"""What an open partition does in its own time: retention and compaction.
+
+It decides from values (`retention`, `compaction`) and has the writer act, between two commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.events import event
+from lakebed.keratin.compacting import compact
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.filler import Filler
+from lakebed.keratin.format import LOG_HEADER, OFFSET_MAX
+from lakebed.keratin.index_file import load_time_index
+from lakebed.keratin.log_file import decode_log_header
+from lakebed.keratin.paths import PartitionPaths, time_index_path
+from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
+from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.view import PartitionView, SegmentInfo
+
+_log = logging.getLogger(__name__)
+LOOK_EVERY_NS = 30 * NS_PER_S
+
+IsPinned = Callable[[str, int, int, int], bool]
+"""By topic, partition, first offset and the one behind the last."""
+
+
+class Kept(PartitionView, Protocol):
+    """A partition, as its upkeep sees it."""
+
+    paths: PartitionPaths
+    config: TopicConfig
+
+    def now_ms(self) -> int: ...
+
+    def truncate_before(self, offset: int) -> int: ...
+
+    def exchange(self, rewritten: Rewritten) -> None: ...
+
+
+class Upkeep:
+    """For one thread at a time: the runner's."""
+
+    def __init__(self, partition: Kept, filler: Filler, *, is_pinned: IsPinned | None) -> None:
+        self._partition = partition
+        self._filler = filler
+        self._look_at_ns = 0  # for retention and compaction
+        self._is_pinned = is_pinned
+        self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
+        self._compacted_base = -1  # the newest segment that compaction has seen
+
+    def note_sealed(self) -> None:
+        """There is one more sealed segment to look after."""
+        self._look_at_ns = 0
+
+    def step(self) -> int | None:
+        """ns until it should be called again; None: when it is woken."""
+        delay_ns = self._filler.step()
+        clock = self._partition.runner.clock
+        now_ns = clock.monotonic_ns()
+        if now_ns < self._look_at_ns:
+            left_ns = self._look_at_ns - now_ns
+            return left_ns if delay_ns is None else min(delay_ns, left_ns)
+        self._look_at_ns = now_ns + LOOK_EVERY_NS
+        is_periodic = self._look()
+        if is_periodic:
+            return LOOK_EVERY_NS if delay_ns is None else min(delay_ns, LOOK_EVERY_NS)
+        self._look_at_ns = OFFSET_MAX
+        return delay_ns
+
+    def _look(self) -> bool:
+        """Remove and compact; whether to do so again in some time."""
+        partition = self._partition
+        try:
+            if is_wanted(partition.config):
+                self.retain()
+            if partition.config.compact:
+                self.compact()
+        except DiskError as error:
+            _log.warning("%s: upkeep failed: %s", partition.name, error)
+        except LakebedError as error:
+            _log.info("%s: no upkeep now: %s", partition.name, error)
+        return is_wanted(partition.config) or partition.config.compact
+
+    def compact(self) -> int:
+        """Leave out what newer values of the same keys replaced; how many segments changed.
+
+        Only behind a segment that was not there the last time: the others would stay as they are,
+        but for tombstones that grew old, which can wait for that.
+        """
+        partition = self._partition
+        sealed = [info for info in partition.segments() if info.is_sealed]
+        newest = sealed[-1].base_offset if sealed else -1
+        if newest <= self._compacted_base:
+            return 0
+        count = 0
+        for rewritten in compact(
+            partition.disk,
+            partition.paths,
+            sealed,
+            now_ms=partition.now_ms(),
+            tombstone_ms=partition.config.tombstone_ms,
+            index_stride_bytes=partition.config.index_stride_bytes,
+        ):
+            partition.exchange(rewritten)
+            count += 1
+        self._compacted_base = newest
+        event(_log, "compaction", partition=partition.name, segments=count)
+        return count
+
+    def retain(self) -> int:
+        """Remove what is too old or too much; how many segments."""
+        partition = self._partition
+        segments = partition.segments()
+        start = start_after_retention(
+            self._candidates(segments),
+            config=partition.config,
+            active_bytes=segments[-1].end,
+            now_ms=partition.now_ms(),
+            is_needed=self._is_needed,
+        )
+        if start is None:
+            return 0
+        gone = partition.truncate_before(start)
+        event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
+        return gone
+
+    def _is_needed(self, segment: Candidate) -> bool:
+        if self._is_pinned is None:
+            return False
+        paths = self._partition.paths
+        return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
+
+    def _candidates(self, segments: Sequence[SegmentInfo]) -> list[Candidate]:
+        known, self._latest_ms = self._latest_ms, {}
+        found = []
+        for info, following in pairwise(segments):
+            latest_ms = known.get(info.base_offset)
+            if latest_ms is None:
+                latest_ms = self._latest(info, following)
+            self._latest_ms[info.base_offset] = latest_ms
+            found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
+        return found
+
+    def _latest(self, info: SegmentInfo, following: SegmentInfo) -> int:
+        """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
+        sealed_ms = self._created_ms(following)
+        try:
+            path = time_index_path(info.path)
+            times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
+        except (NotFound, DataError):
+            return sealed_ms
+        is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
+        return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
+
+    def _created_ms(self, info: SegmentInfo) -> int:
+        """When it was begun; now, if it does not tell any more."""
+        with self._partition.disk.open(info.path) as file:
+            header = file.pread(0, LOG_HEADER.size)
+        try:
+            return decode_log_header(
+                header, path=info.path, base_offset=info.base_offset
+            ).created_ms
+        except DataError:
+            return self._partition.now_ms()

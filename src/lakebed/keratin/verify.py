@@ -1,0 +1,219 @@
+"""Judging a whole partition, without changing it: manifest, logs, indexes and how they fit.
+
+A log decides: a manifest or an index that does not fit is a problem that opening the partition
+mends, not a loss. Beside a live writer the newest segment is judged up to the durable end alone:
+what is behind that may be half written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.base.damage import Verdict
+from lakebed.base.errors import DataError, LakebedError, NotFound, UnknownVersion
+from lakebed.base.files import TEMPORARY_SUFFIX, Disk
+from lakebed.keratin.durable_end import load_durable_end
+from lakebed.keratin.format import RECORDS_START, DurableEnd, ManifestSegment
+from lakebed.keratin.index_file import load_index, load_time_index
+from lakebed.keratin.inspect import LogInspection, inspect_log
+from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.manifest import PartitionManifest, load_manifest
+from lakebed.keratin.paths import PartitionPaths, SegmentFile
+from lakebed.keratin.run import Run
+
+_INDEX_PROBLEMS_MAX = 10  # told of one index
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentVerification:
+    """One segment: `inspection` is None if its log is missing."""
+
+    base_offset: int
+    path: str
+    is_sealed: bool
+    inspection: LogInspection | None
+    index_problems: tuple[str, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.CORRUPT if self.inspection is None else self.inspection.verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionVerification:
+    """What was found. `problems` are mended when the partition is opened: nothing is lost."""
+
+    name: str
+    start_offset: int
+    next_offset: int
+    segments: tuple[SegmentVerification, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]  # oddities that no rule forbids
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all segments."""
+        found = {segment.verdict for segment in self.segments}
+        for verdict in (Verdict.CORRUPT, Verdict.TORN):
+            if verdict in found:
+                return verdict
+        return Verdict.WHOLE
+
+    @property
+    def lost_offsets(self) -> tuple[tuple[int, int], ...]:
+        """Ranges `[first, next)` in which messages are lost, as far as the neighbours tell."""
+        ranges: list[tuple[int, int]] = []
+        for index, segment in enumerate(self.segments):
+            if segment.inspection is not None:
+                ranges += [
+                    (one.first_offset, one.next_offset)
+                    for one in segment.inspection.damages
+                    if one.first_offset < one.next_offset
+                ]
+            elif index + 1 < len(self.segments):
+                ranges.append((segment.base_offset, self.segments[index + 1].base_offset))
+        return tuple(ranges)
+
+
+def verify_partition(
+    disk: Disk, paths: PartitionPaths, *, is_live: bool = False
+) -> PartitionVerification:
+    """Every byte of it; `is_live` if somebody may be writing it. `NotFound` if there is none."""
+    if not disk.is_folder(paths.segments):
+        raise NotFound(f"{paths.segments}: there is no such partition")
+    published = load_durable_end(disk, paths.durable_end)
+    problems: list[str] = []
+    manifest = _manifest(disk, paths, problems)
+    bases = paths.bases(disk)
+    listed = {one.base_offset: one for one in manifest.segments} if manifest else {}
+    segments = [
+        _verify_segment(disk, paths, base, listed.get(base), published, is_live=is_live)
+        for base in sorted({*bases, *listed})
+    ]
+    if manifest is not None and manifest.active_base_offset not in bases:
+        problems.append(f"the active segment {manifest.active_base_offset} is missing")
+    next_offset = max(
+        [manifest.next_offset if manifest else 0]
+        + [one.inspection.next_offset for one in segments if one.inspection]
+    )
+    return PartitionVerification(
+        name=paths.name,
+        start_offset=manifest.start_offset if manifest else min(bases, default=0),
+        next_offset=next_offset,
+        segments=tuple(segments),
+        problems=tuple(problems),
+        notes=tuple(_notes(disk, paths, segments)),
+    )
+
+
+def verify_segment(
+    disk: Disk, paths: PartitionPaths, segment: ManifestSegment
+) -> SegmentVerification:
+    """One sealed segment."""
+    return _verify_segment(disk, paths, segment.base_offset, segment, None, is_live=False)
+
+
+def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> PartitionManifest | None:
+    try:
+        return load_manifest(disk, paths.manifest)
+    except UnknownVersion:
+        raise
+    except NotFound:
+        problems.append("the manifest is missing")
+    except DataError as error:
+        problems.append(str(error))
+    return None
+
+
+def _verify_segment(
+    disk: Disk,
+    paths: PartitionPaths,
+    base: int,
+    listed: ManifestSegment | None,
+    published: DurableEnd | None,
+    *,
+    is_live: bool,
+) -> SegmentVerification:
+    path = paths.segment(base, SegmentFile.LOG)
+    inspection, problems = None, []
+    try:
+        log = open_log(disk, path, base_offset=base, is_sealed=listed is not None)
+    except NotFound:
+        pass
+    else:
+        try:
+            inspection = _inspect(log, listed, published, is_live=is_live)
+            problems = _index_problems(disk, paths, base, log, inspection)
+        finally:
+            log.close()
+    return SegmentVerification(
+        base_offset=base,
+        path=path,
+        is_sealed=listed is not None,
+        inspection=inspection,
+        index_problems=tuple(problems),
+    )
+
+
+def _inspect(
+    log: LogBytes,
+    listed: ManifestSegment | None,
+    published: DurableEnd | None,
+    *,
+    is_live: bool,
+) -> LogInspection:
+    if listed is not None:
+        return inspect_log(log, sealed_end=listed.log_bytes, next_offset=listed.last_offset + 1)
+    confirmed_end = 0
+    if published is not None and published.base_offset == log.base_offset:
+        confirmed_end = published.position
+    judged_end = max(confirmed_end, RECORDS_START) if is_live else None
+    return inspect_log(log, confirmed_end=confirmed_end, judged_end=judged_end)
+
+
+def _index_problems(
+    disk: Disk, paths: PartitionPaths, base: int, log: LogBytes, inspection: LogInspection
+) -> list[str]:
+    """What does not fit the log; a log that is damaged itself is no measure."""
+    problems: list[str] = []
+    path = paths.segment(base, SegmentFile.INDEX)
+    try:
+        for entry in load_index(disk, path, base_offset=base):
+            found = log.scan(entry.position, log.size, bytes_max=0, count_max=1)
+            offset = base + entry.relative_offset
+            if not isinstance(found, Run) or found.offsets[0] != offset:
+                problems.append(f"{path}: offset {offset} is not at byte {entry.position}")
+    except UnknownVersion:
+        raise
+    except LakebedError as error:
+        problems.append(str(error))
+    path = paths.segment(base, SegmentFile.TIME_INDEX)
+    try:
+        for time_entry in load_time_index(disk, path, base_offset=base):
+            offset = base + time_entry.relative_offset
+            if offset >= max(inspection.next_offset, base + 1):
+                problems.append(f"{path}: an entry for offset {offset}, behind the last message")
+            if time_entry.timestamp_ms > inspection.timestamp_ms_max:
+                problems.append(f"{path}: {time_entry.timestamp_ms} ms is later than any message")
+    except UnknownVersion:
+        raise
+    except LakebedError as error:
+        problems.append(str(error))
+    if len(problems) > _INDEX_PROBLEMS_MAX:
+        more = len(problems) - _INDEX_PROBLEMS_MAX
+        problems = [*problems[:_INDEX_PROBLEMS_MAX], f"and {more} more"]
+    return problems
+
+
+def _notes(disk: Disk, paths: PartitionPaths, segments: Sequence[SegmentVerification]) -> list[str]:
+    notes = [
+        f"{paths.segments}: {name} was left by an interrupted replacement"
+        for name in disk.names(paths.segments)
+        if name.endswith(TEMPORARY_SUFFIX)
+    ]
+    for segment in segments:
+        unknown = segment.inspection.unknown_flags_count if segment.inspection else 0
+        if unknown:
+            notes.append(f"{segment.path}: {unknown} records with unknown flags")
+    return notes

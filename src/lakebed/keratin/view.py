@@ -1,0 +1,51 @@
+"""What a reader needs to know of a partition, whoever tells it: its writer, or the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from lakebed.base.files import Disk
+from lakebed.base.runner import Runner
+
+
+class SegmentInfo(NamedTuple):
+    """One segment, as far as it may be read."""
+
+    base_offset: int
+    next_offset: int  # behind its last message
+    path: str  # of its `.log`
+    end: int  # bytes: behind its last record
+    is_sealed: bool
+    generation: int = 0  # counts how often the file was replaced by a smaller one
+
+
+class PartitionView(Protocol):
+    """Thread-safe."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def disk(self) -> Disk: ...
+
+    @property
+    def runner(self) -> Runner: ...
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """Oldest first. The last one is not sealed, and ends at the durable end."""
+
+    def start_offset(self) -> int:
+        """The first message that may be read; there may be fewer messages than offsets."""
+
+    def high_watermark(self) -> int:
+        """Behind the last durable message."""
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Until the high watermark is larger than that; False if the seconds passed first.
+
+        `Closed` if the partition was closed meanwhile.
+        """
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call whenever the high watermark moved; what is returned ends that."""

@@ -1,0 +1,201 @@
+"""From record to record through the segments of a partition, between two offsets.
+
+Invariants: each record is given at most once and in order, whatever becomes of the segments
+meanwhile: sealed, replaced by smaller ones, removed. Nothing behind the end that was given is read.
+A walk ends at its end, with `OffsetOutOfRange` because what follows was removed, or with `Corrupt`
+at damage; where damage is skipped it goes on with the next whole record. Offsets without records
+are no damage: compaction and repair leave them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.files.handles import Lease
+from lakebed.keratin.damage import DamagePolicy, SkippedRange
+from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.format import LOG_HEADER
+from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS
+from lakebed.keratin.run import Run
+from lakebed.keratin.segment_reading import SegmentReading
+from lakebed.keratin.view import PartitionView, SegmentInfo
+from lakebed.kernels import Stop
+
+Leases = Callable[[SegmentInfo], Lease[SegmentReading]]
+_LOOKS_MAX = 20  # for the list of segments to tell what became of a file
+_LOOK_NS = 1 * NS_PER_MS
+
+
+class Walk:
+    """Iterates over the runs of `[start, end)`; a segment is leased for one run at a time.
+
+    A run may begin with a batch record that also holds messages before `start`, or end with one
+    that has some behind `end`.
+    """
+
+    def __init__(
+        self,
+        view: PartitionView,
+        lease: Leases,
+        *,
+        start: int,
+        end: int,
+        policy: DamagePolicy,
+        bytes_max: int,
+    ) -> None:
+        self._view = view
+        self._lease = lease
+        self._policy = policy
+        self._bytes_max = bytes_max
+        self._next = start  # the first offset not yet passed
+        self._end = end
+        self._segments = view.segments()
+        self._reading: SegmentReading | None = None  # that `_position` belongs to
+        self._position = 0
+        self._looks = 0
+
+    @property
+    def path(self) -> str:
+        """Of the log the last run came from."""
+        return str(self._reading.log.path) if self._reading else ""
+
+    def __iter__(self) -> Iterator[Run]:
+        while self._next < self._end:
+            info = self._find()
+            if info is None:
+                return
+            listed, limit = self._segments, min(self._end, info.next_offset)
+            while self._next < limit:
+                run = self._step(info)
+                if run is not None:
+                    yield run
+                if self._segments is not listed:
+                    break
+
+    def _find(self) -> SegmentInfo | None:
+        """The first segment with offsets that were not passed."""
+        index = bisect_right(self._segments, self._next, key=lambda info: info.next_offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def _step(self, info: SegmentInfo) -> Run | None:
+        """The next run of the segment; None if something else was found, and `_next` moved on."""
+        try:
+            lease = self._lease(info)
+        except NotFound:
+            self._look_again(info, 0, Corrupt("a segment is missing", path=info.path))
+            return None
+        with lease as reading:
+            end = min(info.end, reading.log.size)
+            if reading is not self._reading:
+                if not info.is_sealed and self._was_sealed(info):
+                    return None
+                self._begin(info, reading, end)
+            if self._position >= end:
+                if end < info.end:
+                    error = Corrupt("a segment is cut short", path=info.path, offset=end)
+                    self._look_again(info, end, error)
+                else:
+                    self._next = info.next_offset
+                return None
+            return self._scan(info, reading, end)
+
+    def _was_sealed(self, info: SegmentInfo) -> bool:
+        """Whether the segment is not the active one any more; then it is looked up again.
+
+        Only sealed segments are replaced. So a file that was opened before this said no is the one
+        that `info` tells of, and any other may be a smaller one.
+        """
+        segments = self._view.segments()
+        if any(
+            one.base_offset == info.base_offset and not one.is_sealed for one in reversed(segments)
+        ):
+            return False
+        self._segments = segments
+        self._check_start()
+        return True
+
+    def _begin(self, info: SegmentInfo, reading: SegmentReading, end: int) -> None:
+        error = reading.log.header_error()
+        if isinstance(error, UnknownVersion):
+            raise error
+        if error is not None and info.end > LOG_HEADER.size:
+            self._policy.meet(
+                SkippedRange(info.path, 0, LOG_HEADER.size, self._next, self._next, error)
+            )
+        self._position = reading.seek(self._next, end, limit_offset=info.next_offset)
+        self._reading = reading
+
+    def _scan(self, info: SegmentInfo, reading: SegmentReading, end: int) -> Run | None:
+        least = max(self._next, info.base_offset)
+        found = reading.log.scan(self._position, end, bytes_max=self._bytes_max)
+        if isinstance(found, Stop):
+            self._pass_over(info, reading, end, PROBLEMS[found])
+            return None
+        if found.offsets[0] < least and found.offset_behind(0) > least:
+            least = int(found.offsets[0])  # a batch that began before
+        good = found.in_order_count(least, info.next_offset)
+        if not good:
+            self._pass_over(info, reading, end, OUT_OF_ORDER)
+            return None
+        run = found.part(0, good)
+        reading.learn(run)
+        self._looks = 0
+        self._position = run.end
+        self._next = max(self._next, run.next_offset)
+        return self._shortened(run)
+
+    def _shortened(self, run: Run) -> Run | None:
+        """Without the records behind the end."""
+        last = run.index_for(self._end) if run.next_offset > self._end else run.record_count
+        if last < run.record_count and run.offsets[last] < self._end:
+            last += 1
+        return run.part(0, last) if last else None
+
+    def _pass_over(
+        self, info: SegmentInfo, reading: SegmentReading, end: int, problem: str
+    ) -> None:
+        """Go on behind the place where no good record is; raises unless damage is skipped."""
+        start = self._position
+        error = Corrupt(problem, path=info.path, offset=start)
+        if not self._policy.skips:
+            raise error
+        following = reading.log.find(
+            start + 1, end, least_offset=self._next, limit_offset=info.next_offset
+        )
+        behind, next_offset = end, info.next_offset
+        if following is not None:
+            behind, next_offset = following.start, int(following.offsets[0])
+        self._policy.meet(SkippedRange(info.path, start, behind, self._next, next_offset, error))
+        self._position = behind
+        self._next = max(self._next, next_offset)
+
+    def _look_again(self, info: SegmentInfo, end: int, error: Corrupt) -> None:
+        """The file is not what the list tells: see whether that tells otherwise by now."""
+        self._segments = self._view.segments()
+        self._reading = None
+        self._check_start()
+        if info not in self._segments:
+            return
+        self._looks += 1
+        if self._looks <= _LOOKS_MAX:
+            self._view.runner.sleep_ns(_LOOK_NS)
+            return
+        self._looks = 0
+        self._policy.meet(
+            SkippedRange(info.path, end, info.end, self._next, info.next_offset, error)
+        )
+        self._next = info.next_offset
+
+    def _check_start(self) -> None:
+        """What follows may have been removed meanwhile."""
+        start_offset = self._view.start_offset()
+        if self._next < start_offset:
+            raise OffsetOutOfRange(
+                self._view.name,
+                self._next,
+                start_offset=start_offset,
+                high_watermark=self._view.high_watermark(),
+            )

@@ -1,0 +1,43 @@
+"""Numbers of variable length, as Kafka's records have them.
+
+Seven bits a byte, the lowest first; more bytes follow where the eighth bit is set. The value is
+zigzag: 0, -1, 1, -2 … are 0, 1, 2, 3 …
+"""
+
+from __future__ import annotations
+
+
+class BadVarint(Exception):
+    """There is no number here: the data ends inside it (`is_cut`), or it is too long."""
+
+    def __init__(self, *, is_cut: bool) -> None:
+        super().__init__("a number is cut short" if is_cut else "a number is too long")
+        self.is_cut = is_cut
+
+
+def read_varint(view: memoryview, position: int, end: int, *, width: int) -> tuple[int, int]:
+    """The number of `width` bits at `position`, before `end`, and the position behind it."""
+    word = 0
+    for shift in range(0, width, 7):
+        if position == end:
+            raise BadVarint(is_cut=True)
+        byte = view[position]
+        position += 1
+        bits = byte & 0x7F
+        if bits >> (width - shift):
+            raise BadVarint(is_cut=False)
+        word |= bits << shift
+        if byte < 0x80:
+            return (word >> 1) ^ -(word & 1), position
+    raise BadVarint(is_cut=False)
+
+
+def varint(value: int) -> bytes:
+    """Its bytes, as few as it takes."""
+    word = value << 1 if value >= 0 else (-value << 1) - 1
+    data = bytearray()
+    while word > 0x7F:
+        data.append(word & 0x7F | 0x80)
+        word >>= 7
+    data.append(word)
+    return bytes(data)

@@ -1,0 +1,106 @@
+"""Messages that were delivered too often: kept in a topic of their own, and sent back from there.
+
+`<topic>.dead-letters` has the messages of all groups of a topic, as they were, and in their headers
+where they come from. A message goes there before it is settled, so it is never lost; if the process
+ends in between, it goes there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lakebed.base.errors import BadName
+from lakebed.base.units import KIB, MIB
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.headers import Header
+from lakebed.keratin.message import Message
+from lakebed.keratin.paths import check_topic_name
+
+SUFFIX = ".dead-letters"
+_PREFIX = "lakebed-dead-letter-"
+TOPIC = _PREFIX + "topic"
+PARTITION = _PREFIX + "partition"
+OFFSET = _PREFIX + "offset"
+GROUP = _PREFIX + "group"
+DELIVERIES = _PREFIX + "deliveries"
+_HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
+_MESSAGE_BYTES_MAX = 64 * MIB  # of any topic
+
+
+class Origin(NamedTuple):
+    """Where a dead letter comes from."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    delivery_count: int
+
+    def headers(self) -> tuple[Header, ...]:
+        return (
+            (TOPIC, self.topic.encode()),
+            (PARTITION, b"%d" % self.partition),
+            (OFFSET, b"%d" % self.offset),
+            (GROUP, self.group.encode()),
+            (DELIVERIES, b"%d" % self.delivery_count),
+        )
+
+
+class DeadLetter(NamedTuple):
+    """One message of a dead-letter topic."""
+
+    origin: Origin
+    message: Message  # as it is in that topic
+
+
+def dead_letter_topic(topic: str) -> str:
+    """`BadName` if the topic's own name leaves no room for it."""
+    name = topic + SUFFIX
+    try:
+        check_topic_name(name)
+    except BadName:
+        raise BadName(f"topic {topic[:60]}…: its name is too long to have dead letters") from None
+    return name
+
+
+def settings_for(config: TopicConfig) -> dict[str, object]:
+    """Those of the dead-letter topic of a topic with that configuration.
+
+    No letter replaces another one with its key, and there is room for the headers above.
+    """
+    message_bytes_max = min(config.message_bytes_max + _HEADERS_BYTES_MAX, _MESSAGE_BYTES_MAX)
+    return {
+        "compact": False,
+        "message_bytes_max": message_bytes_max,
+        "request_bytes_max": max(config.request_bytes_max, message_bytes_max + _HEADERS_BYTES_MAX),
+    }
+
+
+def kept_value(message: Message) -> bytes | None:
+    """What a letter has as its value: the same, but nothing without a key cannot be appended."""
+    return b"" if message.value is None and message.key is None else message.value
+
+
+def is_dead_letter_topic(topic: str) -> bool:
+    return topic.endswith(SUFFIX)
+
+
+def origin_of(message: Message) -> Origin | None:
+    """None if the message does not say."""
+    said = dict(message.headers)
+    try:
+        return Origin(
+            topic=(said[TOPIC] or b"").decode(),
+            partition=int(said[PARTITION] or b""),
+            offset=int(said[OFFSET] or b""),
+            group=(said[GROUP] or b"").decode(),
+            delivery_count=int(said[DELIVERIES] or b""),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
+    """Those it had before it was a dead letter."""
+    return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))

@@ -1,0 +1,315 @@
+"""A consumer group of a topic: leases messages of all its partitions, and takes their acks.
+
+    group = topic.group("billing")
+    for message in group.lease(max_messages=100, lease_ms=30_000):
+        group.ack(message)
+
+Any number of consumers share a group, each message is held by one of them at a time. What is not
+acked before its deadline is delivered again, to whoever asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.base.events import event
+from lakebed.base.runner import Runner
+from lakebed.keratin.topic import Topic
+from lakebed.store.dead_letters import DeadLetter, Origin, kept_value, origin_of, own_headers
+from lakebed.store.leased_message import (
+    Leased,
+    LeasedMessage,
+    Ranges,
+    messages_between,
+    read_leased,
+)
+from lakebed.stroma.description import Description
+from lakebed.stroma.errors import StaleLease
+from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.leasing import Grant
+
+_log = logging.getLogger(__name__)
+
+WAIT_S_MAX = 366 * 24 * 3600
+_DEAD_LETTERS_AT_ONCE = 1000
+
+
+class Group:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: Topic,
+        parts: Sequence[PartitionGroup],
+        *,
+        runner: Runner,
+        delivery_count_max: int,
+        dead_letters: Callable[[], Topic],
+        redrive_group: Callable[[], Group],
+    ) -> None:
+        """`dead_letters` opens the topic they go to, `redrive_group` who reads them there."""
+        self.name = name
+        self.topic = topic
+        self.parts = tuple(parts)  # by partition
+        self._runner = runner
+        self._delivery_count_max = delivery_count_max
+        self._dead_letters = dead_letters
+        self._redrive_group = redrive_group
+        self._turn = 0  # which partition is asked first
+
+    def lease(
+        self, *, max_messages: int = 100, lease_ms: int | None = None, wait_s: float = 0.0
+    ) -> list[LeasedMessage]:
+        """Up to that many messages, held for `lease_ms`. None, if there are none.
+
+        With `wait_s` it waits that long for the first one. If one partition fails, what others
+        gave is handed out first; the failure is for a later call, if it is still there.
+        """
+        if not 0 <= wait_s <= WAIT_S_MAX:
+            raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
+        clock = self._runner.clock
+        until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
+        while True:
+            changed = self._runner.event()
+            stop = [part.on_change(changed.set) for part in self.parts] if wait_s > 0 else []
+            try:
+                leased = self._lease_once(max_messages, lease_ms)
+                left_ns = until_ns - clock.monotonic_ns()
+                if leased or left_ns <= 0:
+                    return leased
+                dues_ns = [due for part in self.parts if (due := part.due_ns()) is not None]
+                changed.wait(min([left_ns, *dues_ns]) / NS_PER_S)
+            finally:
+                for end in stop:
+                    end()
+
+    def ack(self, message: LeasedMessage) -> None:
+        """Settled: never delivered again. `StaleLease` if the lease has ended."""
+        self._part(message).ack([(message.offset, message.offset + 1)], epoch=message.epoch)
+
+    def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `ack`, for many: one sync for those of a partition that were leased together.
+
+        `StaleLease` if one of them is not held any more; then those leased with it are not
+        settled either.
+        """
+        for part, epoch, ranges in self._by_lease(messages):
+            part.ack(ranges, epoch=epoch)
+
+    def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
+        """Give it back, to be delivered again: at once, or after the delay."""
+        ranges = [(message.offset, message.offset + 1)]
+        self._part(message).nack(ranges, epoch=message.epoch, delay_ms=delay_ms)
+
+    def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
+        for part, epoch, ranges in self._by_lease(messages):
+            part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+
+    def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
+        """Hold it for `lease_ms` from now; the same message with its new deadline."""
+        ranges = [(message.offset, message.offset + 1)]
+        deadline_ms = self._part(message).extend(ranges, epoch=message.epoch, lease_ms=lease_ms)
+        return message._replace(deadline_ms=deadline_ms)
+
+    def lag(self) -> dict[int, int]:
+        """How many messages are not settled, by partition."""
+        return {number: part.lag() for number, part in enumerate(self.parts)}
+
+    def describe(self) -> dict[int, Description]:
+        """By partition."""
+        return {number: part.describe() for number, part in enumerate(self.parts)}
+
+    def reset(self, *, partition: int | None = None) -> None:
+        """Start over from the beginning of the log."""
+        for part in self._chosen(partition):
+            part.reset()
+
+    def seek(self, offset: int, *, partition: int) -> None:
+        """Everything before is settled, everything from there on is delivered again."""
+        for part in self._chosen(partition):
+            part.seek(offset)
+
+    def seek_to_time(self, timestamp_ms: int) -> None:
+        """As `seek`, in each partition to the first message at or behind that moment."""
+        for number, part in enumerate(self.parts):
+            part.seek(self.topic.partition(number).offset_for_time(timestamp_ms))
+
+    def seek_to_end(self) -> None:
+        """Settle everything there is."""
+        for number, part in enumerate(self.parts):
+            part.seek(self.topic.partition(number).high_watermark())
+
+    # Dead letters.
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Those of this group that were not sent back."""
+        try:
+            held = self._redrive_group()
+        except NotFound:
+            return []
+        found = []
+        for number, described in held.describe().items():
+            partition = held.topic.partition(number)
+            end = partition.high_watermark()
+            for message in messages_between(partition, described.acked_until, end):
+                origin = origin_of(message)
+                if origin is not None and self._is_mine(origin):
+                    found.append(DeadLetter(origin, message))
+        return found
+
+    def redrive(self, *, max_messages: int = 1_000_000) -> int:
+        """Send dead letters back to the partitions they came from; how many.
+
+        They are new messages there, for all groups. One may be sent twice, if the process ends
+        in between, or another one cannot be sent.
+        """
+        try:
+            held = self._redrive_group()
+        except NotFound:
+            return 0
+        count = 0
+        while count < max_messages:
+            at_once = min(_DEAD_LETTERS_AT_ONCE, max_messages - count)
+            letters = held.lease(max_messages=at_once)
+            if not letters:
+                break
+            try:
+                count += self._send_back(letters)
+            except BaseException:
+                with contextlib.suppress(LakebedError):
+                    held.nack_all(letters)
+                raise
+            held.ack_all(letters)
+        return count
+
+    def _send_back(self, letters: Sequence[LeasedMessage]) -> int:
+        futures = []
+        for letter in letters:
+            origin = origin_of(letter.message)
+            if origin is None or not self._is_mine(origin):
+                continue
+            # Of fewer partitions, if the topic is not the one it was.
+            number = origin.partition % len(self.topic.partitions)
+            futures.append(
+                self.topic.partition(number).append_batch(
+                    [letter.value],
+                    keys=None if letter.key is None else [letter.key],
+                    headers=[own_headers(letter.headers)],
+                )
+            )
+        for future in futures:
+            future.result()
+        return len(futures)
+
+    def _bury(self, number: int) -> None:
+        """Move what was delivered too often to the dead-letter topic."""
+        part = self.parts[number]
+        while (grant := part.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
+            messages = self._read(number, grant).messages
+            try:
+                self._write_letters(number, messages)
+            except BaseException:
+                self._give_back(number, grant)
+                raise
+            part.dead_lettered(grant.ranges, epoch=grant.epoch)
+
+    def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
+        target = self._dead_letters()
+        futures = [
+            target.partition(number % len(target.partitions)).append_batch(
+                [kept_value(leased.message)],
+                keys=None if leased.key is None else [leased.key],
+                headers=[(*leased.headers, *self._origin(leased).headers())],
+            )
+            for leased in messages
+        ]
+        for future in futures:
+            future.result()
+
+    def _is_mine(self, origin: Origin) -> bool:
+        return (origin.topic, origin.group) == (self.topic.name, self.name)
+
+    def _origin(self, message: LeasedMessage) -> Origin:
+        return Origin(
+            topic=self.topic.name,
+            partition=message.partition,
+            offset=message.offset,
+            group=self.name,
+            # The lease that buries it is no delivery.
+            delivery_count=message.delivery_count - 1,
+        )
+
+    # Leasing.
+
+    def _lease_once(self, max_messages: int, lease_ms: int | None) -> list[LeasedMessage]:
+        """From one partition after the other, another one first each time."""
+        self._turn = (self._turn + 1) % len(self.parts)
+        leased: list[LeasedMessage] = []
+        for index in range(len(self.parts)):
+            number = (self._turn + index) % len(self.parts)
+            try:
+                if self._delivery_count_max:
+                    self._bury(number)
+                leased += self._lease_from(number, max_messages - len(leased), lease_ms)
+            except LakebedError as error:
+                if not leased:
+                    raise
+                event(_log, "lease_failed", level=logging.WARNING, group=self.name,
+                      topic=self.topic.name, partition=number, error=error)  # fmt: skip
+            if len(leased) >= max_messages:
+                break
+        return leased
+
+    def _lease_from(self, number: int, wanted: int, lease_ms: int | None) -> list[LeasedMessage]:
+        """Those that are still there; the others are settled, for there is nothing to deliver."""
+        part = self.parts[number]
+        while (grant := part.lease(wanted, lease_ms=lease_ms)).leased:
+            messages, gone = self._read(number, grant)
+            if gone:
+                with contextlib.suppress(StaleLease):
+                    part.ack(gone, epoch=grant.epoch)
+            if messages:
+                return messages
+        return []
+
+    def _read(self, number: int, grant: Grant) -> Leased:
+        try:
+            return read_leased(self.topic.partition(number), grant)
+        except BaseException:
+            self._give_back(number, grant)
+            raise
+
+    def _give_back(self, number: int, grant: Grant) -> None:
+        """A lease that nobody was handed."""
+        with contextlib.suppress(LakebedError):
+            self.parts[number].nack(grant.ranges, epoch=grant.epoch)
+
+    def _part(self, message: LeasedMessage) -> PartitionGroup:
+        return self._chosen(message.partition)[0]
+
+    def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
+        if partition is None:
+            return self.parts
+        if not 0 <= partition < len(self.parts):
+            raise InputError(f"{self.topic.name}: there is no partition {partition}")
+        return (self.parts[partition],)
+
+    def _by_lease(
+        self, messages: Iterable[LeasedMessage]
+    ) -> Iterable[tuple[PartitionGroup, int, Ranges]]:
+        ordered = sorted(messages, key=attrgetter("partition", "epoch", "offset"))
+        for (number, epoch), held in groupby(ordered, key=attrgetter("partition", "epoch")):
+            ranges: Ranges = []
+            for message in held:
+                if ranges and ranges[-1][1] == message.offset:
+                    ranges[-1] = (ranges[-1][0], message.offset + 1)
+                else:
+                    ranges.append((message.offset, message.offset + 1))
+            yield self._chosen(number)[0], epoch, ranges

@@ -1,0 +1,74 @@
+"""A partition as a consumer group sees it: where Keratin and Stroma meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from lakebed.base.checksum import blake3
+from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.format import RecordFlags
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.partition import Partition
+from lakebed.stroma.source import Fact
+
+_SCHEDULED = int(RecordFlags.SCHEDULED)
+
+
+class GroupSource:
+    """See `Source`."""
+
+    def __init__(self, partition: Partition, *, wants_keys: bool) -> None:
+        self._partition = partition
+        self._wants_keys = wants_keys
+
+    def start_offset(self) -> int:
+        return self._partition.start_offset()
+
+    def high_watermark(self) -> int:
+        return self._partition.high_watermark()
+
+    def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return self._partition.on_durable(callback)
+
+    def facts(self, start: int, end: int) -> Sequence[Fact]:
+        found: list[Fact] = []
+        position = start
+        while position < end:
+            first = max(position, self._partition.start_offset())
+            if first >= end:
+                break
+            try:
+                for batch in self._partition.read_batches(first, end, skip_damage=True):
+                    found += self._of(batch, position)
+                    position = batch.next_offset
+                break
+            except OffsetOutOfRange as error:  # retention was faster
+                if error.start_offset <= first:
+                    raise
+        found += _missing(position, end)
+        return found
+
+    def _of(self, batch: MessageBatch, position: int) -> Iterator[Fact]:
+        offsets = batch.offsets
+        first, last = int(offsets[0]), int(offsets[-1])
+        yield from _missing(position, first)
+        is_dense = last - first == len(offsets) - 1
+        is_scheduled = any(flag & _SCHEDULED for flag in set(batch.flags))
+        if is_dense and not is_scheduled and not self._wants_keys:
+            return
+        position = first
+        for message in batch:
+            yield from _missing(position, message.offset)
+            position = message.offset + 1
+            key = None
+            if self._wants_keys and message.key is not None:
+                key = int.from_bytes(blake3(message.key)[:8], "big")
+            not_before_ms = message.not_before_ms
+            if key is not None or not_before_ms:
+                yield Fact(message.offset, key, not_before_ms)
+
+
+def _missing(start: int, end: int) -> Iterator[Fact]:
+    """Compacted away, lost, or not for consumers."""
+    if start < end:
+        yield Fact(start, is_deliverable=False, message_count=end - start)

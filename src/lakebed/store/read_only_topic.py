@@ -1,0 +1,107 @@
+"""A topic that is only read: beside its writer, or after it. Writes nothing and takes no lock.
+
+with Store.open(root, read_only=True) as store:
+    topic = store.topic("orders")
+    for message in topic.partition(0).scan_from(0): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakebed.base.errors import NotFound
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.runner import Runner
+from lakebed.keratin.identity import TopicIdentity, load_identity
+from lakebed.keratin.partitioner import partition_of
+from lakebed.keratin.paths import TopicPaths
+from lakebed.store.opened import Opened
+from lakebed.store.topic_follower import TopicFollower
+from lakebed.store.topic_groups import ReadOnlyGroup, group_names
+from lakebed.store.topic_partition import TopicPartition
+from lakebed.stroma.config import GroupConfig
+
+
+class ReadOnlyTopic:
+    """Thread-safe. Partitions are opened when they are asked for. `NotFound` if there is none."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        name: str,
+        *,
+        disk: Disk,
+        runner: Runner,
+        group_config: GroupConfig,
+    ) -> None:
+        """`group_config` is what its groups are judged by."""
+        self.paths = TopicPaths(root, name)
+        self.name = name
+        self.identity: TopicIdentity = require_topic(disk, self.paths)
+        self._disk = disk
+        self._runner = runner
+        self._group_config = group_config
+        self._partitions = Opened(self._open_partition, runner=runner)
+
+    @property
+    def partition_count(self) -> int:
+        return self.identity.partition_count
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """All of them, opened."""
+        return tuple(map(self.partition, range(self.partition_count)))
+
+    def partition(self, number: int) -> TopicPartition:
+        """The same one each time; `NotFound` if there is none of that number."""
+        if not 0 <= number < self.partition_count:
+            raise NotFound(f"{self.name}: there is no partition {number}")
+        return self._partitions.get(str(number))
+
+    def partition_for(self, key: bytes) -> int:
+        """Where messages with that key are."""
+        return partition_of(key, self.partition_count)
+
+    def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
+        """The messages of all partitions, waiting for more when there are none.
+
+        `starts` are where to begin, by partition, and which of them are followed; by default all
+        of them from their oldest messages on.
+        """
+        numbers = range(self.partition_count) if starts is None else starts
+        views = {number: self.partition(number).view for number in numbers}
+        return TopicFollower(views, starts or {}, runner=self._runner)
+
+    def groups(self) -> list[str]:
+        """The names of its consumer groups."""
+        return group_names(self._disk, self.paths.root, self.name)
+
+    def group(self, name: str) -> ReadOnlyGroup:
+        """A group as its files tell of it; `NotFound` if there is none."""
+        if name not in self.groups():
+            raise NotFound(f"the topic {self.name} has no group {name}")
+        return ReadOnlyGroup(
+            self.paths,
+            name,
+            partitions=self.partitions,
+            disk=self._disk,
+            runner=self._runner,
+            config=self._group_config,
+        )
+
+    def close(self) -> None:
+        """Close the partitions. Idempotent."""
+        for partition in self._partitions.take_all():
+            partition.close()
+
+    def _open_partition(self, number: str) -> TopicPartition:
+        paths = self.paths.partition(int(number))
+        return TopicPartition(paths, disk=self._disk, runner=self._runner)
+
+
+def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:
+    """What the topic is; `NotFound` if it does not exist, and nothing is created."""
+    try:
+        return load_identity(disk, paths)
+    except NotFound:
+        raise NotFound(f"{paths.root}: there is no topic {paths.topic}") from None

@@ -1,0 +1,30 @@
+"""The dead letters of a group, read beside whoever writes: those that were not sent back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakebed.base.errors import NotFound
+from lakebed.store.dead_letters import DeadLetter, dead_letter_topic, origin_of
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.topics import REDRIVE_PREFIX
+
+
+def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[DeadLetter]:
+    """In the order in which they came, partition by partition; none if there never were any."""
+    try:
+        letters = store.topic(dead_letter_topic(topic))
+    except NotFound:
+        return
+    try:
+        sent_back = letters.group(REDRIVE_PREFIX + group).describe()
+    except NotFound:
+        sent_back = {}
+    for partition in letters.partitions:
+        start = partition.start_offset()
+        if partition.number in sent_back:
+            start = max(start, sent_back[partition.number].acked_until)
+        for message in partition.scan_from(start):
+            origin = origin_of(message)
+            if origin is not None and (origin.topic, origin.group) == (topic, group):
+                yield DeadLetter(origin, message)

@@ -1,0 +1,109 @@
+"""A consumer group as its files tell of it, without opening it: beside its writer, or after it.
+
+A group is folded into a new snapshot now and then: between the look at the one file and the look at
+the other they may not fit. That is no damage, and looked at again it is gone. Whether a lease or a
+delay is over is told by the wall clock, which the writer's own may differ from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import DataError, UnknownVersion
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.runner import Runner
+from lakebed.keratin.paths import TopicPaths
+from lakebed.store.topic_partition import TopicPartition
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.description import Description, count_messages
+from lakebed.stroma.format import BumpAckedUntil
+from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
+from lakebed.stroma.recovery import Recovered, load
+
+_LOOKS = 5
+_LOOK_AGAIN_NS = 5 * NS_PER_MS
+
+
+def group_names(disk: Disk, root: PathLike, topic: str) -> list[str]:
+    """The groups of a topic that have files, sorted."""
+    return sorted({name.group for name in list_groups(disk, root) if name.topic == topic})
+
+
+class ReadOnlyGroup:
+    """Every call looks at the files again. Thread-safe."""
+
+    def __init__(
+        self,
+        topic: TopicPaths,
+        name: str,
+        *,
+        partitions: Sequence[TopicPartition],
+        disk: Disk,
+        runner: Runner,
+        config: GroupConfig,
+    ) -> None:
+        """`config` tells how often a message may be delivered before it is a dead letter."""
+        self.name = name
+        self.topic = topic.topic
+        self._root = topic.root
+        self._partitions = tuple(partitions)
+        self._disk = disk
+        self._runner = runner
+        # The order of keys is for whoever leases.
+        self._config = replace(config, per_key_order=False)
+
+    def lag(self) -> dict[int, int]:
+        """How many messages are not settled, by partition."""
+        return {number: found.lag for number, found in self.describe().items()}
+
+    def describe(self) -> dict[int, Description]:
+        """By partition; `DataError` if the files of one cannot tell."""
+        return {partition.number: self._describe(partition) for partition in self._partitions}
+
+    def _describe(self, partition: TopicPartition) -> Description:
+        now_ms = self._runner.clock.wall_ns() // NS_PER_MS
+        recovered = self._load(partition.number, now_ms)
+        # After the group: what it knows is durable in the log then.
+        high_watermark, start = partition.high_watermark(), partition.start_offset()
+        state = recovered.state
+        if state.end > high_watermark:
+            state.cut(high_watermark)
+        if start > state.base:
+            state.apply(BumpAckedUntil(start), now_ms)
+        state.expire(now_ms)
+        waiting, exhausted = count_messages(state)
+        return Description(
+            acked_until=state.base,
+            looked_until=state.end,
+            high_watermark=high_watermark,
+            lag=max(0, high_watermark - state.base - state.settled_ahead),
+            in_flight=state.in_flight,
+            waiting=waiting,
+            exhausted=exhausted,
+            settled_ahead=state.settled_ahead,
+            epoch=state.epoch,
+            generation=recovered.generation,
+            snapshot_bytes=recovered.snapshot_bytes,
+            delta_bytes=recovered.delta_end,
+            delta_events=recovered.event_count,
+            unknown_events=recovered.unknown_count,
+            flagged_events=recovered.flagged_count,
+            problems=tuple(recovered.problems),
+        )
+
+    def _load(self, partition: int, now_ms: int) -> Recovered:
+        paths = GroupPaths(self._root, GroupName(self.topic, partition, self.name))
+        for left in reversed(range(_LOOKS)):
+            try:
+                found = load(self._disk, paths, self._config, now_ms=now_ms)
+                if not found.damages or not left:
+                    return found
+            except UnknownVersion:
+                raise
+            except DataError:
+                if not left:
+                    raise
+            self._runner.sleep_ns(_LOOK_AGAIN_NS)
+        raise AssertionError("the last look returns or raises")

@@ -1,0 +1,86 @@
+"""Repairing a topic: what is damaged is saved in the quarantine, and left out; what is lost is said.
+
+Opening a topic for writing mends the newest segment of each partition, and those that differ from
+the manifest. The sealed ones that it believes are verified here first, and rewritten without their
+bad bytes if there are any. What is whole stays, under the same offsets.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from lakebed.aof.manager import LOCK_NAME
+from lakebed.base.damage import Verdict
+from lakebed.base.files import Disk
+from lakebed.keratin.partition import Partition
+from lakebed.keratin.repair import repair_segment
+from lakebed.keratin.verify import PartitionVerification
+from lakebed.store.store import QUARANTINE_NAME, Store
+from lakebed.store.topic_verification import LostOffsets, Progress, report_of, verify_alone
+
+
+class TopicRepair(NamedTuple):
+    """What was done, or would be."""
+
+    torn_bytes: int  # behind the last good record: cut
+    problems: tuple[str, ...]
+    lost: tuple[LostOffsets, ...]
+    quarantined: tuple[str, ...]  # files with the bytes that were left out
+
+
+def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
+    """Of a store that was just opened: nobody else uses the topic yet."""
+    before = _quarantine(store.disk, store.root)
+    found = verify_alone(store.disk, store.root, name, progress=progress)
+    foreseen = _foreseen(found)
+    topic = store.topics.open(name)
+    problems = list(foreseen.problems)
+    for partition, verification in zip(topic.partitions, found, strict=True):
+        problems += partition.problems
+        _repair_sealed(store.disk, partition, verification)
+    saved = sorted(_quarantine(store.disk, store.root) - before)
+    return foreseen._replace(problems=tuple(dict.fromkeys(problems)), quarantined=tuple(saved))
+
+
+def foresee_topic(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
+    """What `repair_topic` would find; nothing is changed. `Locked` if somebody writes."""
+    lock = disk.lock(os.path.join(root, LOCK_NAME))
+    try:
+        return _foreseen(verify_alone(disk, root, name, progress=progress))
+    finally:
+        lock.release()
+
+
+def _foreseen(found: list[PartitionVerification]) -> TopicRepair:
+    report = report_of(found)
+    torn = [problem for problem in report.problems if problem.verdict == Verdict.TORN.value]
+    lasting = [problem for problem in report.problems if problem.verdict != Verdict.TORN.value]
+    return TopicRepair(
+        torn_bytes=sum(problem.length for problem in torn),
+        problems=tuple(map(str, lasting)),
+        lost=report.lost,
+        quarantined=(),
+    )
+
+
+def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerification) -> None:
+    damaged = {one.base_offset for one in found.segments if one.verdict is Verdict.CORRUPT}
+    for info in partition.segments():
+        if not info.is_sealed or info.base_offset not in damaged:
+            continue
+        repaired = repair_segment(
+            disk,
+            partition.paths,
+            info,
+            index_stride_bytes=partition.config.index_stride_bytes,
+            created_ms=partition.now_ms(),
+        )
+        if repaired is not None:  # or opening the partition has done it
+            partition.exchange(repaired.rewritten)
+
+
+def _quarantine(disk: Disk, root: str) -> set[str]:
+    folder = os.path.join(root, QUARANTINE_NAME)
+    names = disk.names(folder) if disk.is_folder(folder) else []
+    return {os.path.join(folder, name) for name in names}

@@ -1,0 +1,84 @@
+"""What the files of a topic tell of it at one moment, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.base.config import Value, field_names
+from lakebed.keratin.config import TopicConfig
+from lakebed.store.read_only_topic import ReadOnlyTopic
+
+
+class PartitionSummary(NamedTuple):
+    """One partition."""
+
+    partition: int
+    start_offset: int
+    high_watermark: int
+    segments: int
+    bytes: int  # of the segments' logs
+
+    @property
+    def offsets(self) -> int:
+        """As many messages at the most: some may be compacted away, or lost."""
+        return self.high_watermark - self.start_offset
+
+
+class SettingSummary(NamedTuple):
+    """One setting that counts for the topic, and whether it is the topic's own."""
+
+    name: str
+    value: Value
+    is_own: bool
+
+
+class TopicSummary(NamedTuple):
+    """One topic."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[PartitionSummary, ...]
+    settings: tuple[SettingSummary, ...]
+    groups: tuple[str, ...]
+
+    @property
+    def offsets(self) -> int:
+        return sum(partition.offsets for partition in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        return sum(partition.bytes for partition in self.partitions)
+
+
+def summarise_topic(topic: ReadOnlyTopic, *, defaults: TopicConfig) -> TopicSummary:
+    """`defaults` are the settings of topics that have none of their own."""
+    return TopicSummary(
+        name=topic.name,
+        topic_id=topic.identity.topic_id,
+        partitions=tuple(_summarise(topic, number) for number in range(topic.partition_count)),
+        settings=tuple(_settings(topic, defaults)),
+        groups=tuple(topic.groups()),
+    )
+
+
+def _summarise(topic: ReadOnlyTopic, number: int) -> PartitionSummary:
+    partition = topic.partition(number)
+    segments = partition.segments()
+    # The start first: retention only moves it on.
+    start = partition.start_offset()
+    return PartitionSummary(
+        partition=number,
+        start_offset=start,
+        high_watermark=max(start, partition.high_watermark()),
+        segments=len(segments),
+        bytes=sum(segment.end for segment in segments),
+    )
+
+
+def _settings(topic: ReadOnlyTopic, defaults: TopicConfig) -> list[SettingSummary]:
+    identity = topic.identity
+    config = identity.config(defaults)
+    return [
+        SettingSummary(name, getattr(config, name), name in identity.settings)
+        for name in field_names(TopicConfig)
+    ]

@@ -1,0 +1,343 @@
+"""Topics with their consumer groups: Keratin and Stroma below one root.
+
+topic = store.topic("orders", partitions=3)
+base, count = topic.append_batch([b"..."]).result()
+group = topic.group("billing")
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from lakebed.base.errors import Closed, InputError, NotFound
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.filling import SpareBudget
+from lakebed.base.layout import Buffer
+from lakebed.base.runner import Event, Runner
+from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.config import Ack, TopicConfig
+from lakebed.keratin.drive import Drive
+from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.partition import Partition
+from lakebed.keratin.segment import Numbers
+from lakebed.keratin.topic import Topic
+from lakebed.keratin.topics import Topics
+from lakebed.store.dead_letters import dead_letter_topic, settings_for
+from lakebed.store.group import Group
+from lakebed.store.group_source import GroupSource
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.opening import clean_folder, open_group
+from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
+
+REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
+
+
+class StoreTopic:
+    """A topic, and its groups. Thread-safe."""
+
+    def __init__(self, topic: Topic, groups: Callable[[str, GroupConfig | None], Group]) -> None:
+        self.topic = topic
+        self._groups = groups
+
+    @property
+    def name(self) -> str:
+        return self.topic.name
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.topic.config
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        return self.topic.partitions
+
+    def partition(self, number: int) -> Partition:
+        """`NotFound` if there is none of that number."""
+        return self.topic.partition(number)
+
+    def append_batch(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> AppendFuture:
+        """See `keratin.Topic`: the result is (base offset, count)."""
+        return self.topic.append_batch(
+            payloads,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamps_ms=timestamps_ms,
+            producer=producer,
+            not_before_ms=not_before_ms,
+            ack=ack,
+            timeout=timeout,
+        )
+
+    def append_keyed(
+        self,
+        messages: Iterable[tuple[Buffer | None, Buffer | None]],
+        *,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> list[AppendFuture]:
+        """Pairs of key and payload, each to its key's partition."""
+        return self.topic.append_keyed(messages, ack=ack, timeout=timeout)
+
+    def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
+        """The consumer group of that name, the same one each time; made anew if need be.
+
+        `config` counts for the first who opens it; by default that of the store.
+        """
+        return self._groups(name, config)
+
+
+class StoreTopics:
+    """All topics and groups of a store. Thread-safe: of one name everybody gets the same."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: TopicConfig,
+        group_config: GroupConfig,
+        is_pinned: Callable[[str, int, int, int], bool] | None = None,
+        spare_budget: SpareBudget | None = None,
+    ) -> None:
+        """Whoever makes one holds the root's lock. For the last two see `keratin.Topics`."""
+        self._root = root
+        self._disk = disk
+        self._runner = runner
+        self._group_config = group_config
+        clean_folder(disk, root)
+        self._topics = Topics(
+            root,
+            disk=disk,
+            runner=runner,
+            config=config,
+            is_pinned=is_pinned,
+            spare_budget=spare_budget,
+        )
+        self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
+        # The mutex guards everything below.
+        self._mutex = runner.mutex()
+        self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
+        self._joined_topics: dict[str, StoreTopic] = {}
+        self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
+        self._is_closed = False
+
+    def names(self) -> list[str]:
+        return self._topics.names()
+
+    def create(
+        self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
+    ) -> StoreTopic:
+        """A new topic; `AlreadyExists` if there is one of that name."""
+        with self._alone(name):
+            return self._create(name, partitions=partitions, settings=settings)
+
+    def open(self, name: str) -> StoreTopic:
+        """`NotFound` if there is none."""
+        with self._alone(name):
+            return self._joined(self._topics.open(name))
+
+    def ensure(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> StoreTopic:
+        """The topic, created if need be; `InputError` if it has another number of partitions."""
+        with self._alone(name):
+            try:
+                topic = self._topics.open(name)
+            except NotFound:
+                count = 1 if partitions is None else partitions
+                return self._create(name, partitions=count, settings=settings)
+        found = len(topic.partitions)
+        if partitions not in (None, found):
+            raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
+        return self._joined(topic)
+
+    def configure(self, name: str, settings: Mapping[str, object]) -> None:
+        with self._alone(name):
+            self._topics.configure(name, settings)
+
+    def delete(self, name: str) -> None:
+        """Remove a topic, its messages and its groups, for good."""
+        with self._alone(name):
+            self._close_groups(name)
+            self._topics.delete(name)
+            self._remove_groups(name)
+
+    def groups(self, topic: str) -> list[str]:
+        """The names of the topic's groups, open or not."""
+        found = list_groups(self._disk, self._root)
+        return sorted({one.group for one in found if one.topic == topic})
+
+    def delete_group(self, topic: str, group: str) -> None:
+        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        with self._alone(topic):
+            if group not in self.groups(topic):
+                raise NotFound(f"the topic {topic} has no group {group}")
+            self._close_groups(topic, group)
+            self._remove_groups(topic, group)
+
+    def close(self) -> None:
+        """Close every group and every topic. Idempotent."""
+        with self._mutex:
+            self._is_closed = True
+            under_way = list(self._busy.values())
+        for left in under_way:
+            left.wait()
+        with self._mutex:
+            names = {topic for topic, _ in self._groups}
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._topics.close)
+            stack.callback(self._drive.stop)
+            for name in names:
+                stack.callback(self._close_groups, name)
+
+    def _create(
+        self, name: str, *, partitions: int, settings: Mapping[str, object] | None
+    ) -> StoreTopic:
+        if name not in self._topics.names():
+            # A crash may have left some of a topic of that name: its acks are not of this one.
+            self._remove_groups(name)
+        return self._joined(self._topics.create(name, partitions=partitions, settings=settings))
+
+    def _joined(self, topic: Topic) -> StoreTopic:
+        """With its groups; the same one for the same topic."""
+        with self._mutex:
+            known = self._joined_topics.get(topic.name)
+            if known is None or known.topic is not topic:
+                known = StoreTopic(topic, partial(self._group, topic))
+                self._joined_topics[topic.name] = known
+            return known
+
+    @contextlib.contextmanager
+    def _alone(self, topic: str) -> Iterator[None]:
+        """One at a time is busy with a topic as a whole; `Closed` if everything is."""
+        left = self._runner.event()
+        while True:
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self._root}: the topics are closed")
+                others = self._busy.setdefault(topic, left)
+            if others is left:
+                break
+            others.wait()
+        try:
+            yield
+        finally:
+            with self._mutex:
+                del self._busy[topic]
+            left.set()
+
+    # Groups.
+
+    def _group(self, topic: Topic, name: str, config: GroupConfig | None) -> Group:
+        with self._mutex:
+            group = self._groups.get((topic.name, name))
+        if group is not None and group.topic is topic:
+            return group
+        with self._alone(topic.name):
+            self._check_current(topic)
+            with self._mutex:
+                group = self._groups.get((topic.name, name))
+            if group is None:
+                group = self._open_group(topic, name, config or self._group_config)
+                with self._mutex:
+                    self._groups[topic.name, name] = group
+            return group
+
+    def _check_current(self, topic: Topic) -> None:
+        """`Closed` if the topic was deleted, even if there is another one of its name."""
+        current = None
+        with contextlib.suppress(NotFound):
+            current = self._topics.open(topic.name)
+        if current is not topic:
+            raise Closed(f"{topic.name}: the topic was deleted")
+
+    def _open_group(self, topic: Topic, name: str, config: GroupConfig) -> Group:
+        if config.delivery_count_max:
+            dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
+        parts: list[PartitionGroup] = []
+        with contextlib.ExitStack() as undo:
+            for partition in topic.partitions:
+                parts.append(self._open_part(topic, partition, name, config))
+                undo.callback(parts[-1].close)
+            undo.pop_all()
+        return Group(
+            name,
+            topic,
+            parts,
+            runner=self._runner,
+            delivery_count_max=config.delivery_count_max,
+            dead_letters=partial(self._dead_letters, topic),
+            redrive_group=partial(self._redrive_group, topic, name),
+        )
+
+    def _open_part(
+        self, topic: Topic, partition: Partition, name: str, config: GroupConfig
+    ) -> PartitionGroup:
+        opened: list[PartitionGroup] = []
+
+        def wake() -> None:
+            for part in opened:
+                self._drive.add(part)
+
+        part = open_group(
+            self._disk,
+            self._root,
+            GroupName(topic.name, partition.number, name),
+            source=GroupSource(partition, wants_keys=config.per_key_order),
+            runner=self._runner,
+            config=config,
+            wake=wake,
+        )
+        opened.append(part)
+        return part
+
+    def _dead_letters(self, topic: Topic) -> Topic:
+        name = dead_letter_topic(topic.name)
+        try:
+            return self.open(name).topic
+        except NotFound:
+            count = len(topic.partitions)
+            return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
+
+    def _redrive_group(self, topic: Topic, group: str) -> Group:
+        letters = self.open(dead_letter_topic(topic.name))
+        # Whoever sends them back may fail as often as it likes.
+        plain = replace(self._group_config, delivery_count_max=0, per_key_order=False)
+        return letters.group(REDRIVE_PREFIX + group, config=plain)
+
+    def _close_groups(self, topic: str, group: str | None = None) -> None:
+        """All of a topic, or one."""
+        with self._mutex:
+            keys = [key for key in self._groups if key[0] == topic and group in (None, key[1])]
+            closed = [self._groups.pop(key) for key in keys]
+        with contextlib.ExitStack() as stack:
+            for part in (part for one in closed for part in one.parts):
+                stack.callback(part.close)
+                stack.callback(self._drive.remove, part)
+
+    def _remove_groups(self, topic: str, group: str | None = None) -> None:
+        for found in list_groups(self._disk, self._root):
+            if found.topic == topic and group in (None, found.group):
+                GroupPaths(self._root, found).remove(self._disk)

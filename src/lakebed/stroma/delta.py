@@ -1,0 +1,187 @@
+"""A delta log as bytes: its header, and its events, told apart from what is torn or damaged.
+
+Events are walked from the first. Where one is bad:
+- zeros up to the end of the file: the end;
+- no good event behind it: torn, an unfinished write, to be cut;
+- a good event behind it: corrupt. The bytes between are reported, and the walk goes on there.
+
+A power cut may keep the last part of an unfinished write and lose the first, which then counts as
+corrupt: nobody can tell the two apart, and to report too much loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from lakebed.base.checksum import crc32c
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
+from lakebed.base.files import PathLike
+from lakebed.stroma.events import Event, decode
+from lakebed.stroma.format import (
+    CHECKSUM,
+    DELTA_HEADER,
+    DELTA_MAGIC,
+    DELTA_VERSION,
+    EVENT_CHECKED_FROM,
+    EVENT_HEADER,
+    EVENT_MAGIC,
+    EVENT_MARK,
+    EVENT_VERSION,
+    EVENTS_START,
+    PAYLOAD_BYTES_MAX,
+    REPEATED_LAYOUTS,
+    RESET_TYPE,
+    SINGLE_LAYOUTS,
+    DeltaHeader,
+)
+
+
+class Verdict(Enum):
+    """What a delta is."""
+
+    WHOLE = "whole"
+    TORN = "torn"
+    CORRUPT = "corrupt"
+
+
+class Damage(NamedTuple):
+    """Bytes `[start, end)` with good events behind them, or an event that no writer would write."""
+
+    start: int
+    end: int
+    problem: str
+
+
+class Placed(NamedTuple):
+    """A good event: where it is, its type, and its payload."""
+
+    offset: int
+    event_type: int
+    payload: memoryview
+
+    def event(self) -> Event:
+        return decode(self.event_type, self.payload)
+
+
+def encode_header(*, generation: int, created_ts_ms: int, version: int = DELTA_VERSION) -> bytes:
+    header = DeltaHeader(
+        magic=DELTA_MAGIC,
+        version=version,
+        flags=0,
+        header_len=DELTA_HEADER.size,
+        created_ts_ms=created_ts_ms,
+        generation=generation,
+        reserved=bytes(24),
+        header_crc32c=0,
+    )
+    checksum = crc32c(DELTA_HEADER.pack(header)[: DELTA_HEADER.offset_of("header_crc32c")])
+    return DELTA_HEADER.pack(header._replace(header_crc32c=checksum))
+
+
+def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHeader:
+    """`Torn` if it was never written whole, `Corrupt` if it was damaged since."""
+    if len(data) < DELTA_HEADER.size:
+        raise Torn("the header is cut short", path=path, offset=0, expected=DELTA_HEADER.size,
+                   found=len(data))  # fmt: skip
+    if not any(data[: DELTA_HEADER.size]):
+        raise Torn("the header was never written", path=path, offset=0)
+    header = DELTA_HEADER.unpack(data)
+    if header.magic != DELTA_MAGIC:
+        raise Corrupt("not a delta log", path=path, offset=0, expected=DELTA_MAGIC,
+                      found=header.magic)  # fmt: skip
+    checksum = crc32c(data[: DELTA_HEADER.offset_of("header_crc32c")])
+    if checksum != header.header_crc32c:
+        raise Corrupt("the header's checksum is wrong", path=path, offset=0,
+                      expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
+    if header.version != DELTA_VERSION:
+        raise UnknownVersion("delta log", path=path, expected=DELTA_VERSION, found=header.version)
+    if header.header_len != DELTA_HEADER.size:
+        raise Corrupt("wrong length of the header", path=path, expected=DELTA_HEADER.size,
+                      found=header.header_len)  # fmt: skip
+    return header
+
+
+class DeltaWalk:
+    """Walks the events of a delta once; what was found besides them is known at the end."""
+
+    def __init__(self, data: memoryview, *, path: PathLike | None = None) -> None:
+        self._data = data
+        self._path = path
+        self.end = EVENTS_START  # of the last good event
+        self.used = len(bytes(data).rstrip(b"\0"))  # behind it there are only zeros
+        self.damages: list[Damage] = []
+        self.event_count = 0
+        self.unknown_count = 0
+        self.flagged_count = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.damages:
+            return Verdict.CORRUPT
+        return Verdict.TORN if self.torn_bytes else Verdict.WHOLE
+
+    @property
+    def torn_bytes(self) -> int:
+        """Behind the last good event."""
+        return max(0, self.used - self.end)
+
+    def __iter__(self) -> Iterator[Placed]:
+        """The good events. `UnknownVersion` at one of another version."""
+        start: int | None = EVENTS_START
+        while start is not None:
+            bad = yield from self._row(start)
+            start = self._find(bad + 1)
+            if start is not None:
+                problem = f"{start - bad} bytes that are no event, with good events behind them"
+                self.damages.append(Damage(bad, start, problem))
+
+    def _row(self, offset: int) -> Generator[Placed, None, int]:
+        """Events that follow one another; returns where there is no further one."""
+        data, size = self._data, len(self._data)
+        values, header_bytes, trailer_bytes = EVENT_HEADER.values, EVENT_HEADER.size, CHECKSUM.size
+        while (first := offset + header_bytes) + trailer_bytes <= size:
+            magic, version, event_type, flags, length = values(data, offset)
+            last = first + length
+            if magic != EVENT_MAGIC or length > PAYLOAD_BYTES_MAX or last + trailer_bytes > size:
+                break
+            if crc32c(data[offset + EVENT_CHECKED_FROM : last]) != CHECKSUM.values(data, last)[0]:
+                break
+            if version != EVENT_VERSION:
+                raise UnknownVersion("event", path=self._path, offset=offset,
+                                     expected=EVENT_VERSION, found=version)  # fmt: skip
+            self.end = last + trailer_bytes
+            self.event_count += 1
+            self.flagged_count += flags != 0
+            self.unknown_count += not is_known(event_type)
+            yield Placed(offset, event_type, data[first:last])
+            offset = self.end
+        return offset
+
+    def _find(self, start: int) -> int | None:
+        """The next place at or behind `start` where a good event is."""
+        text = bytes(self._data[: self.used])
+        at = text.find(EVENT_MARK, start)
+        while at >= 0:
+            if self._is_good(at):
+                return at
+            at = text.find(EVENT_MARK, at + 1)
+        return None
+
+    def _is_good(self, offset: int) -> bool:
+        first = offset + EVENT_HEADER.size
+        if first + CHECKSUM.size > len(self._data):
+            return False
+        length = EVENT_HEADER.unpack(self._data, offset).payload_len
+        last = first + length
+        if length > PAYLOAD_BYTES_MAX or last + CHECKSUM.size > len(self._data):
+            return False
+        checksum = crc32c(self._data[offset + EVENT_CHECKED_FROM : last])
+        return checksum == CHECKSUM.unpack(self._data, last).crc32c
+
+
+def is_known(event_type: int) -> bool:
+    return (
+        event_type in SINGLE_LAYOUTS or event_type in REPEATED_LAYOUTS or event_type == RESET_TYPE
+    )

@@ -1,0 +1,165 @@
+"""What happened to a group, as values and as bytes.
+
+Most events are the records of `format` themselves. Those that cover ranges hold any number of
+them, so that a call that touches a thousand ranges is one event, and one checksum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import lt
+from typing import Any, NamedTuple
+
+from lakebed.base.checksum import crc32c
+from lakebed.base.errors import Corrupt
+from lakebed.base.layout import Buffer, Layout
+from lakebed.stroma.format import (
+    ACK_RANGE_TYPE,
+    CHECKSUM,
+    EVENT_CHECKED_FROM,
+    EVENT_HEADER,
+    EVENT_MAGIC,
+    EVENT_VERSION,
+    LEASE_RANGE,
+    PAYLOAD_BYTES_MAX,
+    RANGE,
+    REPEATED_LAYOUTS,
+    RESET_TYPE,
+    RETURN_RANGE,
+    SINGLE_LAYOUTS,
+    Ack,
+    BumpAckedUntil,
+    Checksum,
+    ClearInflight,
+    DeadLetter,
+    Delay,
+    EventHeader,
+    LeaseRange,
+    MarkInflight,
+    Nack,
+    Range,
+    ReserveEpochs,
+    ReturnRange,
+    Seek,
+    columns,
+)
+
+
+class Leases(NamedTuple):
+    """19 `LeaseRange`."""
+
+    ranges: Sequence[LeaseRange]
+
+
+class Acks(NamedTuple):
+    """20 `AckRange`: settled; starts and ends."""
+
+    ranges: Sequence[tuple[int, int]]
+
+
+class Returns(NamedTuple):
+    """21 `ReturnRange`."""
+
+    ranges: Sequence[ReturnRange]
+
+
+class Reset(NamedTuple):
+    """5 `Reset`: nothing is settled, nothing was ever leased."""
+
+
+class Unknown(NamedTuple):
+    """Of a type that this program does not know: skipped, and counted."""
+
+    event_type: int
+    payload: bytes
+
+
+Event = (
+    MarkInflight | Ack | ClearInflight | BumpAckedUntil | Reset | Delay | DeadLetter | Nack
+    | Leases | Acks | Returns | Seek | ReserveEpochs | Unknown
+)  # fmt: skip
+
+_SINGLE_TYPES = {layout.record: number for number, layout in SINGLE_LAYOUTS.items()}
+_REPEATED_TYPES: Mapping[type, tuple[int, Layout[Any]]] = {
+    Leases: (19, LEASE_RANGE),
+    Acks: (ACK_RANGE_TYPE, RANGE),
+    Returns: (21, RETURN_RANGE),
+}
+_REPEATED_CLASSES: Mapping[int, type[Leases | Acks | Returns]] = {
+    19: Leases,
+    ACK_RANGE_TYPE: Acks,
+    21: Returns,
+}
+
+
+def encode(events: Iterable[Event]) -> list[bytes]:
+    """Each event's bytes; one that is too long for an event becomes several."""
+    return [frame(number, payload) for event in events for number, payload in _payloads(event)]
+
+
+def frame(
+    event_type: int, payload: bytes, *, flags: int = 0, version: int = EVENT_VERSION
+) -> bytes:
+    """An event as it stands in a delta."""
+    header = EventHeader(EVENT_MAGIC, version, event_type, flags, len(payload))
+    data = EVENT_HEADER.pack(header) + payload
+    return data + CHECKSUM.pack(Checksum(crc32c(memoryview(data)[EVENT_CHECKED_FROM:])))
+
+
+def decode(event_type: int, payload: Buffer) -> Event:
+    """The event of a payload whose checksum was right; `Corrupt` if no writer would write it."""
+    single = SINGLE_LAYOUTS.get(event_type)
+    if single is not None:
+        if len(payload) != single.size:
+            raise _wrong_length(event_type, expected=single.size, found=len(payload))
+        event: Event = single.unpack(payload)
+        return event
+    repeated = REPEATED_LAYOUTS.get(event_type)
+    if repeated is not None:
+        if not payload or len(payload) % repeated.size:
+            raise _wrong_length(event_type, expected=f"n x {repeated.size}", found=len(payload))
+        if event_type == ACK_RANGE_TYPE:
+            return _acks(payload)
+        ranges = list(repeated.iter_unpack(payload))
+        for entry in ranges:
+            if entry.start >= entry.end:
+                raise Corrupt(f"event {event_type}: a range ends before it starts")
+        return _REPEATED_CLASSES[event_type](ranges)
+    if event_type == RESET_TYPE:
+        if len(payload):
+            raise _wrong_length(event_type, expected=0, found=len(payload))
+        return Reset()
+    return Unknown(event_type, bytes(payload))
+
+
+def _payloads(event: Event) -> Iterator[tuple[int, bytes]]:
+    match event:
+        case Leases(ranges) | Acks(ranges) | Returns(ranges):
+            number, layout = _REPEATED_TYPES[type(event)]
+            count_max = PAYLOAD_BYTES_MAX // layout.size
+            for first in range(0, len(ranges), count_max):
+                yield number, b"".join(map(layout.pack, ranges[first : first + count_max]))
+        case Reset():
+            yield RESET_TYPE, b""
+        case Unknown():
+            yield event.event_type, event.payload
+        case _:
+            number = _SINGLE_TYPES[type(event)]
+            yield number, SINGLE_LAYOUTS[number].pack(event)
+
+
+def _acks(payload: Buffer) -> Acks:
+    """As columns: there may be many."""
+    starts, ends = columns(payload, count=2)
+    if not all(map(lt, starts, ends)):
+        raise Corrupt(f"event {ACK_RANGE_TYPE}: a range ends before it starts")
+    return Acks(list(zip(starts, ends, strict=True)))
+
+
+def _wrong_length(event_type: int, *, expected: object, found: int) -> Corrupt:
+    return Corrupt(f"event {event_type}: wrong length of the payload", expected=expected,
+                   found=found)  # fmt: skip
+
+
+assert set(_REPEATED_CLASSES) == set(REPEATED_LAYOUTS)
+assert Range in {layout.record for layout in REPEATED_LAYOUTS.values()}

@@ -1,0 +1,91 @@
+"""A group's state folded into a snapshot, and a state made from one.
+
+What a snapshot leaves out is fresh to the state made from it, and is looked at again: it was never
+leased, or its lease was never recorded.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain, repeat
+
+from lakebed.base.errors import Corrupt
+from lakebed.stroma import epochs
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.format import SNAPSHOT_HEADER, U64_MAX, two_halves
+from lakebed.stroma.layers import Layers
+from lakebed.stroma.runs import Runs
+from lakebed.stroma.snapshot import Snapshot
+from lakebed.stroma.standing import SETTLED, Kind
+from lakebed.stroma.state import GroupState
+
+
+def folded(state: GroupState, *, generation: int, created_ts_ms: int) -> Snapshot:
+    """The snapshot of a state."""
+    acked_ends = array("Q")
+    acked_starts, leased, known = array("Q"), _Column(), _Column()
+    for start, end, standing in chain.from_iterable(state.runs.buckets()):
+        if standing is SETTLED:
+            if acked_ends and acked_ends[-1] == start:
+                acked_ends[-1] = end
+            else:
+                acked_starts.append(start)
+                acked_ends.append(end)
+        elif standing.kind is Kind.LEASED:
+            word = two_halves(standing.epoch, standing.deliveries)
+            leased.add(start, end, standing.time_ms, word)
+        elif standing.kind is Kind.WAITING or standing.deliveries:
+            known.add(start, end, standing.time_ms, two_halves(standing.deliveries, 0))
+    return Snapshot(
+        generation=generation,
+        created_ts_ms=created_ts_ms,
+        acked_until=state.base,
+        last_epoch=epochs.later(state.epoch, state.epoch_reserved),
+        acked_starts=acked_starts,
+        acked_ends=acked_ends,
+        leased_offsets=leased.offsets,
+        leased_deadlines=leased.times,
+        leased_epochs=leased.words,
+        known_offsets=known.offsets,
+        known_not_before=known.times,
+        known_counts=known.words,
+    )
+
+
+def unfolded(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupState:
+    """The state of a snapshot; its runs are made as they are needed."""
+    state = GroupState(config)
+    state.epoch = state.epoch_reserved = snapshot.last_epoch
+    layers = Layers(snapshot, now_ms=now_ms)
+    end = layers.end
+    if end > U64_MAX:
+        raise Corrupt("an offset that cannot be", offset=SNAPSHOT_HEADER.size, found=end - 1)
+    state.runs = Runs.made_later(layers.runs, layers.parts(), end=end)
+    state.in_flight = len(snapshot.leased_offsets)
+    state.settled_ahead = layers.settled_count
+    if layers.message_count != end - state.base:
+        state.unseen.append((state.base, end))  # somewhere there are some that nobody looked at
+    for time_ms, start, behind in layers.timers():
+        state.timers.add(time_ms, start, behind)
+    if 0 in snapshot.known_not_before:
+        state.ready.append((state.base, end))
+        if config.delivery_count_max:
+            state.exhausted = layers.available(config.delivery_count_max)
+    return state
+
+
+class _Column:
+    """Single messages, as a snapshot has them."""
+
+    def __init__(self) -> None:
+        self.offsets, self.times, self.words = array("Q"), array("Q"), array("Q")
+
+    def add(self, start: int, end: int, time_ms: int, word: int) -> None:
+        if end - start == 1:
+            self.offsets.append(start)
+            self.times.append(time_ms)
+            self.words.append(word)
+        else:
+            self.offsets.extend(range(start, end))
+            self.times.extend(repeat(time_ms, end - start))
+            self.words.extend(repeat(word, end - start))

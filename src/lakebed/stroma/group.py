@@ -1,0 +1,461 @@
+"""A consumer group of one partition, open: leases messages, takes their acks, and keeps both.
+
+A change is decided, queued and applied in one critical section, and its caller waits until it is
+recorded as the group's ack level says; only then is a lease handed out, or an ack answered. So
+memory is ahead of the disk, and never the other way round.
+
+After a write or a sync that failed, every call that waited for it fails. What they changed stays in
+memory, except for leases, which are given back. The next call first writes all of it as a new
+snapshot with a new delta, and fails too if that cannot be done.
+
+What may be lost: a change whose call did not return. With `after_write`, in a power cut, also those
+of the last `sync_ms`: their messages are delivered again, under another epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.commit import Ticket
+from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.events import event
+from lakebed.base.runner import Event, Runner
+from lakebed.stroma import leasing, settling
+from lakebed.stroma import ranges as ranges_
+from lakebed.stroma.clock import GroupClock
+from lakebed.stroma.description import Description, count_messages
+from lakebed.stroma.events import Event as GroupEvent
+from lakebed.stroma.events import Reset, encode
+from lakebed.stroma.folding import folded
+from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, Seek
+from lakebed.stroma.journal import Item, Journal
+from lakebed.stroma.leasing import Chosen, Grant
+from lakebed.stroma.paths import GroupPaths
+from lakebed.stroma.recovery import Recovered
+from lakebed.stroma.snapshot import encode_snapshot
+from lakebed.stroma.source import Fact, Source
+
+_log = logging.getLogger(__name__)
+
+TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease, or a delay
+MESSAGES_MAX = 10_000_000  # of a lease
+_RETRY_NS = NS_PER_S
+
+Ranges = Iterable[tuple[int, int]]
+Span = tuple[int, int]
+
+
+class _Asked(NamedTuple):
+    """For a lease."""
+
+    wanted: int
+    lease_ms: int
+    is_exhausted: bool = False
+
+
+class _Granted(NamedTuple):
+    """A lease that is on its way to the disk, or none."""
+
+    grant: Grant = Grant()
+    ticket: Ticket[Item, None] | None = None
+    due_ms: int | None = None
+
+
+class _Seen(NamedTuple):
+    """What the log says of some messages."""
+
+    span: Span
+    facts: Sequence[Fact]
+
+
+class PartitionGroup:
+    """Thread-safe. Whoever opens it drives `step`."""
+
+    def __init__(
+        self,
+        paths: GroupPaths,
+        recovered: Recovered,
+        journal: Journal,
+        *,
+        source: Source,
+        runner: Runner,
+        clock: GroupClock,
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` makes the runner call `step` soon. See `opening.open_group`."""
+        self.name = paths.name
+        self._recovered = recovered
+        self._journal = journal
+        self._source = source
+        self._runner = runner
+        self._clock = clock
+        self._wake = wake
+        self._config = recovered.state.config
+        # The mutex guards everything below, and the order of the journal. Never held during I/O.
+        self._mutex = runner.mutex()
+        self._state = recovered.state
+        self._unrecorded: list[GroupEvent] = []  # applied; they follow from the log
+        self._changed: Event | None = None  # for those who wait for something to lease
+        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._unsynced_since_ns: int | None = None
+        self._is_woken = False
+        self._is_closed = False
+        self._stop_listening = source.listen(self._tell)
+
+    # What consumers call.
+
+    def lease(
+        self, max_messages: int, *, lease_ms: int | None = None, wait_s: float = 0.0
+    ) -> Grant:
+        """Lease up to that many messages, the lowest first; of none, if there are none.
+
+        With `wait_s` it waits that long until there are: new ones, or ones whose delay or lease
+        ended, that were given back, or whose key's turn it is.
+        """
+        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms)), wait_s)
+
+    def ack(self, ranges: Ranges, *, epoch: int) -> None:
+        """Settle messages leased under that epoch: they are never delivered again.
+
+        `StaleLease` if one of them is not leased under it; then none is settled. To settle what is
+        settled already is no mistake.
+        """
+        self._settle(ranges, partial(settling.ack, epoch=epoch))
+
+    def nack(self, ranges: Ranges, *, epoch: int, delay_ms: int = 0) -> None:
+        """Give messages back, to be leased again at once or after the delay."""
+        _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
+        not_before_ms = self._clock.now_ms() + delay_ms if delay_ms else 0
+        self._settle(ranges, partial(settling.nack, epoch=epoch, not_before_ms=not_before_ms))
+
+    def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
+        """Hold messages for `lease_ms` from now; the new deadline."""
+        lease_ms = self._lease_ms(lease_ms)
+        now_ms = self._clock.now_ms()
+        self._settle(
+            ranges, partial(settling.extend, epoch=epoch, lease_ms=lease_ms, now_ms=now_ms)
+        )
+        return now_ms + lease_ms
+
+    def lease_dead_letters(self, max_messages: int, *, lease_ms: int | None = None) -> Grant:
+        """Lease messages that were delivered `delivery_count_max` times, and not settled.
+
+        Whoever takes them appends them to the dead-letter topic, and then calls `dead_lettered`.
+        """
+        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms), is_exhausted=True), 0.0)
+
+    def dead_lettered(self, ranges: Ranges, *, epoch: int) -> None:
+        """Settle messages that are durable in the dead-letter topic."""
+        self._settle(ranges, partial(settling.dead_letter, epoch=epoch))
+
+    def reset(self) -> None:
+        """Start over: nothing is settled, nobody holds a lease."""
+        self._start_over(Reset())
+
+    def seek(self, offset: int) -> None:
+        """Everything before is settled, everything from there on is as if never leased."""
+        _check_count("offset", offset, minimum=0, maximum=self._source.high_watermark())
+        self._start_over(Seek(offset))
+
+    def lag(self) -> int:
+        """How many messages are not settled."""
+        start, high_watermark = self._source.start_offset(), self._source.high_watermark()
+        with self._mutex:
+            self._check_open()
+            self._drop_removed(start)
+            return max(0, high_watermark - self._state.base - self._state.settled_ahead)
+
+    def describe(self) -> Description:
+        """The group as it is now; its cost is that of all runs."""
+        lag = self.lag()
+        high_watermark = self._source.high_watermark()
+        with self._mutex:
+            self._state.expire(self._clock.now_ms())
+            waiting, exhausted = count_messages(self._state)
+            return Description(
+                acked_until=self._state.base,
+                looked_until=self._state.end,
+                high_watermark=high_watermark,
+                lag=lag,
+                in_flight=self._state.in_flight,
+                waiting=waiting,
+                exhausted=exhausted,
+                settled_ahead=self._state.settled_ahead,
+                epoch=self._state.epoch,
+                generation=self._journal.generation,
+                snapshot_bytes=self._journal.snapshot_bytes,
+                delta_bytes=self._journal.delta_bytes,
+                delta_events=self._journal.event_count,
+                unknown_events=self._recovered.unknown_count,
+                flagged_events=self._recovered.flagged_count,
+                problems=tuple(self._recovered.problems),
+            )
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call when there may be more to lease, until the function returned is called.
+
+        From any thread, without a lock held. Time alone changes things too: see `due_ns`.
+        """
+        with self._mutex:
+            self._callbacks = (*self._callbacks, callback)
+
+        def stop() -> None:
+            with self._mutex:
+                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+
+        return stop
+
+    def due_ns(self) -> int | None:
+        """ns until a delay or a lease ends; None if there are none."""
+        with self._mutex:
+            next_ms = self._state.timers.next_ms()
+        if next_ms is None:
+            return None
+        return max(0, next_ms - self._clock.now_ms()) * NS_PER_MS
+
+    # What its owner calls.
+
+    def step(self) -> int | None:
+        """Fold the delta and sync what was only written, as they are due; ns to the next time."""
+        with self._mutex:
+            self._is_woken = False
+            if self._is_closed:
+                return None
+        try:
+            if self._journal.failure is not None or self._journal.is_fold_due:
+                self.compact()
+            return _sooner(self._sync_if_due(), self._journal.step())
+        except LakebedError as error:
+            event(_log, "group_upkeep_failed", level=logging.ERROR, group=self.name, error=error)
+            return _RETRY_NS
+
+    def compact(self) -> None:
+        """Fold the delta into a snapshot now."""
+        with self._mutex:
+            self._check_open()
+            ticket = self._fold()
+        ticket.wait()
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files. Idempotent."""
+        with self._mutex:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._stop_listening()
+        self._tell()
+        try:
+            with self._mutex:
+                is_broken = self._journal.failure is not None
+                ticket = self._fold() if is_broken else self._journal.append([], must_sync=True)
+            ticket.wait()
+        finally:
+            self._journal.close()
+
+    def __enter__(self) -> PartitionGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Leasing.
+
+    def _lease(self, asked: _Asked, wait_s: float) -> Grant:
+        _check_count("max_messages", asked.wanted, minimum=1, maximum=MESSAGES_MAX)
+        clock = self._runner.clock
+        until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
+        changed = None  # taken before looking, so that no change is missed
+        while True:
+            self._ensure_writable()
+            grant, due_ms = self._try_lease(asked)
+            left_ns = until_ns - clock.monotonic_ns()
+            if grant.leased or left_ns <= 0:
+                return grant
+            if changed is not None:
+                due_ns = left_ns if due_ms is None else max(0, due_ms) * NS_PER_MS
+                changed.wait(min(left_ns, due_ns) / NS_PER_S)
+            changed = self._next_change()
+
+    def _try_lease(self, asked: _Asked) -> tuple[Grant, int | None]:
+        """A lease; of none, with the ms until one of the group's own times comes."""
+        start, high_watermark = self._source.start_offset(), self._source.high_watermark()
+        seen: _Seen | None = None
+        for turn in count():
+            with self._mutex:
+                now_ms = self._freshen(start)
+                if seen is not None:
+                    self._note(leasing.admit(self._state, seen.span, seen.facts, now_ms=now_ms))
+                chosen = leasing.choose(self._state, asked.wanted, is_exhausted=asked.is_exhausted)
+                span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
+                if span is None:
+                    granted = self._grant(chosen, asked.lease_ms, now_ms)
+                    break
+                leasing.put_back(self._state, chosen)
+            seen = _Seen(span, self._source.facts(*span))
+        else:
+            raise AssertionError("the turns never end by themselves")
+        if granted.ticket is not None:
+            try:
+                granted.ticket.wait()
+            except BaseException:
+                self._give_back(granted.grant)
+                raise
+        return granted.grant, granted.due_ms
+
+    def _freshen(self, start: int) -> int:
+        """End what is over, settle what retention removed; the time. Under the mutex."""
+        self._check_open()
+        now_ms = self._clock.now_ms()
+        self._state.expire(now_ms)
+        self._drop_removed(start)
+        return now_ms
+
+    def _unseen_span(
+        self, wanted: int, chosen: Chosen, turn: int, high_watermark: int
+    ) -> Span | None:
+        """More and more at a time, if there is little to deliver. Under the mutex."""
+        room = self._config.in_flight_max - self._state.in_flight
+        missing = min(wanted, room) - chosen.message_count
+        if chosen.is_exhausted or missing <= 0:
+            return None
+        return leasing.unseen_span(
+            self._state, missing << min(turn, 16), high_watermark=high_watermark
+        )
+
+    def _grant(self, chosen: Chosen, lease_ms: int, now_ms: int) -> _Granted:
+        """Under the mutex."""
+        if not chosen.ranges:
+            next_ms = self._state.timers.next_ms()
+            return _Granted(due_ms=None if next_ms is None else next_ms - now_ms)
+        try:
+            grant, events = leasing.lease(self._state, chosen, lease_ms=lease_ms, now_ms=now_ms)
+            return _Granted(grant, self._record(events, now_ms))
+        except BaseException:
+            leasing.put_back(self._state, chosen)
+            raise
+
+    def _give_back(self, grant: Grant) -> None:
+        """A lease that nobody was handed. On disk it may stand until its deadline."""
+        with self._mutex:
+            self._state.give_back(grant.ranges, epoch=grant.epoch)
+        self._tell()
+
+    # Changing and recording.
+
+    def _settle(self, ranges: Ranges, decide: Callable[..., list[GroupEvent]]) -> None:
+        checked = ranges_.checked(ranges)
+        self._ensure_writable()
+        with self._mutex:
+            self._check_open()
+            now_ms = self._clock.now_ms()
+            self._state.expire(now_ms)
+            # Also if there is nothing to record: what it relies on may not be durable yet.
+            ticket = self._record(decide(self._state, checked), now_ms)
+        ticket.wait()
+        self._tell()
+
+    def _start_over(self, change: Reset | Seek) -> None:
+        self._ensure_writable()
+        with self._mutex:
+            self._check_open()
+            self._unrecorded.clear()
+            ticket = self._record([change], self._clock.now_ms())
+        ticket.wait()
+        self._tell()
+
+    def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[Item, None]:
+        """Queue events and apply them. Under the mutex; changes nothing if it raises."""
+        must_sync = any(isinstance(happened, ReserveEpochs) for happened in events)
+        ticket = self._journal.append(encode([*self._unrecorded, *events]), must_sync=must_sync)
+        self._unrecorded.clear()
+        for happened in events:
+            self._state.apply(happened, now_ms)
+        if not self._config.syncs_each and self._unsynced_since_ns is None:
+            self._unsynced_since_ns = self._runner.clock.monotonic_ns()
+            self._wake_step()
+        elif self._journal.is_fold_due:
+            self._wake_step()
+        return ticket
+
+    def _note(self, events: list[GroupEvent]) -> None:
+        """Apply what follows from the log; it is recorded with the next change."""
+        for happened in events:
+            self._state.apply(happened, self._clock.now_ms())
+        self._unrecorded += events
+
+    def _drop_removed(self, start: int) -> None:
+        """Messages that retention removed are settled. Under the mutex."""
+        if start > self._state.base:
+            self._note([BumpAckedUntil(start)])
+
+    def _fold(self) -> Ticket[Item, None]:
+        """Under the mutex."""
+        generation, now_ms = self._journal.generation + 1, self._clock.now_ms()
+        snapshot = folded(self._state, generation=generation, created_ts_ms=now_ms)
+        data = encode_snapshot(snapshot, self.name)
+        self._unrecorded.clear()
+        return self._journal.fold(data, generation=generation, created_ts_ms=now_ms)
+
+    def _ensure_writable(self) -> None:
+        """After a failure: go on with new files, or raise."""
+        if self._journal.failure is not None:
+            self.compact()
+
+    def _sync_if_due(self) -> int | None:
+        with self._mutex:
+            since_ns = self._unsynced_since_ns
+            if since_ns is None:
+                return None
+            due_ns = since_ns + self._config.sync_ms * NS_PER_MS
+            left_ns = due_ns - self._runner.clock.monotonic_ns()
+            if left_ns > 0:
+                return left_ns
+            self._unsynced_since_ns = None
+            ticket = self._journal.append([], must_sync=True)
+        ticket.wait()
+        return None
+
+    # Telling.
+
+    def _next_change(self) -> Event:
+        with self._mutex:
+            self._changed = self._changed or self._runner.event()
+            return self._changed
+
+    def _tell(self) -> None:
+        with self._mutex:
+            changed, self._changed = self._changed, None
+            callbacks = self._callbacks
+        if changed is not None:
+            changed.set()
+        for callback in callbacks:
+            callback()
+
+    def _wake_step(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._wake()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed(f"{self.name}: the group is closed")
+
+    def _lease_ms(self, lease_ms: int | None) -> int:
+        if lease_ms is None:
+            return self._config.lease_ms
+        _check_count("lease_ms", lease_ms, minimum=1, maximum=TIME_MS_MAX)
+        return lease_ms
+
+
+def _check_count(what: str, value: object, *, minimum: int, maximum: int) -> None:
+    if not isinstance(value, int) or not minimum <= value <= maximum:
+        raise InputError(f"{what} = {str(value)[:30]}: allowed are {minimum} to {maximum}")
+
+
+def _sooner(one: int | None, other: int | None) -> int | None:
+    return min((delay for delay in (one, other) if delay is not None), default=None)

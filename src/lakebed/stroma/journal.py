@@ -1,0 +1,235 @@
+"""A group's files while it is open: events are appended to the delta, now and then it is folded.
+
+Events are queued in the order in which they were applied, and the barrier commits them in that
+order. Folding the delta into a snapshot is one more item of the queue: what stands before it is in
+the snapshot, what stands behind it goes into the new delta.
+
+Invariants:
+- a snapshot is durable before the delta of its generation takes the old one's place: after a crash
+  between the two the old delta is older than the snapshot, and is ignored;
+- after a write or a sync that failed nothing is appended any more, and everything that waited is
+  refused, until a snapshot of what is in memory and a new delta have been written: no file is
+  trusted again, and no generation comes again.
+
+What may be lost: events nobody was told are recorded; with `after_write`, in a power cut, also
+those of the last `sync_ms`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from lakebed.base.commit import Barrier, CommitConfig, SpaceReserve, Ticket
+from lakebed.base.counters import Counters
+from lakebed.base.errors import LakebedError, Poisoned
+from lakebed.base.files import Disk, File, replace_atomically
+from lakebed.base.runner import Runner
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.delta import encode_header
+from lakebed.stroma.format import EVENTS_START
+from lakebed.stroma.paths import GroupPaths
+
+_QUEUE_COUNT_MAX = 65_536
+
+
+class Append(NamedTuple):
+    """Events, or none: then it is done when all before it are."""
+
+    data: bytes
+    must_sync: bool
+
+
+class Fold(NamedTuple):
+    """A snapshot takes the place of the delta."""
+
+    snapshot: bytes
+    generation: int
+    created_ts_ms: int
+
+
+Item = Append | Fold
+
+
+class OpenDelta(NamedTuple):
+    """The delta to go on in."""
+
+    file: File
+    end: int
+
+
+class DeltaSink:
+    """The barrier's sink: one writes at a time."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: GroupPaths,
+        delta: OpenDelta,
+        *,
+        reserve: SpaceReserve,
+    ) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._reserve = reserve
+        self._file: File | None = delta.file
+        self._end = delta.end
+        self.has_unsynced = False
+        self.failure: LakebedError | None = None  # since the last fold
+
+    def commit(self, items: Sequence[Item]) -> Sequence[LakebedError | None]:
+        results: list[LakebedError | None] = []
+        appends: list[Append] = []
+        for item in items:
+            if isinstance(item, Append):
+                appends.append(item)
+            else:
+                results += self._append_all(appends)
+                appends = []
+                results.append(self._failed(partial(self._fold, item)))
+        return results + self._append_all(appends)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _append_all(self, appends: list[Append]) -> list[LakebedError | None]:
+        if not appends:
+            return []
+        if self.failure is None:
+            return [self._failed(partial(self._write, appends))] * len(appends)
+        return [self._refusal(self.failure)] * len(appends)
+
+    def _failed(self, action: Callable[[], None]) -> LakebedError | None:
+        """The action's error; nothing is appended behind one, until the next fold."""
+        try:
+            action()
+        except LakebedError as error:
+            self.failure = error
+            return error
+        return None
+
+    def _write(self, appends: list[Append]) -> None:
+        assert self._file is not None, "a fold failed, and was forgotten"
+        chunks = [append.data for append in appends if append.data]
+        size = sum(map(len, chunks))
+        self._reserve.check(size)
+        if any(append.must_sync for append in appends):
+            if chunks or self.has_unsynced:
+                self._file.write_and_sync(self._end, chunks)
+            self.has_unsynced = False
+        elif chunks:
+            self._file.pwrite(self._end, b"".join(chunks))
+            self.has_unsynced = True
+        self._end += size
+
+    def _fold(self, fold: Fold) -> None:
+        self.failure = None
+        self.close_quietly()
+        header = encode_header(generation=fold.generation, created_ts_ms=fold.created_ts_ms)
+        replace_atomically(self._disk, self._paths.snapshot, fold.snapshot)
+        replace_atomically(self._disk, self._paths.delta, header)
+        self._file = self._disk.open(self._paths.delta, writable=True)
+        self._end = EVENTS_START
+        self.has_unsynced = False
+
+    def close_quietly(self) -> None:
+        """The old delta is done with, whatever closing it says."""
+        with contextlib.suppress(LakebedError):
+            self.close()
+        self._file = None
+
+    def _refusal(self, cause: LakebedError) -> Poisoned:
+        return Poisoned("write", self._paths.delta, why=f"refused after a failure: {cause}")
+
+
+class Journal:
+    """Its owner calls `append` and `fold` under the lock that orders the changes."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        paths: GroupPaths,
+        delta: OpenDelta,
+        *,
+        generation: int,
+        snapshot_bytes: int,
+        event_count: int,
+        config: GroupConfig,
+        runner: Runner,
+        counters: Counters,
+    ) -> None:
+        self._config = config
+        reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
+        self._sink = DeltaSink(disk, paths, delta, reserve=reserve)
+        self._barrier: Barrier[Item, None] = Barrier(
+            self._sink,
+            name=f"{paths.folder}/{paths.stem}",
+            runner=runner,
+            wake=_nobody,  # whoever hands over an item waits for it, and so commits it
+            config=CommitConfig(queue_count_max=_QUEUE_COUNT_MAX),
+            counters=counters,
+        )
+        self._folds = counters.counter("stroma_folds")
+        self._bytes = counters.counter("stroma_bytes_written")
+        self.generation = generation
+        self.snapshot_bytes = snapshot_bytes
+        self.delta_bytes = delta.end  # with what is queued
+        self.event_count = event_count
+
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing can be appended before the next fold."""
+        return self._sink.failure
+
+    @property
+    def has_unsynced(self) -> bool:
+        return self._sink.has_unsynced
+
+    @property
+    def is_fold_due(self) -> bool:
+        """Past either limit; but a delta smaller than its snapshot is left to grow."""
+        if self.delta_bytes < self.snapshot_bytes:
+            return False
+        return (
+            self.delta_bytes >= self._config.compaction_bytes
+            or self.event_count >= self._config.compaction_events
+        )
+
+    def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[Item, None]:
+        """Queue events; wait for the ticket. `Busy` if too much is queued: nothing was done."""
+        data = b"".join(events)
+        item = Append(data, must_sync or self._config.syncs_each)
+        ticket = self._barrier.submit(item, size=len(data), timeout=0)
+        self.delta_bytes += len(data)
+        self.event_count += len(events)
+        self._bytes.add(len(data))
+        return ticket
+
+    def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
+        """Queue a fold; wait for the ticket. The generation must be a new one."""
+        assert generation > self.generation, "a generation must not come again"
+        ticket = self._barrier.submit(Fold(snapshot, generation, created_ts_ms), size=0, timeout=0)
+        self.generation = generation
+        self.snapshot_bytes = len(snapshot)
+        self.delta_bytes = EVENTS_START
+        self.event_count = 0
+        self._folds.add()
+        self._bytes.add(len(snapshot) + EVENTS_START)
+        return ticket
+
+    def step(self) -> int | None:
+        """Commit what somebody queued and did not wait for; ns until more is due, or None."""
+        return self._barrier.step()
+
+    def close(self) -> None:
+        """Commit what is queued and let go of the file. Idempotent."""
+        self._barrier.close()
+        self._sink.close()
+
+
+def _nobody() -> None:
+    """Nobody needs to be woken."""

@@ -1,0 +1,202 @@
+"""Which messages a lease is given: the lowest that can be had, and no more than are wanted.
+
+Deciding takes three turns. `choose` takes what is known to be available; if that is too little and
+there are messages nobody looked at, `unseen_span` names some, whoever has the log asks it what is
+special about them, and `admit` takes note of the answer. Messages with nothing to deliver are
+settled, those scheduled for later wait, and both is recorded, so that it need not be asked again.
+
+The cost is that of the runs that were walked, not of the messages in them; only a group that keeps
+the order of keys looks at each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from lakebed.stroma import epochs
+from lakebed.stroma.events import Acks, Event, Leases
+from lakebed.stroma.format import Delay, LeaseRange, MarkInflight, ReserveEpochs
+from lakebed.stroma.ranges import merged
+from lakebed.stroma.source import Fact
+from lakebed.stroma.standing import Kind, Standing
+from lakebed.stroma.state import GroupState
+
+LOOK_MIN = 256  # messages that are looked at in one turn
+LOOK_MAX = 65_536
+
+
+class LeasedRange(NamedTuple):
+    """Messages `[start, end)` of a lease."""
+
+    start: int
+    end: int
+    delivery_count: int  # with this time
+
+
+class Grant(NamedTuple):
+    """A lease: which messages, under which epoch, until when. It may be of none."""
+
+    leased: tuple[LeasedRange, ...] = ()
+    epoch: int = 0
+    deadline_ms: int = 0  # since 1970, of the group's clock
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """As the other calls take them."""
+        return [(start, end) for start, end, _ in self.leased]
+
+    @property
+    def message_count(self) -> int:
+        return sum(end - start for start, end, _ in self.leased)
+
+
+class Chosen(NamedTuple):
+    """What a lease will have; it must be leased, or put back."""
+
+    ranges: list[LeasedRange]  # with the delivery counts they have yet
+    is_exhausted: bool
+
+    @property
+    def message_count(self) -> int:
+        return sum(end - start for start, end, _ in self.ranges)
+
+
+def choose(state: GroupState, wanted: int, *, is_exhausted: bool = False) -> Chosen:
+    """Up to that many of the lowest messages that can be leased, or were leased too often."""
+    heap = state.exhausted if is_exhausted else state.ready
+    wanted = min(wanted, state.config.in_flight_max - state.in_flight)
+    chosen: list[LeasedRange] = []
+    position = state.base  # two entries may cover the same messages
+    while wanted > 0 and heap:
+        low, end = heappop(heap)
+        for start, behind, standing in state.runs.between(max(low, position), end):
+            if standing.kind is not Kind.AVAILABLE:
+                continue
+            if state.is_exhausted(standing.deliveries) != is_exhausted:
+                heappush(state.ready if is_exhausted else state.exhausted, (start, behind))
+                continue
+            for first, last in _free(state, start, behind):
+                last = min(last, first + wanted)
+                chosen.append(LeasedRange(first, last, standing.deliveries))
+                wanted -= last - first
+                if not wanted:
+                    heappush(heap, (last, end))  # may be empty, which does no harm
+                    break
+            if not wanted:
+                break
+        position = max(position, end)
+    return Chosen(chosen, is_exhausted)
+
+
+def put_back(state: GroupState, chosen: Chosen) -> None:
+    """The lease did not come about."""
+    heap = state.exhausted if chosen.is_exhausted else state.ready
+    for start, end, _ in chosen.ranges:
+        heappush(heap, (start, end))
+
+
+def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple[int, int] | None:
+    """Messages that nobody looked at, if more are wanted."""
+    if wanted <= 0 or state.in_flight >= state.config.in_flight_max:
+        return None
+    count = min(max(wanted, LOOK_MIN), LOOK_MAX)
+    while state.unseen:
+        start, end = state.unseen[0]
+        fresh = (r for r in state.runs.between(start, end) if r[2].kind is Kind.FRESH)
+        run = next(fresh, None)
+        if run is not None:
+            if run[0] > start:  # do not walk there again
+                heappop(state.unseen)
+                heappush(state.unseen, (run[0], end))
+            return run[0], min(run[1], run[0] + count)
+        heappop(state.unseen)
+    if state.keys is not None:
+        count = min(count, state.config.key_window_max - len(state.keys))
+    end = min(high_watermark, state.end + count)
+    return (state.end, end) if end > state.end else None
+
+
+def admit(
+    state: GroupState, span: tuple[int, int], facts: Sequence[Fact], *, now_ms: int
+) -> list[Event]:
+    """Take note of what the log says of those messages; what is to be recorded, and applied."""
+    start, end = span
+    if start <= state.end:  # nobody was faster
+        state.extend(end)
+    fresh = [run for run in state.runs.between(start, end) if run[2].kind is Kind.FRESH]
+    state.paint_available(fresh)
+    heappush(state.ready, (start, end))
+    gone = [fact for fact in facts if not fact.is_deliverable]
+    nothing = [(fact.offset, fact.offset + fact.message_count) for fact in gone]
+    unsettled = state.runs.within(nothing)
+    settled = [(low, high) for low, high, old in unsettled if old.kind is not Kind.SETTLED]
+    events: list[Event] = []
+    for fact, standing in _standings(state, facts, start, end):
+        if not fact.is_deliverable:
+            continue
+        if fact.key is not None and state.keys is not None and standing.kind is not Kind.SETTLED:
+            state.keys.add(fact.offset, fact.key)
+        if fact.not_before_ms > now_ms and standing == _NEVER_LEASED:
+            events.append(Delay(fact.offset, fact.not_before_ms))
+    if settled:
+        events.insert(0, Acks(merged(settled)))
+    return events
+
+
+def lease(
+    state: GroupState, chosen: Chosen, *, lease_ms: int, now_ms: int
+) -> tuple[Grant, list[Event]]:
+    """The lease of what was chosen, under the next epoch; what is to be recorded, and applied."""
+    epoch = epochs.next_epoch(state.epoch)
+    events: list[Event] = []
+    if epochs.is_later(epoch, state.epoch_reserved):
+        events.append(ReserveEpochs(epochs.leap(state.epoch)))
+    deadline_ms = now_ms + lease_ms
+    leased = tuple(LeasedRange(start, end, count + 1) for start, end, count in chosen.ranges)
+    if len(leased) == 1 and _is_plain(leased[0]) and lease_ms == state.config.lease_ms:
+        events.append(MarkInflight(leased[0].start, deadline_ms, epoch))
+    else:
+        events.append(
+            Leases(
+                [LeaseRange(s, e, deadline_ms, epoch, count, lease_ms, 0) for s, e, count in leased]
+            )
+        )
+    return Grant(leased, epoch, deadline_ms), events
+
+
+_NEVER_LEASED = Standing(Kind.AVAILABLE)
+
+
+def _is_plain(leased: LeasedRange) -> bool:
+    """One message: the event of one is enough."""
+    return leased.end - leased.start == 1
+
+
+def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The parts whose messages wait for no other of their key."""
+    if state.keys is None:
+        yield start, end
+        return
+    first = start
+    for offset in range(start, end):
+        if not state.keys.is_first(offset):
+            if first < offset:
+                yield first, offset
+            first = offset + 1
+    if first < end:
+        yield first, end
+
+
+def _standings(
+    state: GroupState, facts: Sequence[Fact], start: int, end: int
+) -> Iterator[tuple[Fact, Standing]]:
+    """Each fact with how its message stands now."""
+    runs = state.runs.between(start, end)
+    run = next(runs, None)
+    for fact in facts:
+        while run is not None and run[1] <= fact.offset:
+            run = next(runs, None)
+        if run is not None and run[0] <= fact.offset:
+            yield fact, run[2]

@@ -1,0 +1,86 @@
+"""Opening a group: read its files, make them fit, compare them with the log, go on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from lakebed.base.counters import Counters
+from lakebed.base.events import event
+from lakebed.base.files import Disk, PathLike, remove_temporaries
+from lakebed.base.runner import Runner
+from lakebed.stroma import leasing
+from lakebed.stroma.clock import GroupClock
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.journal import Journal
+from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths
+from lakebed.stroma.recovery import Recovered, load, repair
+from lakebed.stroma.source import Source
+
+_log = logging.getLogger(__name__)
+
+
+def open_group(
+    disk: Disk,
+    root: PathLike,
+    name: GroupName,
+    *,
+    source: Source,
+    runner: Runner,
+    config: GroupConfig | None = None,
+    wake: Callable[[], None] = lambda: None,
+    counters: Counters | None = None,
+) -> PartitionGroup:
+    """The group, made anew if it has no files. Once at a time: the caller holds the root's lock.
+
+    `DataError` if its files are damaged so that its acks cannot be known (`recovery`).
+    """
+    config = config or GroupConfig()
+    paths = GroupPaths(root, name)
+    clock = GroupClock(runner.clock)
+    now_ms = clock.now_ms()
+    recovered = load(disk, paths, config, now_ms=now_ms)
+    _compare(recovered, source, now_ms)
+    delta = repair(disk, paths, recovered, now_ms=now_ms)
+    journal = Journal(
+        disk,
+        paths,
+        delta,
+        generation=recovered.generation,
+        snapshot_bytes=recovered.snapshot_bytes,
+        event_count=recovered.event_count,
+        config=config,
+        runner=runner,
+        counters=counters or Counters(),
+    )
+    for problem in recovered.problems:
+        event(_log, "group_problem", level=logging.ERROR, group=name, problem=problem)
+    return PartitionGroup(
+        paths, recovered, journal, source=source, runner=runner, clock=clock, wake=wake
+    )
+
+
+def clean_folder(disk: Disk, root: PathLike) -> list[str]:
+    """Remove what crashes left behind, while no group is open; the names removed."""
+    folder = os.path.join(os.fspath(root), FOLDER_NAME)
+    return remove_temporaries(disk, folder) if disk.is_folder(folder) else []
+
+
+def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
+    """With the log: it may have lost messages that the group knows of, or be another one."""
+    state = recovered.state
+    high_watermark = source.high_watermark()
+    if state.end > high_watermark:
+        recovered.problems.append(
+            f"messages {high_watermark} to {state.end - 1} are known, and not in the log: "
+            "forgotten, for new ones will have their numbers"
+        )
+        state.cut(high_watermark)
+        recovered.must_fold = True  # before new messages get these numbers
+    if state.keys is not None and state.end > state.base:
+        span = (state.base, state.end)
+        # What the log says is not recorded here: it would say so again.
+        for happened in leasing.admit(state, span, source.facts(*span), now_ms=now_ms):
+            state.apply(happened, now_ms)

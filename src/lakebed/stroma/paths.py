@@ -1,0 +1,150 @@
+"""The files of a group, and their names.
+
+    groups/<topic>-<partition>_<group>.snap     the last snapshot
+                                      .delta    what happened since
+                                      .json     the names, if they are too long for a file's name
+
+Topic and group are percent-encoded, and so are `-`, `_` and everything else that is not a letter, a
+digit or a dot: no name collides with another, or leaves the folder. A stem longer than 200 bytes
+is replaced by `~` and its BLAKE3; no encoded name begins so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import NamedTuple
+
+from lakebed.base.checksum import blake3
+from lakebed.base.errors import BadName, Corrupt, NotFound, TooLarge
+from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
+
+FOLDER_NAME = "groups"
+STEM_BYTES_MAX = 200
+NAME_BYTES_MAX = 32_767  # of a topic or a group
+PARTITION_MAX = (1 << 31) - 1
+
+_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.")
+_STEM = re.compile(
+    r"((?:[A-Za-z0-9.]|%[0-9A-F]{2})+)-(0|[1-9][0-9]{0,9})_((?:[A-Za-z0-9.]|%[0-9A-F]{2})+)",
+    re.ASCII,
+)
+_HASHED = re.compile(r"~[0-9a-f]{64}", re.ASCII)
+_JSON_BYTES_MAX = 16 * NAME_BYTES_MAX
+
+
+class GroupName(NamedTuple):
+    """Whose state it is."""
+
+    topic: str
+    partition: int
+    group: str
+
+    def tp_hash(self) -> int:
+        return _hash(f"{self.topic}-{self.partition}")
+
+    def group_hash(self) -> int:
+        return _hash(self.group)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} {self.group}"
+
+
+class GroupPaths:
+    """`<root>/groups/…` of one group."""
+
+    def __init__(self, root: PathLike, name: GroupName) -> None:
+        self.name = name
+        self.folder = os.path.join(os.fspath(root), FOLDER_NAME)
+        self.quarantine = os.path.join(os.fspath(root), "quarantine")
+        self.stem = encode_stem(name)
+        self.snapshot = os.path.join(self.folder, f"{self.stem}.snap")
+        self.delta = os.path.join(self.folder, f"{self.stem}.delta")
+        self.names = os.path.join(self.folder, f"{self.stem}.json")
+
+    def ensure(self, disk: Disk) -> None:
+        """Create the folder, and the file with the names if there must be one; durably."""
+        make_folders(disk, self.folder)
+        if _HASHED.fullmatch(self.stem) and not disk.exists(self.names):
+            replace_atomically(disk, self.names, json.dumps(self.name._asdict()).encode())
+
+    def remove(self, disk: Disk) -> None:
+        """All that is kept of the group. Fine if there is nothing."""
+        for path in (self.delta, self.snapshot, self.names):
+            if disk.exists(path):
+                disk.unlink(path)
+        if disk.is_folder(self.folder):
+            disk.sync_folder(self.folder)
+
+
+def encode_stem(name: GroupName) -> str:
+    """The files' name without its ending."""
+    if not 0 <= name.partition <= PARTITION_MAX:
+        raise BadName(f"partition {name.partition}: 0 to {PARTITION_MAX}")
+    topic, group = (_encode(text, what) for text, what in ((name.topic, "topic"),
+                                                            (name.group, "group")))  # fmt: skip
+    stem = f"{topic}-{name.partition}_{group}"
+    return stem if len(stem) <= STEM_BYTES_MAX else "~" + blake3(stem.encode()).hex()
+
+
+def decode_stem(stem: str) -> GroupName | None:
+    """The inverse; None for a hashed one, and for what no group is called."""
+    match = _STEM.fullmatch(stem)
+    if match is None or len(stem) > STEM_BYTES_MAX:
+        return None
+    try:
+        name = GroupName(_decode(match[1]), int(match[2]), _decode(match[3]))
+        return name if encode_stem(name) == stem else None
+    except (UnicodeDecodeError, BadName):
+        return None
+
+
+def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
+    """Every group that has files, sorted."""
+    folder = os.path.join(os.fspath(root), FOLDER_NAME)
+    if not disk.is_folder(folder):
+        return []
+    stems = {
+        stem
+        for stem, dot, ending in (name.rpartition(".") for name in disk.names(folder))
+        if dot and ending in ("snap", "delta")
+    }
+    found = []
+    for stem in stems:
+        name = decode_stem(stem)
+        if name is None and _HASHED.fullmatch(stem):
+            name = _read_names(disk, os.path.join(folder, f"{stem}.json"), stem)
+        if name is not None:
+            found.append(name)
+    return sorted(found)
+
+
+def _read_names(disk: Disk, path: str, stem: str) -> GroupName | None:
+    try:
+        stored = json.loads(read_file(disk, path, size_max=_JSON_BYTES_MAX))
+        name = GroupName(str(stored["topic"]), int(stored["partition"]), str(stored["group"]))
+        return name if encode_stem(name) == stem else None
+    except (NotFound, Corrupt, ValueError, KeyError, TypeError, BadName):
+        return None
+
+
+def _encode(text: str, what: str) -> str:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise BadName(f"{what} {text[:60]!r}: not valid Unicode") from None
+    if not data:
+        raise BadName(f"the name of a {what} is empty")
+    if len(data) > NAME_BYTES_MAX:
+        raise TooLarge(f"the name of a {what}", size=len(data), limit=NAME_BYTES_MAX)
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in data)
+
+
+def _decode(text: str) -> str:
+    first, *rest = text.encode().split(b"%")
+    return b"".join([first, *(bytes([int(part[:2], 16)]) + part[2:] for part in rest)]).decode()
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake3(text.encode())[:8], "big")

@@ -1,0 +1,206 @@
+"""Opening a group's files: what state they hold, and making them fit to be written again.
+
+`load` only reads. The state is the snapshot's, changed by every good event of the delta of the same
+generation; an older delta is what a crash in a fold left behind, and is ignored. Where the delta is
+damaged in the middle, what is whole around the damage counts.
+
+`repair` writes. Bytes of the delta may be in the page cache alone, so its good part is written once
+more and everything behind it is zeroed, all of it synced, before anybody relies on it. A damaged
+delta is saved in the quarantine, and a new snapshot and delta take its place. May itself be cut
+short anywhere; doing it again gives the same.
+
+What cannot be known is not guessed: a damaged snapshot, a delta whose snapshot is gone, or one with
+a damaged header is refused, and `start_over` is for who wants to go on without them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, field
+
+from lakebed.base.checksum import blake3
+from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.base.events import event
+from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
+from lakebed.stroma import epochs
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.delta import Damage, DeltaWalk, decode_header, encode_header
+from lakebed.stroma.events import Acks
+from lakebed.stroma.folding import folded, unfolded
+from lakebed.stroma.format import EVENTS_START, Ack
+from lakebed.stroma.journal import OpenDelta
+from lakebed.stroma.paths import GroupPaths
+from lakebed.stroma.ranges import merged
+from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from lakebed.stroma.state import GroupState
+
+_log = logging.getLogger(__name__)
+
+FILE_BYTES_MAX = 1 << 32
+FIRST_GENERATION = 1
+
+
+@dataclass
+class Recovered:
+    """What the files hold."""
+
+    state: GroupState
+    generation: int
+    snapshot_bytes: int = 0
+    delta: bytes | None = None  # None if there is none that counts
+    delta_end: int = EVENTS_START
+    torn_bytes: int = 0
+    damages: list[Damage] = field(default_factory=list)
+    event_count: int = 0
+    unknown_count: int = 0  # events of types that are not known
+    flagged_count: int = 0  # events with flags that are not known
+    must_fold: bool = False
+    problems: list[str] = field(default_factory=list)
+
+
+def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> Recovered:
+    """Read the files. `DataError` if what they hold cannot be known."""
+    recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
+    if disk.exists(paths.delta):
+        _load_delta(disk, paths, recovered, now_ms=now_ms)
+    state = recovered.state
+    state.epoch = epochs.later(state.epoch, state.epoch_reserved)
+    if recovered.damages:  # a reservation may be among what was lost
+        state.epoch = epochs.leap(epochs.leap(state.epoch))
+    state.epoch_reserved = state.epoch
+    return recovered
+
+
+def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> OpenDelta:
+    """Make the files fit to go on in; the delta."""
+    paths.ensure(disk)
+    if recovered.damages or (recovered.torn_bytes and recovered.delta_end == EVENTS_START):
+        _save(disk, paths, paths.delta, recovered.delta or b"")
+    if recovered.must_fold:
+        recovered.generation += 1
+        snapshot = folded(recovered.state, generation=recovered.generation, created_ts_ms=now_ms)
+        data = encode_snapshot(snapshot, paths.name)
+        replace_atomically(disk, paths.snapshot, data)
+        recovered.snapshot_bytes = len(data)
+        recovered.delta = None
+    if recovered.delta is None:
+        header = encode_header(generation=recovered.generation, created_ts_ms=now_ms)
+        replace_atomically(disk, paths.delta, header)
+        recovered.event_count, recovered.delta_end = 0, EVENTS_START
+        return OpenDelta(disk.open(paths.delta, writable=True), EVENTS_START)
+    return _rewrite(disk, paths, recovered.delta, recovered.delta_end)
+
+
+def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
+    """Save the files in the quarantine and remove them: the group begins anew at the log's start.
+
+    What was lost, in sentences.
+    """
+    told = []
+    for path in (paths.snapshot, paths.delta):
+        if disk.exists(path):
+            saved = _save(disk, paths, path, read_file(disk, path, size_max=FILE_BYTES_MAX))
+            told.append(f"{path} was saved as {saved}")
+    paths.remove(disk)
+    told.append(
+        f"{paths.name}: every ack is forgotten: the group starts over from the log's beginning"
+    )
+    return told
+
+
+def _load_snapshot(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> Recovered:
+    if not disk.exists(paths.snapshot):
+        return Recovered(GroupState(config), FIRST_GENERATION)
+    data = read_file(disk, paths.snapshot, size_max=FILE_BYTES_MAX)
+    snapshot: Snapshot = decode_snapshot(data, paths.name, path=paths.snapshot)
+    try:
+        state = unfolded(snapshot, config, now_ms=now_ms)
+    except Corrupt as error:
+        raise Corrupt(error.problem, path=paths.snapshot, offset=error.offset) from None
+    return Recovered(state, snapshot.generation, snapshot_bytes=len(data))
+
+
+def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> None:
+    data = read_file(disk, paths.delta, size_max=FILE_BYTES_MAX)
+    view = memoryview(data)
+    try:
+        header = decode_header(view, path=paths.delta)
+    except Torn as error:
+        # Never so after a crash, for a delta has its header before it has its name.
+        recovered.delta, recovered.torn_bytes = data, len(data)
+        recovered.must_fold = True
+        recovered.problems.append(str(error))
+        return
+    if header.generation < recovered.generation:
+        return
+    if header.generation > recovered.generation:
+        raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
+                      expected=recovered.generation, found=header.generation)  # fmt: skip
+    recovered.delta = data
+    walk = DeltaWalk(view, path=paths.delta)
+    _replay(walk, recovered, now_ms)
+    recovered.delta_end = walk.end
+    recovered.torn_bytes = walk.torn_bytes
+    recovered.event_count = walk.event_count
+    recovered.unknown_count = walk.unknown_count
+    recovered.flagged_count = walk.flagged_count
+    recovered.damages += walk.damages
+    recovered.must_fold = bool(recovered.damages)
+    recovered.problems += [
+        f"{paths.delta}: at byte {damage.start}: {damage.problem}" for damage in recovered.damages
+    ]
+
+
+def _replay(walk: DeltaWalk, recovered: Recovered, now_ms: int) -> None:
+    """Apply the events in order; acks in a row as one, for they do not depend on each other."""
+    state = recovered.state
+    acks: list[tuple[int, int]] = []
+    for placed in walk:
+        try:
+            happened = placed.event()
+        except UnknownVersion:
+            raise
+        except DataError as error:
+            end = placed.offset + len(placed.payload)
+            recovered.damages.append(Damage(placed.offset, end, error.problem))
+            continue
+        if isinstance(happened, Ack):
+            acks.append((happened.offset, happened.offset + 1))
+        elif isinstance(happened, Acks):
+            acks += happened.ranges
+        else:
+            if acks:
+                state.settle(merged(acks))
+                acks = []
+            state.apply(happened, now_ms)
+    if acks:
+        state.settle(merged(acks))
+
+
+def _rewrite(disk: Disk, paths: GroupPaths, data: bytes, end: int) -> OpenDelta:
+    file = disk.open(paths.delta, writable=True)
+    try:
+        used = len(data.rstrip(b"\0"))
+        file.pwrite(0, data[:end])
+        if used > end:
+            file.zero_fill(end, used - end)
+        file.sync()
+        disk.sync_folder(paths.folder)
+    except BaseException:
+        file.close()
+        raise
+    return OpenDelta(file, end)
+
+
+def _save(disk: Disk, paths: GroupPaths, path: str, data: bytes) -> str:
+    """A copy in the quarantine, under the same name for the same bytes."""
+    make_folders(disk, paths.quarantine)
+    ending = os.path.splitext(path)[1]
+    stem = blake3(paths.stem.encode()).hex()[:16]
+    name = f"group-{stem}-{blake3(data).hex()[:16]}{ending}"
+    target = os.path.join(paths.quarantine, name)
+    if not disk.exists(target):
+        replace_atomically(disk, target, data)
+    event(_log, "group_file_quarantined", level=logging.ERROR, path=path, saved=target)
+    return target

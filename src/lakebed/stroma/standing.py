@@ -1,0 +1,37 @@
+"""How a message stands with a group.
+
+    FRESH      nobody looked at it yet: the log may have something to say about it
+    AVAILABLE  can be leased now
+    WAITING    can be leased from `time_ms` on
+    LEASED     held under `epoch` until `time_ms`
+    SETTLED    acked, dead-lettered, or nothing to deliver; for good, until a reset or a seek
+
+`deliveries` is how often it was leased. Times are ms since 1970 of the group's clock.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    FRESH = "fresh"
+    AVAILABLE = "available"
+    WAITING = "waiting"
+    LEASED = "leased"
+    SETTLED = "settled"
+
+
+class Standing(NamedTuple):
+    """Shared by all messages of a run."""
+
+    kind: Kind
+    deliveries: int = 0
+    time_ms: int = 0
+    epoch: int = 0
+
+
+FRESH = Standing(Kind.FRESH)
+AVAILABLE = Standing(Kind.AVAILABLE)
+SETTLED = Standing(Kind.SETTLED)

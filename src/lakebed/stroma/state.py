@@ -1,0 +1,266 @@
+"""What a group knows of its messages, and how events change it.
+
+Every message from `base` to `end` has a standing, kept by runs; before `base` all are settled, and
+from `end` on nobody looked yet. Live calls and recovery change it by the same `apply`, so what is
+recovered is what was. Two things change without an event, for they follow from what is known: a
+lease or a delay ends (`expire`), and plain messages are found to be available (`leasing.admit`).
+
+Invariants:
+- what is settled stays so, but for a reset or a seek;
+- a message is leased under one epoch at most, and `in_flight` counts those;
+- `ready`, `exhausted` and `unseen` are heaps of ranges to look at: each message that can be leased,
+  that was leased too often, or that is fresh, is in a range of its own. They may cover others too.
+
+No clock, no disk, no lock: times are given, and one thread is here at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heappush
+
+from lakebed.stroma import epochs
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.events import Acks, Event, Leases, Reset, Returns, Unknown
+from lakebed.stroma.format import (
+    Ack,
+    BumpAckedUntil,
+    ClearInflight,
+    DeadLetter,
+    Delay,
+    LeaseRange,
+    MarkInflight,
+    Nack,
+    ReserveEpochs,
+    Seek,
+)
+from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.runs import Run, Runs
+from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
+from lakebed.stroma.timers import Timers
+
+Ranges = Sequence[tuple[int, int]]
+_TIMERS_MIN = 10_000
+
+
+class GroupState:
+    """Not thread-safe."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self.config = config
+        self.runs: Runs[Standing] = Runs()
+        self.in_flight = 0
+        self.settled_ahead = 0  # messages behind `base`
+        self.epoch = 0  # the last one handed out
+        self.epoch_reserved = 0  # the last one that may be, without another reservation
+        self.keys = KeyOrder() if config.per_key_order else None
+        self.timers = Timers()
+        self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
+        self.ready: list[tuple[int, int]] = []
+        self.exhausted: list[tuple[int, int]] = []
+        self.unseen: list[tuple[int, int]] = []
+
+    @property
+    def base(self) -> int:
+        """Every message before it is settled."""
+        return self.runs.base
+
+    @property
+    def end(self) -> int:
+        """From there on nobody looked."""
+        return self.runs.end
+
+    def apply(self, event: Event, now_ms: int) -> None:
+        """Make an event's change. Deadlines are at most a lease ahead of `now_ms`."""
+        match event:
+            case Acks(ranges):
+                self.settle(ranges)
+            case Ack(offset) | DeadLetter(offset):
+                self.settle([(offset, offset + 1)])
+            case BumpAckedUntil(acked_until):
+                self._settle_before(acked_until)
+            case Leases(ranges):
+                for entry in ranges:
+                    self._lease(entry, now_ms)
+            case MarkInflight():
+                self._mark(event, now_ms)
+            case Returns(ranges):
+                for start, end, not_before_ms, epoch, _ in ranges:
+                    self._return(start, end, epoch=epoch, not_before_ms=not_before_ms)
+            case Nack(offset, epoch):
+                self._return(offset, offset + 1, epoch=epoch, not_before_ms=0)
+            case ClearInflight(offset):
+                self._return(offset, offset + 1, epoch=None, not_before_ms=0)
+            case Delay(offset, not_before_ms):
+                self._delay(offset, not_before_ms)
+            case Seek(offset):
+                self._start_over(offset)
+            case Reset():
+                self._start_over(0)
+            case ReserveEpochs(epoch):
+                self.epoch_reserved = epochs.later(epoch, self.epoch_reserved)
+            case Unknown():
+                pass
+
+    def settle(self, ranges: Ranges) -> None:
+        """Ascending, not overlapping."""
+        if not ranges:
+            return
+        self.reach(ranges[-1][1])
+        changes = [run for run in self.runs.within(ranges) if run[2] is not SETTLED]
+        self._paint(changes, SETTLED)
+        if self.keys is not None:
+            for start, end, _ in changes:
+                for offset in self.keys.settle(start, end):
+                    heappush(self.ready, (offset, offset + 1))
+        self._advance()
+
+    def expire(self, now_ms: int) -> bool:
+        """End the leases and delays whose time has come; whether there were any."""
+        ended: list[Run[Standing]] = []
+        position = 0  # two entries may cover the same messages
+        for start, end in sorted(self.timers.take_due(now_ms)):
+            for run in self.runs.between(max(start, position), end):
+                if run[2].kind not in (Kind.LEASED, Kind.WAITING):
+                    continue
+                if run[2].time_ms > now_ms:  # extended, or leased anew
+                    self.timers.add(run[2].time_ms, run[0], run[1])
+                else:
+                    ended.append(run)
+            position = max(position, end)
+        self._make_available(ended)
+        return bool(ended)
+
+    def reach(self, end: int) -> None:
+        """Lengthen to `end`, with fresh messages."""
+        if end > self.runs.end:
+            heappush(self.unseen, (self.runs.end, end))
+            self.runs.append(end, FRESH)
+
+    def extend(self, end: int) -> None:
+        """The same, of messages that are looked at right now."""
+        if end > self.runs.end:
+            self.runs.append(end, FRESH)
+
+    def paint_available(self, changes: Iterable[Run[Standing]]) -> None:
+        """Fresh messages that the log says nothing of."""
+        self._paint(list(changes), AVAILABLE)
+
+    def give_back(self, ranges: Ranges, *, epoch: int) -> None:
+        """End a lease that nobody was handed, as if it had never been."""
+        for start, end in ranges:
+            for run in self._unsettled(start, end):
+                if run[2].kind is Kind.LEASED and run[2].epoch == epoch:
+                    old = run[2]._replace(deliveries=run[2].deliveries - 1)
+                    self._make_available([(run[0], run[1], old)])
+
+    def cut(self, end: int) -> None:
+        """Forget what is known from `end` on: the log has no such messages."""
+        self._count(list(self.runs.between(end, self.runs.end)), FRESH)
+        if self.keys is not None:
+            self.keys.settle(end, self.runs.end)
+        self.runs.cut(end)
+        self.unseen = [(start, min(behind, end)) for start, behind in self.unseen if start < end]
+
+    def is_exhausted(self, count: int) -> bool:
+        """Whether a message that was leased so often is not leased again."""
+        return 0 < self.config.delivery_count_max <= count
+
+    # Changes of single ranges.
+
+    def _lease(self, entry: LeaseRange, now_ms: int) -> None:
+        self.reach(entry.end)
+        deadline_ms = min(entry.deadline_ts_ms, now_ms + entry.lease_ms)
+        standing = Standing(Kind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
+        changes = self._unsettled(entry.start, entry.end)
+        self._paint(changes, standing)
+        self._arm(changes, deadline_ms)
+        self.epoch = epochs.later(entry.epoch, self.epoch)
+
+    def _mark(self, event: MarkInflight, now_ms: int) -> None:
+        self.reach(event.offset + 1)
+        for run in self._unsettled(event.offset, event.offset + 1):
+            is_extended = run[2].kind is Kind.LEASED and run[2].epoch == event.epoch
+            lease_ms = self.config.lease_ms
+            entry = LeaseRange(run[0], run[1], event.deadline_ts_ms, event.epoch,
+                               run[2].deliveries + (not is_extended), lease_ms, 0)  # fmt: skip
+            self._lease(entry, now_ms)
+
+    def _return(self, start: int, end: int, *, epoch: int | None, not_before_ms: int) -> None:
+        for run in self._unsettled(start, end):
+            if run[2].kind is Kind.LEASED and epoch in (None, run[2].epoch):
+                if not_before_ms:
+                    self._make_waiting(run, not_before_ms)
+                else:
+                    self._make_available([run])
+
+    def _delay(self, offset: int, not_before_ms: int) -> None:
+        self.reach(offset + 1)
+        for run in self._unsettled(offset, offset + 1):
+            self._make_waiting(run, not_before_ms)
+
+    def _make_waiting(self, run: Run[Standing], not_before_ms: int) -> None:
+        self._paint([run], Standing(Kind.WAITING, run[2].deliveries, not_before_ms))
+        self._arm([run], not_before_ms)
+
+    def _make_available(self, changes: list[Run[Standing]]) -> None:
+        self._count(changes, AVAILABLE)
+        self.runs.paint(
+            [(start, end, Standing(Kind.AVAILABLE, old.deliveries)) for start, end, old in changes]
+        )
+        for start, end, old in changes:
+            heappush(
+                self.exhausted if self.is_exhausted(old.deliveries) else self.ready, (start, end)
+            )
+
+    def _settle_before(self, offset: int) -> None:
+        if offset > self.runs.base:
+            if offset > self.runs.end:
+                self.settle([(self.runs.base, self.runs.end)] if self.runs.end > self.base else [])
+                self.runs.drop_before(offset)
+            else:
+                self.settle([(self.runs.base, offset)])
+
+    def _start_over(self, offset: int) -> None:
+        self.runs = Runs(offset)
+        self.in_flight = self.settled_ahead = 0
+        self.timers.clear()
+        self.ready, self.exhausted, self.unseen = [], [], []
+        if self.keys is not None:
+            self.keys.clear()
+
+    def _unsettled(self, start: int, end: int) -> list[Run[Standing]]:
+        return [run for run in self.runs.between(start, end) if run[2] is not SETTLED]
+
+    def _paint(self, changes: list[Run[Standing]], standing: Standing) -> None:
+        self._count(changes, standing)
+        self.runs.paint([(start, end, standing) for start, end, _ in changes])
+
+    def _count(self, changes: list[Run[Standing]], standing: Standing) -> None:
+        count = 0
+        for start, end, old in changes:
+            count += end - start
+            if old.kind is Kind.LEASED:
+                self.in_flight -= end - start
+            elif old is SETTLED:
+                self.settled_ahead -= end - start
+        if standing.kind is Kind.LEASED:
+            self.in_flight += count
+        elif standing is SETTLED:
+            self.settled_ahead += count
+
+    def _advance(self) -> None:
+        """Move `base` over what is settled there."""
+        while (run := self.runs.first()) is not None and run[2] is SETTLED:
+            self.settled_ahead -= run[1] - run[0]
+            self.runs.drop_before(run[1])
+
+    def _arm(self, changes: list[Run[Standing]], time_ms: int) -> None:
+        if changes:
+            self.timers.add(time_ms, changes[0][0], changes[-1][1])
+        if len(self.timers) > self._timers_max:
+            self.timers.clear()
+            for start, end, standing in self.runs:
+                if standing.kind in (Kind.LEASED, Kind.WAITING):
+                    self.timers.add(standing.time_ms, start, end)
+            self._timers_max = max(_TIMERS_MIN, 2 * len(self.timers))

@@ -1,0 +1,163 @@
+"""The parts of a group's state, and what changes cost: runs, never messages."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from lakebed.stroma import epochs, leasing, settling
+from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.events import Event
+from lakebed.stroma.format import U32_MAX
+from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.ranges import merged
+from lakebed.stroma.runs import Runs
+from lakebed.stroma.state import GroupState
+from lakebed.stroma.timers import Timers
+
+NOW_MS = 1_700_000_000_000
+MANY = 1_000_000
+CONFIG = GroupConfig(in_flight_max=10 * MANY)
+
+
+def applied(state: GroupState, events: list[Event], now_ms: int = NOW_MS) -> None:
+    for event in events:
+        state.apply(event, now_ms)
+
+
+def leased(state: GroupState, wanted: int, *, now_ms: int = NOW_MS) -> int:
+    """The epoch."""
+    span = leasing.unseen_span(state, wanted, high_watermark=1 << 40)
+    while span is not None and span[1] - span[0] < wanted:  # a turn looks at so many
+        leasing.admit(state, span, [], now_ms=now_ms)
+        wanted -= span[1] - span[0]
+        span = leasing.unseen_span(state, wanted, high_watermark=1 << 40)
+    if span is not None:
+        leasing.admit(state, span, [], now_ms=now_ms)
+    chosen = leasing.choose(state, MANY * 4)
+    grant, events = leasing.lease(state, chosen, lease_ms=30_000, now_ms=now_ms)
+    applied(state, events, now_ms)
+    return grant.epoch
+
+
+def test_a_million_messages_are_a_few_runs() -> None:
+    state = GroupState(CONFIG)
+    epoch = leased(state, MANY)
+    assert state.in_flight >= MANY
+    assert len(list(state.runs)) <= 2
+    applied(state, settling.ack(state, [(0, MANY)], epoch=epoch))
+    assert state.base == MANY
+
+
+def test_acks_with_a_gap_at_every_second_message_touch_one_bucket_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = GroupState(CONFIG)
+    epoch = leased(state, 20_000)
+    touched: list[int] = []
+    original = Runs._paint_bucket
+
+    def counting(runs: Runs[object], number: int, pieces: list[object], span_end: int) -> None:
+        touched.append(len(runs._starts[number]))
+        original(runs, number, pieces, span_end)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Runs, "_paint_bucket", counting)
+    numbers = list(range(1, 20_000, 2))
+    Random(1).shuffle(numbers)
+    for offset in numbers:
+        applied(state, settling.ack(state, [(offset, offset + 1)], epoch=epoch))
+    assert len(touched) == len(numbers)
+    assert max(touched) <= 2 * 512
+    assert state.settled_ahead == len(numbers)
+
+
+def test_expiry_looks_only_at_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = GroupState(CONFIG)
+    for number in range(2000):
+        leased(state, 10, now_ms=NOW_MS + 10 * number)
+    seen: list[tuple[int, int]] = []
+    original = Runs.between
+
+    def counting(runs: Runs[object], start: int, end: int) -> object:
+        seen.append((start, end))
+        return original(runs, start, end)
+
+    monkeypatch.setattr(Runs, "between", counting)
+    assert not state.expire(NOW_MS + 29_999)
+    assert seen == []
+    assert state.expire(NOW_MS + 30_010)
+    assert len(seen) == 2
+
+
+def test_timers_that_came_to_nothing_do_not_pile_up() -> None:
+    state = GroupState(CONFIG)
+    epoch = leased(state, 10)
+    for number in range(12_000):
+        events = settling.extend(
+            state, [(0, 10)], epoch=epoch, lease_ms=40_000, now_ms=NOW_MS + number
+        )
+        applied(state, events, NOW_MS + number)
+    assert len(state.timers) < 11_000
+
+
+def test_epochs_go_round_and_leave_out_zero() -> None:
+    assert epochs.next_epoch(U32_MAX) == 1
+    assert epochs.is_later(1, U32_MAX)
+    assert not epochs.is_later(U32_MAX, 1)
+    assert not epochs.is_later(5, 5)
+    assert epochs.later(3, U32_MAX - 3) == 3
+    assert epochs.leap(U32_MAX) == epochs.RESERVED_COUNT
+    assert epochs.leap(U32_MAX - 10) == epochs.RESERVED_COUNT - 10
+
+
+def test_leases_go_on_over_the_end_of_the_epochs() -> None:
+    state = GroupState(CONFIG)
+    state.epoch = state.epoch_reserved = U32_MAX - 3
+    seen = [leased(state, 1) for _ in range(8)]
+    assert len(set(seen)) == 8
+    assert seen[:3] == [U32_MAX - 2, U32_MAX - 1, U32_MAX]
+    assert seen[3:] == [1, 2, 3, 4, 5]
+    assert epochs.is_later(state.epoch_reserved, state.epoch)
+
+
+def test_timers_give_what_is_due_and_forget_it() -> None:
+    timers = Timers()
+    for time_ms, start in ((30, 1), (10, 2), (30, 3), (20, 4)):
+        timers.add(time_ms, start, start + 1)
+    assert (timers.next_ms(), len(timers)) == (10, 4)
+    assert timers.take_due(20) == [(2, 3), (4, 5)]
+    assert timers.take_due(29) == []
+    assert timers.take_due(30) == [(1, 2), (3, 4)]
+    assert (timers.next_ms(), len(timers)) == (None, 0)
+
+
+def test_the_order_of_keys_frees_the_next_when_the_first_is_settled() -> None:
+    order = KeyOrder()
+    for offset, key in ((1, 7), (2, 8), (5, 7), (9, 7)):
+        order.add(offset, key)
+    assert [order.is_first(offset) for offset in (1, 2, 5, 9, 3)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert order.settle(5, 6) == []
+    assert order.settle(1, 2) == [9]
+    assert order.settle(0, 1 << 60) == []
+    assert len(order) == 0
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([], []),
+        ([(5, 6), (1, 2)], [(1, 2), (5, 6)]),
+        ([(1, 3), (3, 5)], [(1, 5)]),
+        ([(1, 9), (2, 3), (8, 10)], [(1, 10)]),
+        ([(1, 2), (1, 2)], [(1, 2)]),
+    ],
+)
+def test_ranges_are_merged(ranges: list[tuple[int, int]], expected: list[tuple[int, int]]) -> None:
+    assert merged(ranges) == expected
