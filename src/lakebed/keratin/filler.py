@@ -5,7 +5,9 @@ waits for a step only if it comes up to it. Nobody depends on them: zeros are wh
 
 Invariants:
 - a step never writes where records are, or will be written before it ends;
-- nothing is written to a segment that is being sealed, or is.
+- nothing is written to a segment that is being sealed, or is;
+- a sync of its own that failed may have been told of records that the writer's sync then misses:
+  the writer asks `check` behind each sync, before it tells anybody.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import logging
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.counters import Counters
-from lakebed.base.errors import DiskError, NoSpace
+from lakebed.base.errors import DiskError, NoSpace, Poisoned, SyncFailed
 from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
@@ -71,6 +73,7 @@ class Filler:
         self._taken_bytes = 0  # of the budget
         self._ask_at = 0  # the writer asks for a step when it comes here
         self._filling: tuple[int, int] | None = None
+        self._failure: DiskError | None = None
         self._done: Event | None = None  # set, for the writer, when the step has ended
 
     # What the writer calls.
@@ -93,6 +96,11 @@ class Filler:
                     return self._is_asking()
                 done = self._done = self._done or self._runner.event()
             done.wait()
+
+    def check(self) -> None:
+        """`DiskError` if the file cannot be trusted any more."""
+        if self._failure is not None:
+            raise Poisoned("sync", self._paths.folder, why=str(self._failure))
 
     def end(self) -> None:
         """Nothing is written to the segment any more when this returns. Idempotent."""
@@ -156,6 +164,9 @@ class Filler:
                 file.zero_fill(start, end - start)
                 file.sync()
             is_done = True
+        except SyncFailed as error:
+            self._failure = error
+            raise
         finally:
             with self._mutex:
                 self._filling = None

@@ -203,6 +203,7 @@ class PartitionWriter:
             self._on_short()
         if plan.is_sync_wanted:
             tail.commit([encoded.data])
+            self._filler.check()
         else:
             tail.write([encoded.data])
             if self._unsynced_since_ns is None:
@@ -223,6 +224,7 @@ class PartitionWriter:
 
     def _sync(self) -> None:
         self._files.tail.sync()
+        self._filler.check()
         self._told_durable()
 
     def _told_durable(self) -> None:
@@ -247,6 +249,7 @@ class PartitionWriter:
         self._is_rolling = True
         self._filler.end()
         index_bytes = self._files.seal()
+        self._filler.check()
         if self._unsynced_since_ns is not None:
             self._files.tail.sync()
             self._told_durable()
