@@ -30,6 +30,7 @@ from bench.redis_peer import RedisStream
 from bench.row import Contestant, Row, Run
 from bench.topics_ours import LakebedTopic
 from lakebed.base.units import KIB, MIB
+from lakebed.keratin.format import record_bytes
 
 SIZES = {"100 B": 100, "1 KiB": KIB}
 FETCH_RECORDS = 1_000
@@ -41,7 +42,7 @@ class Work:
 
     scratch: Path = SCRATCH
     batch_records: int = 1_000
-    # Of payloads; who is slower than the time allows does less.
+    # Of encoded records; who is slower than the time allows does less.
     burst_bytes: int = 48 * MIB
     burst_s_max: float = 2.0
     burst_rest_s: float = 1.0
@@ -114,18 +115,19 @@ def rows(work: Work = FULL) -> Iterator[Row]:
 
 def sustained_row(name: str, payloads: Sequence[bytes], work: Work) -> Row:
     """The rest is there for the disk, which has the end of somebody else's turn to do."""
-    batch_count = work.sustained_bytes // sum(map(len, payloads))
-    return _append_row(
-        name, payloads, work.scratch, Turn(batch_count, work.sustained_s_max, work.sustained_rest_s)
-    )
+    batch_count = work.sustained_bytes // encoded_bytes(payloads)
+    turn = Turn(batch_count, work.sustained_s_max, work.sustained_rest_s)
+    ours = partial(LakebedTopic, zero_fill=False)
+    note = " The topic does not zero-fill its segments: under such a load it would not."
+    return _append_row(name, payloads, work.scratch, turn, ours, note)
 
 
 def burst_row(name: str, payloads: Sequence[bytes], work: Work) -> Row:
     """What a topic that is not at its limit all the time does in a busy moment."""
-    batch_count = work.burst_bytes // sum(map(len, payloads))
-    return _append_row(
-        name, payloads, work.scratch, Turn(batch_count, work.burst_s_max, work.burst_rest_s)
-    )
+    batch_count = work.burst_bytes // encoded_bytes(payloads)
+    turn = Turn(batch_count, work.burst_s_max, work.burst_rest_s)
+    note = " In this rest the topic zero-fills what comes next, in the background."
+    return _append_row(name, payloads, work.scratch, turn, LakebedTopic, note)
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,15 @@ class Turn:
     rest_s: float
 
 
-def _append_row(name: str, payloads: Sequence[bytes], scratch: Path, turn: Turn) -> Row:
-    topics: dict[str, OpenTopic] = {"lakebed": LakebedTopic, **PEERS}
+def _append_row(
+    name: str,
+    payloads: Sequence[bytes],
+    scratch: Path,
+    turn: Turn,
+    ours: OpenTopic,
+    note: str,
+) -> Row:
+    topics: dict[str, OpenTopic] = {"lakebed": ours, **PEERS}
     return Row(
         name=name,
         unit="records",
@@ -146,7 +155,7 @@ def _append_row(name: str, payloads: Sequence[bytes], scratch: Path, turn: Turn)
         burst_rest_s=turn.rest_s,
         note=(
             f"turns of {turn.batch_count:,} batches, or of {turn.s_max} s if that is less; "
-            f"before each all rest {turn.rest_s} s, untimed."
+            f"before each all rest {turn.rest_s} s, untimed.{note}"
         ),
         contestants=[
             Contestant(label, partial(_append, open_topic, payloads, scratch, turn))
@@ -219,6 +228,10 @@ def _iterate(payloads: Sequence[bytes], batch_count: int, work: Work) -> Iterato
 def fill(topic: Topic, payloads: Sequence[bytes], batch_count: int) -> None:
     for _ in range(batch_count):
         topic.append(payloads)
+
+
+def encoded_bytes(payloads: Sequence[bytes]) -> int:
+    return sum(record_bytes(0, len(payload)) for payload in payloads)
 
 
 def random_payloads(size: int, work: Work) -> list[bytes]:

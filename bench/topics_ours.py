@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-from bench.row import Unavailable
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.store.store import Store
 
 TOPIC = "orders"
@@ -15,12 +15,18 @@ LEASE_MS = 30_000
 
 
 class LakebedTopic:
-    """A topic of a store in `folder`, with default settings: durable means `AfterFsync`."""
+    """A topic of a store in `folder`, with default settings: durable means `AfterFsync`.
 
-    def __init__(self, folder: Path) -> None:
-        self._store = _open(folder)
+    Without `zero_fill` it writes as a topic does that has no pause to fill its segments in.
+    """
+
+    def __init__(self, folder: Path, *, zero_fill: bool = True) -> None:
+        self._store = Store.open(folder)
         try:
-            self._topic = self._store.topic(TOPIC, partitions=1)
+            topics = self._store.topics
+            if TOPIC not in topics.names():
+                topics.create(TOPIC, settings={"zero_fill": zero_fill})
+            self._topic = topics.open(TOPIC)
             self._partition = self._topic.partition(0)
         except BaseException:
             self._store.close()
@@ -31,15 +37,13 @@ class LakebedTopic:
         _, stored = self._topic.append_batch(payloads).result()
         assert stored == len(payloads), "less was stored than given"
 
-    def fetches(self) -> Iterator[Sized]:
+    def fetches(self) -> Iterator[MessageBatch]:
         """Columns, as the kernel gives them."""
-        batches: Iterator[Sized] = self._partition.read_batches(0)
-        return batches
+        return self._partition.read_batches(0)
 
-    def messages(self) -> Iterator[Any]:
+    def messages(self) -> Iterator[Message]:
         """One object for each message."""
-        messages: Iterator[Any] = self._partition.scan_from(0)
-        return messages
+        return self._partition.scan_from(0)
 
     def create_group(self) -> None:
         self.open_group(f"billing-{next(self._group_numbers)}")
@@ -61,9 +65,3 @@ class LakebedTopic:
 
     def close(self) -> None:
         self._store.close()
-
-
-def _open(folder: Path) -> Any:
-    if not hasattr(Store, "topic"):
-        raise Unavailable("this build has no topics")
-    return Store.open(folder)

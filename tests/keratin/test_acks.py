@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -139,9 +140,7 @@ def test_under_load_appends_wait_for_one_another_as_long_as_a_commit_takes() -> 
         ({}, 1),
     ],
 )
-def test_batches_end_at_their_count_and_their_bytes(
-    settings: dict[str, int], commits: int
-) -> None:
+def test_batches_end_at_their_count_and_their_bytes(settings: dict[str, Any], commits: int) -> None:
     world = World(1)
     partition = opened(world, segment_bytes=256 * KIB, **settings)
     syncs = syncs_of_log(world)

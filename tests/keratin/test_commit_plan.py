@@ -119,9 +119,7 @@ def test_what_is_sent_twice_in_one_commit_is_written_once() -> None:
 def test_the_rest_of_what_is_there_in_part_is_written() -> None:
     producers = Producers()
     producers.update(plan(plain(b"a", b"b", producer=Producer(7, 0, 0))).changed)
-    keyed = plain(
-        b"a", b"b", b"c", b"d", producer=Producer(7, 0, 0), timestamps_ms=[1, 2, 3, 4]
-    )
+    keyed = plain(b"a", b"b", b"c", b"d", producer=Producer(7, 0, 0), timestamps_ms=[1, 2, 3, 4])
     found = plan(plain(b"x"), keyed, producers=producers, next_offset=102)
     assert found.answers == [Appended(102, 1), Appended(100, 4)]
     assert list(found.payloads) == [b"x", b"c", b"d"]

@@ -86,7 +86,5 @@ def test_headers_that_cannot_be_written_are_refused() -> None:
         ((("Lakebed-Not-Before-Ms", b"7"),), 0),
     ],
 )
-def test_a_message_tells_when_it_may_be_delivered(
-    headers: tuple[Header, ...], moment: int
-) -> None:
+def test_a_message_tells_when_it_may_be_delivered(headers: tuple[Header, ...], moment: int) -> None:
     assert Message(0, 0, None, b"", headers).not_before_ms == moment

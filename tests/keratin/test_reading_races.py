@@ -17,7 +17,7 @@ from lakebed.keratin.reader import PartitionReader
 from lakebed.keratin.view import PartitionView
 from tests.fakes.partition import FakePartition
 
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(8, 60))]
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(8, 30))]
 
 
 def _write(partition: FakePartition, world: World, count: int, *, removes: bool) -> None:

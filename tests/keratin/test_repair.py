@@ -198,6 +198,15 @@ def test_a_bad_index_is_told_and_no_loss(
     assert not found.segments[0].index_problems
 
 
+def test_an_index_entry_that_leads_to_another_record_is_told(partition: FakePartition) -> None:
+    segment = partition.built[1]
+    path = partition.paths.segment(segment.base_offset, SegmentFile.INDEX)
+    with partition.disk.open(path, writable=True) as index:
+        index.pwrite(72, (segment.places[0].relative_offset - 1).to_bytes(4, "big"))
+    found = verify_partition(partition.disk, partition.paths)
+    assert len(found.segments[1].index_problems) == 1
+
+
 def test_left_over_files_and_unknown_flags_are_noted(partition: FakePartition) -> None:
     partition.disk.create(f"{partition.paths.segments}/x.log.7.tmp").close()
     partition.append_raw(b"new", flags=1 << 12)

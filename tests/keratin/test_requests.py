@@ -226,6 +226,6 @@ def test_what_is_not_exactly_one_batch_is_refused() -> None:
     for wrong in (b"", batch[:-1], batch + b"\0", flipped(batch, 30), "text", 70):
         with pytest.raises(InputError):
             build_batch_append(wrong, config=CONFIG, ack=Ack.AFTER_FSYNC)  # type: ignore[arg-type]
+    large = build([bytes(CONFIG.request_bytes_max)], timestamps_ms=7)
     with pytest.raises(TooLarge):
-        large = build([bytes(CONFIG.request_bytes_max)], timestamps_ms=7)
         build_batch_append(large, config=CONFIG, ack=Ack.AFTER_FSYNC)

@@ -111,7 +111,8 @@ def test_a_sealed_segment_is_cut_to_its_records_and_listed() -> None:
     index_bytes = len(content(world.disk, PATHS.segment(0, SegmentFile.INDEX)))
     assert [tuple(one) for one in manifest.segments] == [(0, 1, len(log), index_bytes)]
     assert manifest.active_base_offset == manifest.next_offset == 2
-    partition.close()
+    world.restart(Crash.POWER)
+    assert content(world.disk, path) == log, "its length is durable, too"
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])

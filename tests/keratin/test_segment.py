@@ -67,6 +67,12 @@ def test_entries_are_the_same_however_records_are_written(
     assert segment.finished_times() == [*segment.times, last]
 
 
+def test_a_record_that_just_fills_a_stride_has_an_entry() -> None:
+    segment = new_segment()
+    add(segment, [STRIDE - 36, 36, STRIDE - 1, 36, STRIDE - 36, 36], 1)
+    assert [entry.relative_offset for entry in segment.places] == [1, 3, 5]
+
+
 def test_one_stamp_for_all_counts_for_all() -> None:
     segment = new_segment()
     add(segment, [300, 300], 9)

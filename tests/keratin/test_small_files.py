@@ -138,11 +138,15 @@ def test_time_entries_are_a_running_maximum() -> None:
 
 
 def test_another_segments_files_are_not_taken() -> None:
-    for decode in (decode_index, decode_time_index, decode_producers, decode_log_header):
-        kind = {decode_index: "idx", decode_time_index: "tidx", decode_producers: "producers"}
-        name = f"segment.{kind.get(decode, 'log')}"  # type: ignore[call-overload]
+    decoders: dict[str, Callable[..., object]] = {
+        "log": decode_log_header,
+        "idx": decode_index,
+        "tidx": decode_time_index,
+        "producers": decode_producers,
+    }
+    for kind, decode in decoders.items():
         with pytest.raises(Corrupt):
-            decode(golden(name), path="here", base_offset=BASE + 1)
+            decode(golden(f"segment.{kind}"), path="here", base_offset=BASE + 1)
 
 
 def test_an_offset_or_a_moment_leads_to_the_entry_before_it() -> None:
@@ -198,8 +202,9 @@ def test_a_flipped_version_does_not_look_like_a_newer_program(name: str) -> None
 
 def test_errors_tell_the_file() -> None:
     for name, (_, decode) in HEADED.items():
-        with pytest.raises(DataError, match="here"):
-            decode(flipped(golden(name), 0))
+        for broken in (flipped(golden(name), 0), golden(name)[:5], b""):
+            with pytest.raises(DataError, match="here"):
+                decode(broken)
 
 
 def test_a_durable_end_that_is_unreadable_is_advice_not_taken() -> None:

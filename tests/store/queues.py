@@ -31,10 +31,14 @@ GROUP = GroupConfig(lease_ms=1000)
 def opened(
     place: World | Path, *, topic_config: TopicConfig = SMALL, group_config: GroupConfig = GROUP
 ) -> Store:
-    configs: dict[str, Any] = {"topic_config": topic_config, "group_config": group_config}
-    if isinstance(place, World):
-        return Store.open(ROOT, disk=place.disk, runner=place.runner, **configs)
-    return Store.open(place, **configs)
+    disk, runner = (place.disk, place.runner) if isinstance(place, World) else (None, None)
+    return Store.open(
+        ROOT if isinstance(place, World) else place,
+        topic_config=topic_config,
+        group_config=group_config,
+        disk=disk,
+        runner=runner,
+    )
 
 
 def append(topic: StoreTopic, *values: bytes | None, **arguments: Any) -> int:

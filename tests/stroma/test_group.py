@@ -214,6 +214,7 @@ def test_what_cannot_be_delivered_is_settled_in_passing(world: World) -> None:
     assert offsets(grant) == [0, 5001]
     group.ack(grant.ranges, epoch=grant.epoch)
     assert (group.describe().acked_until, group.lag()) == (5005, 0)
+    assert group.describe().delta_events == 4, "what the log said is recorded once"
 
 
 def test_messages_of_one_key_are_leased_one_after_the_other(world: World) -> None:
@@ -460,3 +461,18 @@ def test_huge_ranges_and_numbers_are_refused_without_work(world: World) -> None:
         group.nack([(0, 1)], epoch=grant.epoch, delay_ms=10**15)
     with pytest.raises(InputError, match="lease_ms"):
         group.lease(1, lease_ms=0)
+
+
+@pytest.mark.parametrize("crash", Crash)
+def test_an_ack_that_returned_is_durable(world: World, crash: Crash) -> None:
+    opened = Opened(world, FakeSource(9))
+    grant = opened.group.lease(9)
+    opened.group.ack([(0, 3)], epoch=grant.epoch)
+    again = opened.group.lease(9)
+    opened.group.ack([(5, 6)], epoch=grant.epoch)
+    opened.group.nack([(4, 5)], epoch=grant.epoch)
+    world.restart(crash)
+    group = Opened(world, opened.source).group
+    assert again.leased == ()
+    assert group.lag() == 5
+    assert lease_all(group) == [4]

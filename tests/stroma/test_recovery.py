@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.base.errors import Corrupt, Torn, UnknownVersion
+from lakebed.base.errors import Corrupt, SyncFailed, Torn, UnknownVersion
 from lakebed.base.files import make_folders, read_file, replace_atomically
+from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.world import World
 from lakebed.base.units import GIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import DeltaWalk, Verdict, decode_header, encode_header
-from lakebed.stroma.events import Acks, Event, encode, frame
-from lakebed.stroma.format import EVENTS_START, Ack, MarkInflight, ReserveEpochs, Seek
+from lakebed.stroma.events import Acks, Event, Returns, encode, frame
+from lakebed.stroma.format import (
+    EVENTS_START,
+    Ack,
+    MarkInflight,
+    Nack,
+    ReserveEpochs,
+    ReturnRange,
+    Seek,
+)
 from lakebed.stroma.opening import clean_folder
 from lakebed.stroma.recovery import load, start_over
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -138,6 +148,33 @@ def test_a_torn_tail_is_cut_at_every_place_and_the_cut_is_durable(world: World) 
     assert not world.disk.exists(QUARANTINE)
 
 
+def test_opening_cuts_a_torn_tail_before_anything_is_appended(world: World) -> None:
+    whole = delta_bytes(ACKS)
+    write(world, delta=whole + b"garbage" * 40)
+    Opened(world, FakeSource(20), CONFIG).close()
+    assert content(world, PATHS.delta) == whole
+    write(world, delta=whole[: EVENTS_START + 5])
+    Opened(world, FakeSource(20), CONFIG).close()
+    assert content(world, PATHS.delta) == whole[:EVENTS_START]
+    assert not world.disk.exists(QUARANTINE)
+
+
+def test_what_opening_served_was_made_durable_even_if_a_sync_of_it_had_failed(
+    world: World,
+) -> None:
+    opened = Opened(world, FakeSource(10), CONFIG)
+    grant = opened.group.lease(10)
+    world.disk.faults.fail("fdatasync", after=AfterFailedSync.KEPT)
+    with pytest.raises(SyncFailed):
+        opened.group.ack([(0, 4)], epoch=grant.epoch)
+    world.restart(Crash.KILL)
+    opened = Opened(world, opened.source, CONFIG)
+    served = opened.group.lag()
+    opened.close()
+    world.restart(Crash.POWER)
+    assert Opened(world, opened.source, CONFIG).group.lag() == served == 6
+
+
 def test_what_is_appended_behind_a_cut_is_found_again(world: World) -> None:
     write(world, delta=delta_bytes(ACKS)[:-3] + b"garbage" * 40)
     opened = Opened(world, FakeSource(20), CONFIG)
@@ -251,3 +288,12 @@ def test_leftovers_of_crashes_are_removed(world: World) -> None:
     world.disk.create(f"{PATHS.snapshot}.7.tmp").close()
     assert clean_folder(world.disk, ROOT) == [f"{PATHS.stem}.snap.7.tmp"]
     assert world.disk.exists(PATHS.delta)
+
+
+def test_only_the_lease_that_gave_a_message_back_has_ended(world: World) -> None:
+    marks: list[Event] = [MarkInflight(0, T + 1000, 4), MarkInflight(0, T + 1000, 5)]
+    for back in (Nack(0, 4), Returns([ReturnRange(0, 1, 0, 4, 0)])):
+        write(world, delta=delta_bytes([*marks, back]))
+        assert load(world.disk, PATHS, CONFIG, now_ms=T).state.in_flight == 1
+    write(world, delta=delta_bytes([*marks, Nack(0, 5)]))
+    assert load(world.disk, PATHS, CONFIG, now_ms=T).state.in_flight == 0

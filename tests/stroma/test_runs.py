@@ -66,6 +66,23 @@ class RunsMachine(RuleBasedStateMachine):
         for start, end, value in pieces:
             self.model.update(dict.fromkeys(range(start, end), value))
 
+    @precondition(lambda self: self.end > self.base)
+    @rule(data=st.data(), value=VALUES)
+    def cover(self, data: st.DataObject, value: int) -> None:
+        bounds = st.lists(st.integers(max(0, self.base - 3), self.end), max_size=24, unique=True)
+        cuts = sorted(data.draw(bounds))
+        ranges = list(zip(cuts[::2], cuts[1::2], strict=False))
+        expected: dict[int, int] = {}
+        for start, end in ranges:
+            for offset in range(max(start, self.base), end):
+                if self.model[offset] != value:
+                    expected[self.model[offset]] = expected.get(self.model[offset], 0) + 1
+                self.model[offset] = value
+        found: dict[int, int] = {}
+        for old, count in self.runs.cover(ranges, value):
+            found[old] = found.get(old, 0) + count
+        assert found == expected
+
     @rule(data=st.data())
     def drop_before(self, data: st.DataObject) -> None:
         self.base = data.draw(st.integers(self.base, min(self.end, self.base + 40) + 2))
@@ -124,7 +141,8 @@ def test_gaps_that_close_leave_few_runs_and_buckets() -> None:
     runs.append(count, "a")
     runs.paint([(offset, offset + 1, "b") for offset in range(0, count, 2)])
     assert len(list(runs)) == count
-    for offset in range(1, count, 2):
+    for offset in range(1, count, 4):
         runs.paint([(offset, offset + 1, "b")])
+        runs.cover([(offset + 2, offset + 3)], "b")
     assert len(list(runs)) <= 2
     assert len(list(runs.buckets())) <= 2

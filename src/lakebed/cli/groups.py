@@ -28,6 +28,16 @@ GROUPS = (
         "lakebed.cli.manifest",
         "Look into the manifest log of a log, and verify it.",
     ),
+    Group(
+        "topic",
+        "lakebed.cli.topic",
+        "Create topics, produce and consume messages, check and repair them.",
+    ),
+    Group(
+        "group",
+        "lakebed.cli.group",
+        "Look at the consumer groups of topics, move them, and send dead letters back.",
+    ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
 )

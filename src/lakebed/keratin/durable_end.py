@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from lakebed.base.errors import Corrupt, DataError, LakebedError, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DataError, LakebedError, NotFound, Torn, UnknownVersion
 from lakebed.base.files import Disk, File, PathLike, read_file, replace_atomically
 from lakebed.base.layout import Buffer
 from lakebed.keratin.format import DURABLE_END, DURABLE_END_MAGIC, VERSION, DurableEnd
@@ -25,6 +25,8 @@ def encode_durable_end(end: DurableEnd) -> bytes:
 
 
 def decode_durable_end(data: Buffer, *, path: PathLike) -> DurableEnd:
+    if len(data) < DURABLE_END.size:
+        raise Torn("a durable end that is cut short", path=path, offset=0, found=len(data))
     end = DURABLE_END.unpack(data)
     if end.magic != DURABLE_END_MAGIC or crc32c(data[:_CHECKED_BYTES]) != end.crc32c:
         raise Corrupt("not a durable end", path=path, offset=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer
 from lakebed.keratin.format import LOG_HEADER, LOG_MAGIC, VERSION, LogHeader
@@ -29,6 +29,8 @@ def encode_log_header(*, base_offset: int, created_ms: int) -> bytes:
 
 def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogHeader:
     """`Torn` if it is cut short, `Corrupt` if it is not the header of the segment of that name."""
+    if len(data) < LOG_HEADER.size:
+        raise Torn("a log without its header", path=path, offset=0, found=len(data))
     header = LOG_HEADER.unpack(data)
     if header.magic != LOG_MAGIC:
         raise Corrupt("not a log", path=path, offset=0, expected=LOG_MAGIC, found=header.magic)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import Disk, PathLike, read_file, replace_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
@@ -69,6 +69,8 @@ def encode_manifest(manifest: PartitionManifest) -> bytes:
 
 def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
     """`Torn` or `Corrupt` if it is not one: it is replaced atomically, so both are damage."""
+    if len(data) < MANIFEST_HEADER.size + MANIFEST.size:
+        raise Torn("a manifest that is cut short", path=path, offset=0, found=len(data))
     header = MANIFEST_HEADER.unpack(data)
     if header.magic != MANIFEST_MAGIC:
         raise Corrupt("not a manifest", path=path, expected=MANIFEST_MAGIC, found=header.magic)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from lakebed.base.errors import Corrupt, UnknownVersion
+from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer
 from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
@@ -137,6 +137,8 @@ def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:
 
 def decode_producers(data: Buffer, *, path: PathLike, base_offset: int) -> list[ProducerRun]:
     """`Torn` or `Corrupt` if it is not what was written: it is replaced atomically."""
+    if len(data) < PRODUCERS_HEADER.size:
+        raise Torn("producers without their header", path=path, offset=0, found=len(data))
     header = PRODUCERS_HEADER.unpack(data)
     body = data[PRODUCERS_HEADER.size :]
     crc = crc32c(data[:_CHECKED_BYTES], crc32c(body))

@@ -27,9 +27,9 @@ from lakebed.keratin.index_file import load_time_index, time_entry_before
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.messages import batches_of
-from lakebed.keratin.paths import SegmentFile
+from lakebed.keratin.paths import time_index_path
 from lakebed.keratin.run import Run
-from lakebed.keratin.segment_reading import SegmentReading, beside, open_segment
+from lakebed.keratin.segment_reading import SegmentReading, open_segment
 from lakebed.keratin.view import PartitionView, SegmentInfo
 from lakebed.keratin.walk import Walk
 
@@ -205,7 +205,7 @@ class PartitionReader:
     def _first_not_older(self, info: SegmentInfo, timestamp_ms: int) -> int:
         """An offset before which all messages of the segment are older, by the `.tidx`."""
         try:
-            path = beside(info.path, SegmentFile.TIME_INDEX)
+            path = time_index_path(info.path)
             times = load_time_index(self._view.disk, path, base_offset=info.base_offset)
         except LakebedError:
             return info.base_offset

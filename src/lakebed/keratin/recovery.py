@@ -13,7 +13,8 @@ are made anew where they do not fit. The steps are always the same:
 - Bytes behind the last good record of the active segment with nothing valid behind them are torn:
   cut. If good records stand behind bad ones, all of it is saved in the quarantine first.
 - Below the confirmed end, or in a sealed segment, it is damage: the segment is left as it is, and
-  listed in `damaged` for `repair`, which makes it readable around what is lost.
+  listed in `damaged` for `repair`, which makes it readable around what is lost. So is one that
+  ends before the next one begins.
 
 Recovery may itself be cut short anywhere; doing it again gives the same.
 """
@@ -203,10 +204,8 @@ class Recovery:
         next_offset = listed.last_offset + 1 if listed else following or found
         is_short = has_more or found < next_offset
         if is_short:
-            self._problem(
-                f"{path}: at byte {end}: the records end; offsets {found} to {next_offset - 1} "
-                "are not there"
-            )
+            rest = f"; offsets {found} to {next_offset - 1} are lost" if found < next_offset else ""
+            self._problem(f"{path}: at byte {end}: its records end too early{rest}")
         segment.next_offset = next_offset
         info = SegmentInfo(base, next_offset, path, size if has_more else end, True)
         if scanned.is_damaged or is_short:

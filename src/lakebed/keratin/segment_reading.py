@@ -84,11 +84,6 @@ class SegmentReading:
         return isinstance(found, Run) and found.offsets[0] == place[0]
 
 
-def beside(log_path: str, file: SegmentFile) -> str:
-    """The path of another file of the same segment."""
-    return log_path.removesuffix(SegmentFile.LOG.value) + file.value
-
-
 def open_segment(disk: Disk, info: SegmentInfo, *, mutex: Mutex) -> SegmentReading:
     """`NotFound` if its file is gone."""
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=info.is_sealed)
@@ -98,7 +93,7 @@ def open_segment(disk: Disk, info: SegmentInfo, *, mutex: Mutex) -> SegmentReadi
 def _indexed(disk: Disk, info: SegmentInfo) -> list[Place]:
     """What the index tells; nothing if there is no good one."""
     try:
-        path = beside(info.path, SegmentFile.INDEX)
+        path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
         entries = load_index(disk, path, base_offset=info.base_offset)
     except LakebedError:
         return []

@@ -21,7 +21,7 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.errors import DiskError, LakebedError, WriteFailed
 from lakebed.base.events import event
-from lakebed.base.files import Disk, replace_atomically
+from lakebed.base.files import Disk, forking, replace_atomically
 from lakebed.base.runner import Runner
 from lakebed.keratin.commit_plan import CommitPlan, plan_commit
 from lakebed.keratin.config import TopicConfig
@@ -89,6 +89,7 @@ class PartitionWriter:
         self._unsynced_since_ns: int | None = None
         self._is_rolling = False  # begun, and not done
         self._is_closed = False
+        self._process = forking.generation()
 
     @property
     def unsynced_since_ns(self) -> int | None:
@@ -338,6 +339,7 @@ class PartitionWriter:
         self._write_manifest(self._state.sealed, start_offset=self._state.start_offset())
 
     def _write_manifest(self, sealed: Sequence[SegmentInfo], *, start_offset: int) -> None:
+        forking.check(self._process, self._paths.manifest)  # by its name a child could replace it
         replace_manifest(
             self._disk,
             self._paths.manifest,

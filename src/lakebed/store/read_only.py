@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
@@ -17,15 +18,17 @@ from lakebed.base.errors import BadName, Closed, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
-from lakebed.keratin.topics import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.store import version
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.opened import Opened
 from lakebed.store.pins import Pins
-from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.settings import settings_of
 from lakebed.stroma.config import GroupConfig
+
+# What topics need is imported when somebody asks for one: who reads logs need not wait for it.
+if TYPE_CHECKING:
+    from lakebed.store.read_only_topic import ReadOnlyTopic
 
 
 class ReadOnlyStore:
@@ -78,6 +81,8 @@ class ReadOnlyStore:
 
     def topics(self) -> list[str]:
         """The names of all topics."""
+        from lakebed.keratin.topics import topic_names
+
         return topic_names(self.disk, self.root)
 
     def topic(self, name: str) -> ReadOnlyTopic:
@@ -112,6 +117,8 @@ class ReadOnlyStore:
         return LogReader(self.log(name))
 
     def _open_topic(self, name: str) -> ReadOnlyTopic:
+        from lakebed.store.read_only_topic import ReadOnlyTopic
+
         return ReadOnlyTopic(
             self.root,
             name,

@@ -1,4 +1,4 @@
-"""Repairing a topic: what is damaged is saved in the quarantine, and left out; what is lost is said.
+"""Repairing a topic: what is damaged is saved in the quarantine and left out; the loss is stated.
 
 Opening a topic for writing mends the newest segment of each partition, and those that differ from
 the manifest. The sealed ones that it believes are verified here first, and rewritten without their
@@ -35,12 +35,14 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     found = verify_alone(store.disk, store.root, name, progress=progress)
     foreseen = _foreseen(found)
     topic = store.topics.open(name)
-    problems = list(foreseen.problems)
+    problems, saved = list(foreseen.problems), set[str]()
     for partition, verification in zip(topic.partitions, found, strict=True):
         problems += partition.problems
-        _repair_sealed(store.disk, partition, verification)
-    saved = sorted(_quarantine(store.disk, store.root) - before)
-    return foreseen._replace(problems=tuple(dict.fromkeys(problems)), quarantined=tuple(saved))
+        saved |= _repair_sealed(store.disk, partition, verification)
+    saved |= _quarantine(store.disk, store.root) - before  # by the opening
+    return foreseen._replace(
+        problems=tuple(dict.fromkeys(problems)), quarantined=tuple(sorted(saved))
+    )
 
 
 def foresee_topic(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
@@ -64,7 +66,9 @@ def _foreseen(found: list[PartitionVerification]) -> TopicRepair:
     )
 
 
-def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerification) -> None:
+def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerification) -> set[str]:
+    """The files in the quarantine."""
+    saved: set[str] = set()
     damaged = {one.base_offset for one in found.segments if one.verdict is Verdict.CORRUPT}
     for info in partition.segments():
         if not info.is_sealed or info.base_offset not in damaged:
@@ -78,6 +82,8 @@ def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerificatio
         )
         if repaired is not None:  # or opening the partition has done it
             partition.exchange(repaired.rewritten)
+            saved.update(repaired.saved)
+    return saved
 
 
 def _quarantine(disk: Disk, root: str) -> set[str]:

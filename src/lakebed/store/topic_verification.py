@@ -62,8 +62,8 @@ class LostOffsets(NamedTuple):
     end: int
 
     def __str__(self) -> str:
-        which = f"offset {self.start} is" if self.end - self.start == 1 else (
-            f"offsets {self.start} to {self.end - 1} are")  # fmt: skip
+        last = self.end - 1
+        which = f"offset {last} is" if self.start == last else f"offsets {self.start} to {last} are"
         return f"partition {self.partition}: {which} lost"
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from lakebed.base.errors import Closed, InputError, NotFound
-from lakebed.base.files import Disk, PathLike
+from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
@@ -138,6 +138,7 @@ class StoreTopics:
         self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
         self._is_closed = False
+        self._process = forking.generation()
 
     def names(self) -> list[str]:
         return self._topics.names()
@@ -232,6 +233,7 @@ class StoreTopics:
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
         """One at a time is busy with a topic as a whole; `Closed` if everything is."""
+        forking.check(self._process, str(self._root))
         left = self._runner.event()
         while True:
             with self._mutex:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from lakebed.base.commit import Barrier, CommitConfig, SpaceReserve, Ticket
 from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError, Poisoned
-from lakebed.base.files import Disk, File, replace_atomically
+from lakebed.base.files import Disk, File, forking, replace_atomically
 from lakebed.base.runner import Runner
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import encode_header
@@ -78,6 +78,7 @@ class DeltaSink:
         self._end = delta.end
         self.has_unsynced = False
         self.failure: LakebedError | None = None  # since the last fold
+        self._process = forking.generation()
 
     def commit(self, items: Sequence[Item]) -> Sequence[LakebedError | None]:
         results: list[LakebedError | None] = []
@@ -127,6 +128,7 @@ class DeltaSink:
         self._end += size
 
     def _fold(self, fold: Fold) -> None:
+        forking.check(self._process, self._paths.delta)  # by its name a child could replace it
         self.failure = None
         self.close_quietly()
         header = encode_header(generation=fold.generation, created_ts_ms=fold.created_ts_ms)

@@ -4,10 +4,11 @@
 generation; an older delta is what a crash in a fold left behind, and is ignored. Where the delta is
 damaged in the middle, what is whole around the damage counts.
 
-`repair` writes. Bytes of the delta may be in the page cache alone, so its good part is written once
-more and everything behind it is zeroed, all of it synced, before anybody relies on it. A damaged
-delta is saved in the quarantine, and a new snapshot and delta take its place. May itself be cut
-short anywhere; doing it again gives the same.
+`repair` writes. Bytes of the delta may be in the page cache alone, and its length too, so its good
+part is written into a new file, which takes its place when it is durable: what is torn is cut by
+that, and nothing is appended to a file whose past is not known. A damaged delta is saved in the
+quarantine, and a new snapshot and delta take its place. May itself be cut short anywhere; doing it
+again gives the same.
 
 What cannot be known is not guessed: a damaged snapshot, a delta whose snapshot is gone, or one with
 a damaged header is refused, and `start_over` is for who wants to go on without them.
@@ -20,18 +21,17 @@ import os
 from dataclasses import dataclass, field
 
 from lakebed.base.checksum import blake3
-from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.base.errors import Corrupt, Torn
 from lakebed.base.events import event
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import Damage, DeltaWalk, decode_header, encode_header
-from lakebed.stroma.events import Acks
+from lakebed.stroma.events import Acks, Reset
 from lakebed.stroma.folding import folded, unfolded
-from lakebed.stroma.format import EVENTS_START, Ack
+from lakebed.stroma.format import EVENTS_START, Ack, Seek
 from lakebed.stroma.journal import OpenDelta
 from lakebed.stroma.paths import GroupPaths
-from lakebed.stroma.ranges import merged
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakebed.stroma.state import GroupState
 
@@ -55,6 +55,7 @@ class Recovered:
     event_count: int = 0
     unknown_count: int = 0  # events of types that are not known
     flagged_count: int = 0  # events with flags that are not known
+    must_save: bool = False  # the delta, in the quarantine
     must_fold: bool = False
     problems: list[str] = field(default_factory=list)
 
@@ -75,7 +76,7 @@ def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> 
 def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> OpenDelta:
     """Make the files fit to go on in; the delta."""
     paths.ensure(disk)
-    if recovered.damages or (recovered.torn_bytes and recovered.delta_end == EVENTS_START):
+    if recovered.must_save:
         _save(disk, paths, paths.delta, recovered.delta or b"")
     if recovered.must_fold:
         recovered.generation += 1
@@ -85,11 +86,11 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
         recovered.snapshot_bytes = len(data)
         recovered.delta = None
     if recovered.delta is None:
-        header = encode_header(generation=recovered.generation, created_ts_ms=now_ms)
-        replace_atomically(disk, paths.delta, header)
+        recovered.delta = encode_header(generation=recovered.generation, created_ts_ms=now_ms)
         recovered.event_count, recovered.delta_end = 0, EVENTS_START
-        return OpenDelta(disk.open(paths.delta, writable=True), EVENTS_START)
-    return _rewrite(disk, paths, recovered.delta, recovered.delta_end)
+    replace_atomically(disk, paths.delta, recovered.delta[: recovered.delta_end])
+    recovered.delta = b""
+    return OpenDelta(disk.open(paths.delta, writable=True), recovered.delta_end)
 
 
 def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
@@ -129,7 +130,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     except Torn as error:
         # Never so after a crash, for a delta has its header before it has its name.
         recovered.delta, recovered.torn_bytes = data, len(data)
-        recovered.must_fold = True
+        recovered.must_save = recovered.must_fold = True
         recovered.problems.append(str(error))
         return
     if header.generation < recovered.generation:
@@ -146,51 +147,33 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     recovered.unknown_count = walk.unknown_count
     recovered.flagged_count = walk.flagged_count
     recovered.damages += walk.damages
-    recovered.must_fold = bool(recovered.damages)
+    recovered.must_save = recovered.must_fold = bool(recovered.damages)
     recovered.problems += [
         f"{paths.delta}: at byte {damage.start}: {damage.problem}" for damage in recovered.damages
     ]
 
 
 def _replay(walk: DeltaWalk, recovered: Recovered, now_ms: int) -> None:
-    """Apply the events in order; acks in a row as one, for they do not depend on each other."""
+    """Apply the events in order, but the acks together: what is settled stays so, whatever else
+    happens to it, until a reset or a seek."""
     state = recovered.state
     acks: list[tuple[int, int]] = []
     for placed in walk:
         try:
             happened = placed.event()
-        except UnknownVersion:
-            raise
-        except DataError as error:
+        except Corrupt as error:
             end = placed.offset + len(placed.payload)
             recovered.damages.append(Damage(placed.offset, end, error.problem))
             continue
-        if isinstance(happened, Ack):
-            acks.append((happened.offset, happened.offset + 1))
-        elif isinstance(happened, Acks):
+        if isinstance(happened, Acks):
             acks += happened.ranges
+        elif isinstance(happened, Ack):
+            acks.append((happened.offset, happened.offset + 1))
         else:
-            if acks:
-                state.settle(merged(acks))
-                acks = []
+            if isinstance(happened, Reset | Seek):
+                acks = []  # forgotten, as all the rest
             state.apply(happened, now_ms)
-    if acks:
-        state.settle(merged(acks))
-
-
-def _rewrite(disk: Disk, paths: GroupPaths, data: bytes, end: int) -> OpenDelta:
-    file = disk.open(paths.delta, writable=True)
-    try:
-        used = len(data.rstrip(b"\0"))
-        file.pwrite(0, data[:end])
-        if used > end:
-            file.zero_fill(end, used - end)
-        file.sync()
-        disk.sync_folder(paths.folder)
-    except BaseException:
-        file.close()
-        raise
-    return OpenDelta(file, end)
+    state.settle(acks)
 
 
 def _save(disk: Disk, paths: GroupPaths, path: str, data: bytes) -> str:

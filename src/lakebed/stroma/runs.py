@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -122,6 +123,33 @@ class Runs(Generic[Value]):
                     break
             self._paint_bucket(number, within, span_end)
 
+    def cover(self, ranges: Sequence[tuple[int, int]], value: Value) -> list[tuple[Value, int]]:
+        """Give ranges one value; how many offsets had which other value before.
+
+        They ascend, do not touch, and lie before `end`; what lies before `base` is left out. Many
+        ranges in one run cost little more than one.
+        """
+        replaced: list[tuple[Value, int]] = []
+        index, position = 0, self.base  # everything before `position` is done
+        while index < len(ranges):
+            start = max(ranges[index][0], position)
+            if start >= ranges[index][1]:
+                index += 1
+                continue
+            number = bisect_right(self._firsts, start) - 1
+            starts, values = self._bucket(number)
+            at = bisect_right(starts, start) - 1
+            position = starts[at + 1] if at + 1 < len(starts) else self._end_of(number)
+            last = bisect_left(ranges, (position,), index) - 1  # the last that starts in this run
+            if values[at] != value:
+                bounds = list(chain.from_iterable(ranges[index : last + 1]))
+                bounds[0], bounds[-1] = start, min(bounds[-1], position)
+                replaced.append((values[at], sum(bounds[1::2]) - sum(bounds[::2])))
+                _cover_run(starts, values, at, bounds, position, value)
+                self._balance(number)
+            index = last
+        return replaced
+
     def drop_before(self, offset: int) -> None:
         """Forget everything below; `base` is `offset` from now on."""
         assert offset >= self.base, "what was dropped is gone"
@@ -171,6 +199,11 @@ class Runs(Generic[Value]):
                 pieces = []
         if pieces:
             _paint_window(starts, values, pieces, span_end)
+        self._balance(number)
+
+    def _balance(self, number: int) -> None:
+        """Not too many runs in a bucket, and not too few."""
+        starts = self._starts[number]
         if len(starts) > 2 * BUCKET_RUNS:
             self._split(number)
         elif len(starts) < BUCKET_RUNS // 4 and not self._merge_with_next(number):
@@ -196,6 +229,26 @@ class Runs(Generic[Value]):
         values += next_values[skipped:]
         del self._firsts[number + 1], self._starts[number + 1], self._values[number + 1]
         return True
+
+
+def _cover_run(
+    starts: list[int], values: list[Value], at: int, bounds: list[int], end: int, value: Value
+) -> None:
+    """Cover parts of a run that ends at `end`; `bounds` are where they start and end by turns."""
+    old = values[at]
+    new_values = [value, old] * (len(bounds) // 2)
+    behind = at + 1
+    if bounds[-1] == end:  # nothing is left behind the last part
+        del bounds[-1], new_values[-1]
+        if behind < len(starts) and values[behind] == value:
+            behind += 1
+    if bounds[0] > starts[at]:
+        bounds.insert(0, starts[at])
+        new_values.insert(0, old)
+    elif at > 0 and values[at - 1] == value:
+        del bounds[0], new_values[0]
+    starts[at:behind] = bounds
+    values[at:behind] = new_values
 
 
 def _paint_window(

@@ -35,6 +35,7 @@ from lakebed.stroma.format import (
     Seek,
 )
 from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
 from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
 from lakebed.stroma.timers import Timers
@@ -103,16 +104,21 @@ class GroupState:
                 pass
 
     def settle(self, ranges: Ranges) -> None:
-        """Ascending, not overlapping."""
+        """In any order; what is settled already may be among them."""
+        ranges = merged(ranges)
         if not ranges:
             return
         self.reach(ranges[-1][1])
-        changes = [run for run in self.runs.within(ranges) if run[2] is not SETTLED]
-        self._paint(changes, SETTLED)
+        freed: list[int] = []
         if self.keys is not None:
-            for start, end, _ in changes:
-                for offset in self.keys.settle(start, end):
-                    heappush(self.ready, (offset, offset + 1))
+            for start, end, _ in [r for r in self.runs.within(ranges) if r[2] is not SETTLED]:
+                freed += self.keys.settle(start, end)
+        for old, count in self.runs.cover(ranges, SETTLED):
+            self.settled_ahead += count
+            if old.kind is Kind.LEASED:
+                self.in_flight -= count
+        for offset in freed:
+            heappush(self.ready, (offset, offset + 1))
         self._advance()
 
     def expire(self, now_ms: int) -> bool:
@@ -120,13 +126,11 @@ class GroupState:
         ended: list[Run[Standing]] = []
         position = 0  # two entries may cover the same messages
         for start, end in sorted(self.timers.take_due(now_ms)):
-            for run in self.runs.between(max(start, position), end):
-                if run[2].kind not in (Kind.LEASED, Kind.WAITING):
-                    continue
-                if run[2].time_ms > now_ms:  # extended, or leased anew
-                    self.timers.add(run[2].time_ms, run[0], run[1])
-                else:
-                    ended.append(run)
+            ended += [
+                run
+                for run in self.runs.between(max(start, position), end)
+                if run[2].kind in (Kind.LEASED, Kind.WAITING) and run[2].time_ms <= now_ms
+            ]
             position = max(position, end)
         self._make_available(ended)
         return bool(ended)

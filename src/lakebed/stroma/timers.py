@@ -1,7 +1,8 @@
 """When to look at which messages again: the ends of leases and of delays.
 
-An entry is a hint, never a fact: what is due is for the messages' standings to say. So nothing is
-taken out when a lease ends early or is extended; it is dropped, or put back, when its time comes.
+An entry is a hint, never a fact: what is due is for the messages' standings to say. Whatever is
+leased or waits has an entry at its own time. Nothing is taken out when a lease ends early, or is
+extended and so has another entry.
 """
 
 from __future__ import annotations

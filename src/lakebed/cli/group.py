@@ -1,0 +1,236 @@
+"""`lakebed group`: the consumer groups of topics.
+
+`list`, `describe`, `lag` and `dead-letters` only read: they take no lock, and beside a writer they
+tell what its files tell. `reset`, `delete` and `dead-letters --redrive` need the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.output import counted
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.topic_stores import (
+    GroupName,
+    TopicName,
+    YesOption,
+    open_topic_to_write,
+    parse_moment_ms,
+    require_yes,
+)
+
+# The engines are imported by the commands: the help needs none of them.
+if TYPE_CHECKING:
+    from lakebed.cli.group_tables import GroupRow
+    from lakebed.keratin.partition import Partition
+    from lakebed.store.group import Group
+    from lakebed.store.read_only import ReadOnlyStore
+
+LETTERS_MAX = 1000  # that are listed, unless another number is asked for
+
+app = typer.Typer(
+    add_completion=False,
+    help="Look at the consumer groups of topics, move them, and send dead letters back.",
+)
+
+Place = Callable[["Partition"], int]
+
+
+@app.command("list")
+def list_groups(
+    context: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="The topic's name; else all topics.")
+    ] = None,
+) -> None:
+    """List the groups, with how many messages each has not settled yet."""
+    from lakebed.cli.group_tables import list_document, list_lines
+    from lakebed.store.topics import REDRIVE_PREFIX
+
+    run = invocation(context)
+    with quiet("lakebed.stroma"), open_to_read(run) as store:
+        topics = store.topics() if topic is None else [store.topic(topic).name]
+        rows = [
+            _row(store, name, group)
+            for name in topics
+            for group in store.topic(name).groups()
+            if not group.startswith(REDRIVE_PREFIX)  # ours, to send dead letters back
+        ]
+    run.output.result(list_document(rows), lines=list_lines(rows))
+    if any(row.problem for row in rows):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
+    """Show a group: what it has settled, leased and not looked at yet, by partition."""
+    from lakebed.cli.group_tables import describe_document, describe_lines
+
+    run = invocation(context)
+    with quiet("lakebed.stroma"), open_to_read(run) as store:
+        found = store.topic(topic).group(group).describe()
+    run.output.result(describe_document(topic, group, found), lines=describe_lines(found))
+    if any(one.problems for one in found.values()):
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
+    """Tell how many messages a group has not settled, by partition and in all."""
+    from lakebed.cli.group_tables import lag_document, lag_lines
+
+    run = invocation(context)
+    with quiet("lakebed.stroma"), open_to_read(run) as store:
+        found = store.topic(topic).group(group).lag()
+    run.output.result(lag_document(topic, group, found), lines=lag_lines(found))
+
+
+@app.command()
+def reset(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupName,
+    to_beginning: Annotated[
+        bool, typer.Option("--to-beginning", help="Everything there is, once more.")
+    ] = False,
+    to_end: Annotated[bool, typer.Option("--to-end", help="Only what comes from now on.")] = False,
+    to_offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="This one of a --partition comes next.")
+    ] = None,
+    to_time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The first that is not older: ISO 8601, or ms."),
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", help="This one only; else all.")
+    ] = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="Also a group that does not exist yet.")
+    ] = False,
+) -> None:
+    """Move a group: everything before that place is settled, everything from there on comes again.
+
+    \b
+    lakebed group reset orders billing --to-beginning
+    lakebed group reset orders billing --to-offset 17 --partition 0
+    """
+    from lakebed.base.errors import InputError
+    from lakebed.cli.group_tables import moved_document, moved_lines
+
+    run = invocation(context)
+    if [to_beginning, to_end, to_offset is not None, to_time is not None].count(True) != 1:
+        raise InputError("one of --to-beginning, --to-end, --to-offset and --to-time is needed")
+    moment_ms = None if to_time is None else parse_moment_ms(to_time)
+
+    def place(one: Partition) -> int:
+        if moment_ms is not None:
+            return one.offset_for_time(moment_ms)
+        if to_offset is not None:
+            return to_offset
+        return one.high_watermark() if to_end else one.start_offset()
+
+    with _open_group(run, topic, group, create=create) as opened:
+        moved = _moved(opened, place, partition=partition, needs_partition=to_offset is not None)
+    run.output.result(moved_document(topic, group, moved), lines=moved_lines(topic, group, moved))
+
+
+@app.command()
+def dead_letters(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupName,
+    redrive: Annotated[
+        bool, typer.Option("--redrive", help="Send them back to the partitions they came from.")
+    ] = False,
+    count_max: Annotated[
+        int | None, typer.Option("--max", metavar="N", min=1, help="At most so many.")
+    ] = None,
+) -> None:
+    """List messages that were delivered too often, or send them back.
+
+    Sent back they are new messages, for all groups of the topic.
+    """
+    from lakebed.cli.group_tables import letter_document, letter_lines
+    from lakebed.store.topic_dead_letters import dead_letters_of
+
+    run = invocation(context)
+    if redrive:
+        with _open_group(run, topic, group) as opened:
+            count = opened.redrive(**({} if count_max is None else {"max_messages": count_max}))
+        run.output.result(
+            {"topic": topic, "group": group, "redriven": count},
+            lines=[f"{topic} {group}: sent back {counted(count, 'dead letter')}"],
+        )
+        return
+    with quiet("lakebed.stroma"), open_to_read(run) as store:
+        store.topic(topic).group(group)  # or there is none
+        found = dead_letters_of(store, topic, group)
+        letters = list(islice(found, LETTERS_MAX if count_max is None else count_max))
+    run.output.result(
+        letter_document(topic, group, letters), lines=letter_lines(topic, group, letters)
+    )
+
+
+@app.command()
+def delete(
+    context: typer.Context, topic: TopicName, group: GroupName, yes: YesOption = False
+) -> None:
+    """Forget a group with all it has acked, for good; asks for --yes."""
+    run = invocation(context)
+    require_yes(yes, what=f"this forgets what the group {group} of {topic} has acked")
+    with open_topic_to_write(run, topic) as store:
+        store.topics.delete_group(topic, group)
+    run.output.result(
+        {"topic": topic, "group": group, "deleted": True}, lines=[f"{topic} {group}: deleted"]
+    )
+
+
+def _row(store: ReadOnlyStore, topic: str, group: str) -> GroupRow:
+    from lakebed.base.errors import DataError
+    from lakebed.cli.group_tables import GroupRow
+
+    count = store.topic(topic).partition_count
+    try:
+        found = store.topic(topic).group(group).describe().values()
+    except DataError as error:
+        # One damaged group hides none of the others.
+        return GroupRow(topic, group, count, None, None, str(error))
+    return GroupRow(
+        topic, group, count, sum(one.lag for one in found), sum(one.in_flight for one in found)
+    )
+
+
+@contextmanager
+def _open_group(
+    run: Invocation, topic: str, group: str, *, create: bool = False
+) -> Iterator[Group]:
+    """The group for writing; `NotFound` if there is none, and none is made by mistake."""
+    from lakebed.base.errors import NotFound
+
+    with open_topic_to_write(run, topic) as store:
+        if not create and group not in store.topics.groups(topic):
+            raise NotFound(f"the topic {topic} has no group {group}")
+        yield store.topics.open(topic).group(group)
+
+
+def _moved(
+    group: Group, place: Place, *, partition: int | None, needs_partition: bool
+) -> dict[int, int]:
+    """Where the group goes on, by partition."""
+    from lakebed.base.errors import InputError
+
+    topic = group.topic
+    if partition is None and needs_partition and len(topic.partitions) > 1:
+        raise InputError(f"{topic.name} has {len(topic.partitions)} partitions: of which is it?")
+    chosen = topic.partitions if partition is None else [topic.partition(partition)]
+    # First all places: one that is wrong moves nothing.
+    places = {one.number: place(one) for one in chosen}
+    for number, offset in places.items():
+        group.seek(offset, partition=number)
+    return places

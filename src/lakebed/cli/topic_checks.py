@@ -1,0 +1,62 @@
+"""`lakebed topic verify` and `repair`: finding damage in a topic, and what can be done about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakebed.cli.invocation import invocation
+from lakebed.cli.progress import Progress
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.topic_stores import TopicName, open_topic_to_write
+
+
+def verify(context: typer.Context, topic: TopicName) -> None:
+    """Check every record of every partition, its indexes and its manifest.
+
+    It only reads, and works beside a writer. The exit code is 65 if anything is torn, corrupt or
+    does not fit.
+    """
+    from lakebed.cli.topic_tables import verify_document, verify_lines
+    from lakebed.store.topic_verification import verify_topic
+
+    run = invocation(context)
+    with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
+        report = verify_topic(
+            store.disk, store.root, topic, runner=store.runner, progress=progress.update
+        )
+    run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
+    if report.problems:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+def repair(
+    context: typer.Context,
+    topic: TopicName,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be done.")
+    ] = False,
+) -> None:
+    """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
+
+    Messages that are whole stay, under the same offsets.
+    """
+    from lakebed.cli.topic_tables import repair_document, repair_lines
+    from lakebed.keratin.paths import TopicPaths
+    from lakebed.store.read_only_topic import require_topic
+    from lakebed.store.topic_repair import foresee_topic, repair_topic
+
+    run = invocation(context)
+    with quiet("lakebed.keratin"), Progress("repair") as progress:
+        if dry_run:
+            with open_to_read(run) as reading:
+                require_topic(reading.disk, TopicPaths(reading.root, topic))
+                report = foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
+        else:
+            with open_topic_to_write(run, topic) as store:
+                report = repair_topic(store, topic, progress=progress.update)
+    run.output.result(
+        repair_document(topic, report, dry_run=dry_run),
+        lines=repair_lines(topic, report, dry_run=dry_run),
+    )

@@ -1,0 +1,110 @@
+"""`lakebed topic produce`: messages from lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import invocation
+from lakebed.cli.output import counted
+from lakebed.cli.progress import Progress
+from lakebed.cli.topic_stores import TopicName, open_topic_to_write, text_bytes
+
+if TYPE_CHECKING:
+    from lakebed.cli.topic_appending import TopicAppender
+
+
+SeparatorOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Each line is a key, this, and a value.")
+]
+NullOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The value that means none: it deletes the key.")
+]
+PartitionOption = Annotated[
+    int | None, typer.Option(metavar="N", help="All go to this one; else by key, or in turn.")
+]
+AckOption = Annotated[
+    str | None,
+    typer.Option(metavar="LEVEL", help="after_fsync or after_write; else the topic's own."),
+]
+CreateOption = Annotated[
+    bool, typer.Option("--create", help="Create the topic, with one partition, if need be.")
+]
+
+
+def produce(
+    context: typer.Context,
+    topic: TopicName,
+    key_separator: SeparatorOption = None,
+    null_value: NullOption = None,
+    partition: PartitionOption = None,
+    ack: AckOption = None,
+    create: CreateOption = False,
+) -> None:
+    """Append lines of standard input, one message a line, and wait until they are acknowledged.
+
+    The newline is removed; an empty line is an empty message. A line too long for a message, or
+    without the key separator, is an error with its number; the lines before it are kept.
+
+    \b
+    printf 'one\\ntwo\\n' | lakebed topic produce orders
+    printf 'ada:one\\nbob:two\\n' | lakebed topic produce orders --key-separator :
+    """
+    from lakebed.base.errors import InputError, LakebedError
+    from lakebed.cli.lines import BadLine
+    from lakebed.cli.streams import standard_input
+    from lakebed.cli.topic_appending import TopicAppender, message_bytes_max
+    from lakebed.cli.topic_lines import LineFormat, message_batches
+    from lakebed.keratin.config import Ack
+
+    run = invocation(context)
+    if key_separator == "" or (null_value is not None and key_separator is None):
+        raise InputError("a --key-separator is needed, and must not be empty")
+    level = None if ack is None else Ack.parse(ack).require_possible()
+    advice = f"; lakebed topic create {topic} creates it, and so does --create"
+    with (
+        open_topic_to_write(run, topic, create=create, advice=advice) as store,
+        Progress("produce") as progress,
+    ):
+        target = store.topic(topic) if create else store.topics.open(topic)
+        appender = TopicAppender(target, partition=partition, ack=level)
+        line_format = LineFormat(
+            message_bytes_max=message_bytes_max(target.config, has_keys=key_separator is not None),
+            separator=None if key_separator is None else text_bytes(key_separator),
+            null_value=None if null_value is None else text_bytes(null_value),
+        )
+        try:
+            for messages in message_batches(standard_input(), line_format):
+                appender.append(messages)
+                progress.count(appender.count, "messages")
+            appender.finish()
+        except BadLine as error:
+            appender.finish()
+            raise BadLine(f"{error}; kept before it: {_told(appender)}") from error
+        except LakebedError:
+            run.output.note(f"{topic}: acknowledged before the error: {_told(appender)}")
+            raise
+    run.output.result(_document(topic, appender), lines=[f"{topic}: appended {_told(appender)}"])
+
+
+def _told(appender: TopicAppender) -> str:
+    """`3 messages, up to 0:1, 1:0`: the last offset of each partition."""
+    ends = [f"{number}:{one.last_offset}" for number, one in sorted(appender.partitions.items())]
+    return counted(appender.count, "message") + (f", up to {', '.join(ends)}" if ends else "")
+
+
+def _document(topic: str, appender: TopicAppender) -> dict[str, object]:
+    return {
+        "topic": topic,
+        "messages": appender.count,
+        "partitions": [
+            {
+                "partition": number,
+                "messages": one.messages,
+                "first_offset": one.first_offset,
+                "last_offset": one.last_offset,
+            }
+            for number, one in sorted(appender.partitions.items())
+        ],
+    }

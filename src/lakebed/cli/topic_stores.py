@@ -1,0 +1,105 @@
+"""How the commands of `lakebed topic` and `lakebed group` open a store, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation
+
+# The engines are imported by the commands: the help needs none of them.
+if TYPE_CHECKING:
+    from lakebed.base.config import Value
+    from lakebed.store.store import Store
+
+_NS_PER_MS = 1_000_000
+_MOMENT_DIGITS_MAX = 15  # of ms since 1970; more would be another unit
+
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do it: it cannot be undone.")]
+
+
+@contextmanager
+def open_topic_to_write(
+    run: Invocation, topic: str, *, create: bool = False, advice: str = ""
+) -> Iterator[Store]:
+    """The store, if the topic exists or may be created; else nothing is touched.
+
+    `advice` follows the error of a topic that is missing.
+    """
+    from lakebed.base.errors import NotFound
+    from lakebed.keratin.paths import TopicPaths
+    from lakebed.kernels.disk import real_disk
+    from lakebed.store.read_only_topic import require_topic
+    from lakebed.store.store import Store
+
+    paths = TopicPaths(run.root, topic)
+    if create:
+        run.root_exists()
+    else:
+        run.require_root()
+        try:
+            require_topic(real_disk(), paths)
+        except NotFound as error:
+            raise NotFound(f"{error}{advice}") from None
+    with Store.open(run.root) as store:
+        yield store
+
+
+def require_yes(yes: bool, *, what: str) -> None:
+    """`InputError` unless whoever removes something for good said so."""
+    from lakebed.base.errors import InputError
+
+    if not yes:
+        raise InputError(f"{what}, for good: say --yes")
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, Value]:
+    """`name=value` each, as settings of a topic; `BadConfig` if one is wrong."""
+    from lakebed.base.config import field_names, read_text, unknown
+    from lakebed.base.errors import BadConfig
+    from lakebed.base.units import shown
+    from lakebed.keratin.config import TopicConfig
+
+    found: dict[str, Value] = {}
+    where, names = "the topic's settings", field_names(TopicConfig)
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadConfig(f"{where}: {shown(text)}: expected name=value")
+        if name not in names:
+            raise unknown(name, known=names, noun="setting", where=where)
+        if name in found:
+            raise BadConfig(f"{where}: {name} is there twice")
+        found[name] = read_text(TopicConfig, name, value, where=where)
+    return found
+
+
+def parse_moment_ms(text: str) -> int:
+    """ms since 1970: from that number itself, or from ISO 8601 text (UTC unless it says more)."""
+    from lakebed.base.errors import InputError
+    from lakebed.base.units import shown
+    from lakebed.cli.moments import parse_moment_ns
+
+    if text.isascii() and text.isdigit():
+        if len(text) <= _MOMENT_DIGITS_MAX:
+            return int(text)
+    else:
+        try:
+            # Up to the next whole one: what is in between is older.
+            return -(-parse_moment_ns(text) // _NS_PER_MS)
+        except InputError:
+            pass
+    raise InputError(
+        f"not a time: {shown(text)}; it looks like 2025-01-31T12:00:00Z, "
+        "or is a number of ms since 1970"
+    )
+
+
+def text_bytes(text: str) -> bytes:
+    """What was typed, as bytes: also those that are no text."""
+    return text.encode("utf-8", "surrogateescape")

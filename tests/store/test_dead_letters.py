@@ -1,0 +1,273 @@
+"""Messages that were delivered too often: where they go, and how they come back."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+
+import pytest
+
+from lakebed.base.errors import BadName, LakebedError, NoSpace
+from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.world import World
+from lakebed.keratin.record_batch import build
+from lakebed.store.dead_letters import dead_letter_topic, origin_of
+from lakebed.store.group import Group
+from lakebed.stroma.config import GroupConfig
+from tests.store.queues import SMALL, append, elapse, now_ms, numbered, opened, values
+
+TWICE = GroupConfig(lease_ms=1000, delivery_count_max=2)
+LETTERS = "orders.dead-letters"
+
+
+@pytest.fixture
+def world() -> World:
+    return World(3)
+
+
+def fail(group: Group, count: int = 2) -> None:
+    """Deliver everything that often, and give it back."""
+    for _ in range(count):
+        group.nack_all(group.lease(max_messages=1000))
+
+
+def letters(group: Group) -> list[bytes | None]:
+    return [letter.message.value for letter in group.dead_letters()]
+
+
+def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders", partitions=3)
+    append(topic, b"good", b"bad", partition=2, key=b"key", headers=[[], [("name", None)]])
+    group = topic.group("billing")
+    group.ack(group.lease(max_messages=1)[0])
+    assert group.dead_letters() == []
+    fail(group)
+    assert group.lease() == []
+    assert group.lag() == {0: 0, 1: 0, 2: 0}
+    (letter,) = group.dead_letters()
+    assert letter.origin == ("orders", 2, 1, "billing", 2)
+    assert (letter.message.key, letter.message.value) == (b"key", b"bad")
+    assert letter.message.headers[0] == ("name", None)
+    assert len(store.topic(LETTERS).partitions) == 3
+    assert [message.value for message in store.topic(LETTERS).partition(2).scan_from(0)] == [b"bad"]
+
+
+@pytest.mark.parametrize("way", ["the lease ends", "it is given back", "after a delay"])
+def test_each_way_a_delivery_can_fail_counts(world: World, way: str) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, b"bad")
+    group = topic.group("billing")
+    for number in (1, 2):
+        (held,) = group.lease()
+        assert held.delivery_count == number
+        if way != "the lease ends":
+            group.nack(held, delay_ms=500 if way == "after a delay" else 0)
+        elapse(world, 1000)
+    assert group.lease() == []
+    assert letters(group) == [b"bad"]
+
+
+def test_whoever_waits_for_messages_buries_what_is_due(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders", partitions=2)
+    append(topic, b"bad", partition=0)
+    group = topic.group("billing")
+    fail(group, 1)
+    group.lease()
+    waiting = world.runner.call("consumer", lambda: group.lease(wait_s=30))
+    world.runner.run()
+    assert waiting.result() == []
+    assert letters(group) == [b"bad"]
+
+
+def test_letters_sent_back_are_new_messages_as_they_were(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders", partitions=2)
+    append(topic, *numbered(3), partition=1, key=b"key", headers=[[("name", b"value")]] * 3)
+    append(topic, None, partition=1, key=b"gone")
+    group, other = topic.group("billing"), topic.group("shipping")
+    fail(group)
+    group.lease()
+    assert group.redrive(max_messages=2) == 2
+    assert letters(group) == [b"message 2", None]
+    assert group.redrive() == 2
+    assert (group.redrive(), letters(group)) == (0, [])
+    back = group.lease()
+    assert values(back) == [*numbered(3), None]
+    assert [(m.partition, m.offset, m.delivery_count) for m in back] == [
+        (1, offset, 1) for offset in range(4, 8)
+    ]
+    assert [m.key for m in back] == [b"key", b"key", b"key", b"gone"]
+    assert [m.headers for m in back] == [(("name", b"value"),)] * 3 + [()]
+    assert len(other.lease()) == 8, "for all groups"
+
+
+def test_a_null_value_without_a_key_comes_back_empty(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    topic.partition(0).append_record_batch(build([None], timestamps_ms=1)).result()
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 1)
+    assert values(group.lease()) == [b""]
+
+
+def test_the_letters_of_one_group_are_not_those_of_another(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders", partitions=2)
+    append(topic, b"one", b"two", partition=0)
+    billing, shipping = topic.group("billing"), topic.group("shipping")
+    for group in (billing, shipping):
+        fail(group)
+        group.lease()
+    assert billing.redrive() == 2
+    assert (letters(billing), letters(shipping)) == ([], [b"one", b"two"])
+    assert shipping.redrive() == 2
+    assert topic.partition(0).high_watermark() == 6
+    assert (billing.redrive(), shipping.redrive()) == (0, 0)
+
+
+def test_letters_stay_after_a_restart_and_so_does_what_was_sent_back(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(4))
+    group = topic.group("billing")
+    fail(group)
+    group.lease()
+    group.redrive(max_messages=1)
+    world.restart(Crash.POWER)
+    group = opened(world, group_config=TWICE).topic("orders").group("billing")
+    assert letters(group) == numbered(4)[1:]
+    assert values(group.lease()) == numbered(4)[:1]
+
+
+def test_no_letter_replaces_another_with_its_key(world: World) -> None:
+    compacting = replace(SMALL, compact=True)
+    store = opened(world, topic_config=compacting, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, *numbered(3), key=b"key")
+    group = topic.group("billing")
+    fail(group)
+    group.lease()
+    store.topic(LETTERS).partition(0).seal()
+    elapse(world, 60_000)
+    assert letters(group) == numbered(3)
+
+
+def test_a_message_as_large_as_can_be_has_room_for_its_origin(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    largest = b"x" * SMALL.message_bytes_max
+    append(topic, largest)
+    group = topic.group("b" * 200)
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [largest])
+    assert group.redrive() == 1
+    assert values(group.lease()) == [largest]
+
+
+def test_a_dead_letter_topic_of_another_size_is_used_as_it_is(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    store.topic(LETTERS, partitions=2)
+    topic = store.topic("orders", partitions=3)
+    for number in range(3):
+        append(topic, b"%d" % number, partition=number)
+    group = topic.group("billing")
+    fail(group)
+    assert group.lease() == []
+    assert group.redrive() == 3
+    assert sorted((m.partition, m.value) for m in group.lease()) == [
+        (0, b"0"),
+        (1, b"1"),
+        (2, b"2"),
+    ]
+
+
+def test_letters_of_a_topic_with_more_partitions_find_a_place(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders", partitions=3)
+    append(topic, b"bad", partition=2)
+    fail(topic.group("billing"))
+    topic.group("billing").lease()
+    store.topics.delete("orders")
+    group = store.topic("orders", partitions=2).group("billing")
+    assert (group.redrive(), values(group.lease())) == (1, [b"bad"])
+
+
+def test_a_topic_whose_name_leaves_no_room_has_no_group_with_a_limit(world: World) -> None:
+    store = opened(world)
+    topic = store.topic("o" * 245)
+    with pytest.raises(BadName, match="too long to have dead letters"):
+        topic.group("billing", config=TWICE)
+    append(topic, b"one")
+    assert values(topic.group("billing").lease()) == [b"one"]
+    with pytest.raises(BadName):
+        dead_letter_topic("o" * 245)
+
+
+def test_a_letter_makes_way_for_the_next_message_of_its_key(world: World) -> None:
+    ordered = replace(TWICE, per_key_order=True)
+    topic = opened(world, group_config=ordered).topic("orders")
+    append(topic, b"bad", b"good", key=b"key")
+    group = topic.group("billing")
+    fail(group)
+    assert values(group.lease()) == [b"good"]
+    assert letters(group) == [b"bad"]
+
+
+@pytest.mark.parametrize("operation", ["fdatasync", "pwrite", "create", "rename", "fsync"])
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_a_letter_that_cannot_be_written_stays_a_message(operation: str, nth: int) -> None:
+    world = World(nth)
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, b"bad")
+    group = topic.group("billing")
+    fail(group)
+    world.disk.faults.fail(operation, nth=nth)
+    try:
+        assert group.lease() == []
+    except LakebedError:
+        assert group.lag() == {0: 1} or letters(group) == [b"bad"], "neither here nor there"
+    world.restart(Crash.POWER)
+    group = opened(world, group_config=TWICE).topic("orders").group("billing")
+    elapse(world, 1000)
+    assert group.lease() == []
+    assert set(letters(group)) == {b"bad"}
+    assert group.lag() == {0: 0}
+
+
+def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(3))
+    group = topic.group("billing")
+    fail(group)
+    group.lease()
+    assert letters(group) == numbered(3)
+    steps = len(world.trace)
+    world.disk.faults.fail("pwrite", nth=2, code=errno.ENOSPC)  # the first is that of the lease
+    with pytest.raises(NoSpace):
+        group.redrive()
+    assert any("pwrite" in line and "orders/0" in line for line in world.trace[steps:])
+    assert letters(group) == numbered(3)
+    assert group.redrive() == 3, "at once, not only when a lease has ended"
+
+
+def test_a_scheduled_message_that_died_is_not_scheduled_again(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, b"bad", not_before_ms=now_ms(world) + 5000)
+    group = topic.group("billing")
+    elapse(world, 5000)
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 1)
+    assert values(group.lease()) == [b"bad"]
+
+
+def test_messages_in_a_dead_letter_topic_that_are_no_letters_are_left_out(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, b"bad")
+    group = topic.group("billing")
+    fail(group)
+    group.lease()
+    append(store.topic(LETTERS), b"stranger", headers=[[("lakebed-dead-letter-topic", None)]])
+    (stranger,) = store.topic(LETTERS).partition(0).scan_from(1)
+    assert origin_of(stranger) is None
+    assert letters(group) == [b"bad"]
+    assert group.redrive() == 1
+    assert values(group.lease()) == [b"bad"]
