@@ -15,7 +15,7 @@ from lakebed.base.clock import NS_PER_S, SystemClock
 from lakebed.base.errors import Corrupt, DiskError
 from lakebed.base.files import make_folders
 from lakebed.kernels.disk import real_disk
-from lakebed.node.demo import verify, writer
+from lakebed.node.demo import queue, verify, writer
 from lakebed.node.demo.writer import Acknowledgement
 from lakebed.spark.errors import SparkUnavailable
 from lakebed.store.store import Store
@@ -43,6 +43,7 @@ def run(*, scratch: Path | None, report: Report, seed: int) -> dict[str, object]
             "records_found": found,
             "records_per_second": round(len(ledger) * writer.BATCH_COUNT / seconds),
         }
+        summary["queue"] = _settle_a_queue(root, report)
         summary["simulated_crashes"] = _cut_power(seed, report)
         summary["spark"] = _scan_with_spark(paths, found, report)
         summary["tiers"] = _through_the_tiers(root, found, report)
@@ -122,6 +123,16 @@ def _through_the_tiers(root: Path, found: int, report: Report) -> dict[str, int]
         f"all {count:,} records read back from there"
     )
     return {"segments": moved, "records": count, "bytes": size, "compressed_bytes": compressed}
+
+
+def _settle_a_queue(root: Path, report: Report) -> dict[str, int]:
+    result = queue.produce_and_settle(root)
+    report(
+        f"queue     {result.produced:,} messages in {queue.PARTITIONS} partitions leased and acked "
+        f"across a restart, {result.delivered - result.produced:,} of them given back in between; "
+        "each was settled once"
+    )
+    return result._asdict()
 
 
 def _cut_power(seed: int, report: Report) -> int:
