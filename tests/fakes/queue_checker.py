@@ -49,6 +49,7 @@ class Entry(NamedTuple):
 class Problem(NamedTuple):
     kind: str
     what: str
+    is_epoch: bool = False  # that came again
 
 
 class Call(NamedTuple):
@@ -233,7 +234,7 @@ def _epochs_again(leases: list[Call]) -> Iterator[Problem]:
         for held in lease.answer:
             first = seen.setdefault((held.partition, held.epoch), lease.invoked.call)
             if first != lease.invoked.call:
-                yield Problem("stale", f"{held}: its epoch was that of {first}")
+                yield Problem("stale", f"{held}: its epoch was that of {first}", is_epoch=True)
 
 
 def _held_by_two(

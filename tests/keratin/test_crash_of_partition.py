@@ -7,6 +7,7 @@ message; and the partition goes on from there.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 import pytest
@@ -217,10 +218,8 @@ def test_a_failed_sync_acknowledges_nothing_and_what_was_acknowledged_stays(
         topics, _ = open_partition(world)
         topics.close()
         world.disk.faults.fail("fdatasync", nth=nth, after=after)
-        try:
+        with contextlib.suppress(LakebedError):
             life.run(world)
-        except LakebedError:
-            pass
         world.restart(crash, survivors=seed)
         twin = world.copy()
         topics, partition = open_partition(twin)

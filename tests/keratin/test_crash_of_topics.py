@@ -7,7 +7,7 @@ created, and nothing is left of what had its name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -18,6 +18,7 @@ from lakebed.keratin.topics import Topics
 from tests.keratin.partitions import append, small, values
 
 CRASHES = [(Crash.KILL, 0), (Crash.POWER, 0), (Crash.POWER, 3)]
+MANY_CRASHES = [*CRASHES, *((Crash.POWER, survivors) for survivors in range(5, 15, 2))]
 Action = Callable[[Topics], object]
 
 
@@ -38,7 +39,12 @@ def written() -> World:
     return world
 
 
-def crashed_everywhere(written: World, action: Action, check: Callable[[Topics], None]) -> int:
+def crashed_everywhere(
+    written: World,
+    action: Action,
+    check: Callable[[Topics], None],
+    crashes: Sequence[tuple[Crash, int]] = CRASHES,
+) -> int:
     """How many crashes were tried."""
     probe = written.copy()
     topics = topics_of(probe)
@@ -46,7 +52,7 @@ def crashed_everywhere(written: World, action: Action, check: Callable[[Topics],
     action(topics)
     steps = probe.disk.steps - before
     for step in range(steps + 1):
-        for crash, survivors in CRASHES:
+        for crash, survivors in crashes:
             world = written.copy()
             topics = topics_of(world)
             world.disk.faults.crash_at_step = world.disk.steps + step
@@ -56,7 +62,7 @@ def crashed_everywhere(written: World, action: Action, check: Callable[[Topics],
             topics = topics_of(world)
             check(topics)
             topics.close()
-    return steps * len(CRASHES)
+    return steps * len(crashes)
 
 
 def check_old(topics: Topics) -> None:
@@ -83,6 +89,7 @@ def test_a_topic_that_was_being_created_is_there_or_not(written: World) -> None:
     assert seen == {True, False}
 
 
+@pytest.mark.sweep
 def test_a_topic_that_was_being_deleted_is_whole_or_gone(written: World) -> None:
     seen = set()
 
@@ -96,7 +103,9 @@ def test_a_topic_that_was_being_deleted_is_whole_or_gone(written: World) -> None
         fresh = topics.create("old", partitions=3)
         assert [values(one) for one in fresh.partitions] == [[], [], []]
 
-    assert crashed_everywhere(written, lambda topics: topics.delete("old"), check) > 20
+    assert crashed_everywhere(
+        written, lambda topics: topics.delete("old"), check, crashes=MANY_CRASHES
+    )
     assert seen == {True, False}
 
 

@@ -102,6 +102,7 @@ def test_a_sealed_segment_is_cut_to_its_records_and_listed() -> None:
     path = log_path(0)
     with world.disk.open(path, writable=True) as file:
         file.zero_fill(file.size(), 8 * KIB)  # as ahead of a busy partition's end
+        file.sync()
     partition.seal()
     log = content(world.disk, path)
     assert len(log) == RECORDS_START + 2 * record_bytes(0, 1)

@@ -29,7 +29,7 @@ from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
-from tests.fakes.queue_checker import Entry, Held, check
+from tests.fakes.queue_checker import Entry, Held, Problem, check
 from tests.store.queues import SMALL, opened
 
 pytestmark = pytest.mark.sweep
@@ -188,11 +188,16 @@ class Life:
             self.drain(group, world)
             letters = self.letters(group)
             problems = check(self.history.entries, elsewhere=letters)
-            assert not problems, "\n".join(f"{kind}: {what}" for kind, what in problems)
+            problems = [problem for problem in problems if not self.may_be(problem, world)]
+            assert not problems, "\n".join(f"{kind}: {what}" for kind, what, _ in problems)
         with self.opened(world) as store:
             group = store.topic("orders").group("billing")
             assert group.lease() == [], "not settled for good"
             assert self.letters(group) == letters
+
+    def may_be(self, problem: Problem, world: World) -> bool:
+        """Whether it was not promised that it cannot be."""
+        return False
 
     def drain(self, group: Group, world: World) -> None:
         for _ in range(200):
@@ -220,9 +225,16 @@ class LifeWithDeadLetters(Life):
 
 
 class LifeOfFewSyncs(Life):
-    """Acks and leases that were only written: a kill takes nothing back."""
+    """Acks and leases that were only written: a kill takes nothing back, a power cut may.
+
+    But an epoch never comes again, and nothing is lost.
+    """
 
     config = replace(CONFIG, ack_level="after_write", sync_ms=5)
+
+    def may_be(self, problem: Problem, world: World) -> bool:
+        has_lost_power = world.disk.boot_id() != World(0).disk.boot_id()
+        return has_lost_power and problem.kind in ("duplicated", "stale") and not problem.is_epoch
 
 
 class LifeThenAnother(Life):
@@ -253,11 +265,11 @@ class LifeThenAnother(Life):
 
 @pytest.mark.parametrize("life", [Life, LifeWithDeadLetters])
 def test_a_crash_anywhere_keeps_every_promise(life: type[Life]) -> None:
-    assert sweep(life, seeds=range(3), survivors=range(4), cases_max=150) > 140
+    assert sweep(life, seeds=range(3), survivors=range(4), cases_max=120) > 110
 
 
-def test_a_kill_anywhere_keeps_what_was_only_written() -> None:
-    assert sweep(LifeOfFewSyncs, seeds=range(3), survivors=(), cases_max=100) > 90
+def test_a_kill_keeps_what_was_only_written_and_a_power_cut_repeats_no_epoch() -> None:
+    assert sweep(LifeOfFewSyncs, seeds=range(3), survivors=[0], cases_max=80) > 70
 
 
 def test_a_crash_while_opening_and_another_behind_it_keep_every_promise() -> None:
@@ -269,7 +281,7 @@ def test_a_crash_while_opening_and_another_behind_it_keep_every_promise() -> Non
 def test_a_crash_anywhere_in_a_long_sweep() -> None:
     for life in (Life, LifeWithDeadLetters):
         sweep(life, seeds=range(100, 130), survivors=range(6), cases_max=10_000)
-    sweep(LifeOfFewSyncs, seeds=range(100, 130), survivors=(), cases_max=5000)
+    sweep(LifeOfFewSyncs, seeds=range(100, 130), survivors=range(4), cases_max=5000)
     sweep(LifeThenAnother, seeds=range(6), survivors=range(4), cases_max=1000)
 
 

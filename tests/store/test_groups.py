@@ -398,6 +398,24 @@ def test_what_retention_removed_is_settled_whoever_held_it(world: World) -> None
     assert group.lag() == {0: 0, 1: 0}
 
 
+def test_damaged_messages_are_told_and_hold_up_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = opened(world).topic("orders")
+    append(topic, *numbered(5))
+    partition = topic.partition(0)
+    partition.seal()
+    path = partition.segments()[0].path
+    with world.disk.open(path) as file:
+        place = file.pread(0, file.size()).index(b"message 2")
+    world.disk.flip_bit(path, offset=place)
+    group = topic.group("billing")
+    assert [message.offset for message in drained(group)] == [0, 1, 3, 4]
+    assert group.lag() == {0: 0}
+    (told,) = [one for one in caplog.records if "damaged_messages_settled" in one.message]
+    assert "first_offset=2 next_offset=3" in told.message
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_retention_and_compaction_beside_consumers_lose_nothing_that_is_left(seed: int) -> None:
     world = World(seed)
@@ -432,6 +450,42 @@ def test_retention_and_compaction_beside_consumers_lose_nothing_that_is_left(see
         call.result()
     there = {message.offset for message in partition.scan_from(partition.start_offset())}
     assert there <= delivered
+    assert group.lag() == {0: 0}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_messages_that_are_removed_while_they_are_leased_are_left_out(seed: int) -> None:
+    world = World(seed)
+    topic = opened(world).topic("orders")
+    group, partition = topic.group("billing"), topic.partition(0)
+
+    def produce() -> None:
+        for number in range(30):
+            append(topic, b"%d" % number * 300, b"%d" % number)
+            world.runner.sleep_ns(NS_PER_MS)
+
+    def consume() -> None:
+        while True:
+            leased = group.lease(max_messages=5, wait_s=1)
+            if not leased and partition.high_watermark() == 60:
+                return
+            group.ack_all(leased)
+
+    def remove() -> None:
+        while partition.high_watermark() < 60:
+            partition.wait_beyond(partition.start_offset(), 1)
+            for _ in range(world.random.randrange(60)):
+                world.runner.pause("not yet")
+            partition.seal()
+            partition.truncate_before(partition.high_watermark())
+
+    calls = [
+        world.runner.call(name, body)
+        for name, body in zip("abcd", [produce, consume, consume, remove], strict=True)
+    ]
+    world.runner.run()
+    for call in calls:
+        call.result()
     assert group.lag() == {0: 0}
 
 

@@ -265,15 +265,22 @@ def test_what_was_open_is_closed_with_the_store(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == files, "something was written without the lock"
 
 
-def test_opening_only_for_reading_changes_nothing_of_topics_and_groups(tmp_path: Path) -> None:
+def test_a_reader_beside_the_writer_sees_topics_and_groups_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
     with opened(tmp_path) as store:
-        topic = store.topic("orders")
-        append(topic, *numbered(3))
-        topic.group("billing").lease()
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with Store.open(tmp_path, read_only=True):
-        pass
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+        topic = store.topic("orders", partitions=2)
+        append(topic, *numbered(3), partition=1)
+        group = topic.group("billing")
+        group.ack(group.lease(max_messages=2)[0])
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        with Store.open(tmp_path, read_only=True) as reading:
+            seen = reading.topic("orders")
+            assert (reading.topics(), seen.groups()) == (["orders"], ["billing"])
+            assert [message.value for message in seen.partition(1).scan_from(0)] == numbered(3)
+            described = seen.group("billing").describe()[1]
+            assert (described.acked_until, described.in_flight) == (1, 1)
+        assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
 FORKING = """

@@ -212,9 +212,10 @@ def test_what_cannot_be_delivered_is_settled_in_passing(world: World) -> None:
     group = Opened(world, source).group
     grant = group.lease(9)
     assert offsets(grant) == [0, 5001]
+    events = group.describe().delta_events
     group.ack(grant.ranges, epoch=grant.epoch)
     assert (group.describe().acked_until, group.lag()) == (5005, 0)
-    assert group.describe().delta_events == 4, "what the log said is recorded once"
+    assert group.describe().delta_events == events + 1, "what the log said is recorded once"
 
 
 def test_messages_of_one_key_are_leased_one_after_the_other(world: World) -> None:

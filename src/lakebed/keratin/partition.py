@@ -31,7 +31,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import PartitionPaths
 from lakebed.keratin.reader import Fetched, PartitionReader
-from lakebed.keratin.recovery import recover
+from lakebed.keratin.recovery import Recovered, recover
 from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.requests import build_append, build_batch_append
 from lakebed.keratin.rewriting import Rewritten
@@ -40,7 +40,7 @@ from lakebed.keratin.state import PartitionState
 from lakebed.keratin.upkeep import IsPinned, Upkeep
 from lakebed.keratin.view import SegmentInfo
 from lakebed.keratin.work import SYNC, Append, Change, Work
-from lakebed.keratin.writer import PartitionWriter
+from lakebed.keratin.writer import PartitionWriter, Told
 
 _log = logging.getLogger(__name__)
 
@@ -74,12 +74,8 @@ class Partition:
         self.counters = Counters()
         started_ns = self._clock.monotonic_ns()
         paths.ensure(disk)
-        recovered = recover(
-            disk,
-            paths,
-            now_ms=self.now_ms(),
-            index_stride_bytes=config.index_stride_bytes,
-        )
+        stride = config.index_stride_bytes
+        recovered = recover(disk, paths, now_ms=self.now_ms(), index_stride_bytes=stride)
         self.problems: Sequence[str] = tuple(recovered.problems)
         self._state = PartitionState(
             paths,
@@ -90,39 +86,22 @@ class Partition:
             start_offset=recovered.start_offset,
         )
         filler = Filler(
-            disk,
-            paths,
-            runner,
-            config=config,
-            budget=spare_budget,
-            counters=self.counters,
+            disk, paths, runner, config=config, budget=spare_budget, counters=self.counters
         )
         self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
         self._wake_upkeep = wake_upkeep
+        told = Told(on_sealed=self._on_sealed, on_short=wake_upkeep, on_unsynced=wake)
         self._writer = PartitionWriter(
             disk,
             paths,
             runner,
+            recovered,
             config=config,
             state=self._state,
-            active=recovered.active,
-            producers=recovered.producers,
-            next_offset=recovered.next_offset,
-            created_ms=recovered.created_ms,
-            index_bytes=recovered.index_bytes,
-            writer_epoch=recovered.writer_epoch,
             filler=filler,
-            on_sealed=self._on_sealed,
-            on_short=wake_upkeep,
-            on_unsynced=wake,
+            told=told,
         )
-        try:
-            for info in recovered.damaged:
-                self._repair(info)
-            self._writer.start()
-        except BaseException:
-            self._writer.abandon()
-            raise
+        self._start_writer(recovered)
         self._barrier: Barrier[Work, object] = Barrier(
             self._writer,
             name=paths.name,
@@ -133,15 +112,27 @@ class Partition:
             counters=self.counters,
         )
         self._reader = PartitionReader(self, handles_max=config.open_segments_max)
+        self._tell_opened(recovered, self._clock.monotonic_ns() - started_ns)
+
+    def _start_writer(self, recovered: Recovered) -> None:
+        try:
+            for info in recovered.damaged:
+                self._repair(info)
+            self._writer.start()
+        except BaseException:
+            self._writer.abandon()
+            raise
+
+    def _tell_opened(self, recovered: Recovered, duration_ns: int) -> None:
         event(
             _log,
             "partition_opened",
-            partition=paths.name,
+            partition=self.name,
             segments=len(recovered.sealed) + 1,
             scanned=recovered.scanned_count,
             torn_bytes=recovered.torn_bytes,
             problems=len(recovered.problems),
-            duration_ns=self._clock.monotonic_ns() - started_ns,
+            duration_ns=duration_ns,
         )
 
     # What it is.

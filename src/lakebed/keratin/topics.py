@@ -17,7 +17,7 @@ from random import Random
 from lakebed.base.errors import AlreadyExists, Closed, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.filling import SpareBudget
-from lakebed.base.runner import Runner
+from lakebed.base.runner import Event, Runner
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.drive import Drive
@@ -61,7 +61,7 @@ class Topics:
         )
         self._mutex = runner.mutex()
         self._open: dict[str, Topic] = {}  # guarded by _mutex, as are the next two
-        self._busy: set[str] = set()
+        self._busy: dict[str, Event] = {}
         self._is_closed = False
         self._flushing = Drive("keratin flush", runner, Partition.flush_step)
         self._upkeep = Drive("keratin upkeep", runner, Partition.upkeep_step)
@@ -95,6 +95,10 @@ class Topics:
             return topic
         paths = TopicPaths(self.root, name)
         with self._claimed(name):
+            # Somebody may have been faster.
+            topic = self._open.get(name)
+            if topic is not None:
+                return topic
             try:
                 identity = load_identity(self._disk, paths)
             except NotFound:
@@ -124,11 +128,11 @@ class Topics:
     def delete(self, name: str) -> None:
         """Remove a topic with all its messages, for good; `NotFound` if there is none."""
         paths = TopicPaths(self.root, name)
-        with self._mutex:
-            topic = self._open.pop(name, None)
-        if topic is not None:
-            self._close_topic(topic)
         with self._claimed(name):
+            with self._mutex:
+                topic = self._open.pop(name, None)
+            if topic is not None:
+                self._close_topic(topic)
             if not self._disk.exists(paths.identity):
                 raise NotFound(f"{self.root}: there is no topic {name}")
             # Without this file there is no topic: what a crash leaves behind is removed later.
@@ -192,17 +196,25 @@ class Topics:
 
     @contextlib.contextmanager
     def _claimed(self, name: str) -> Iterator[None]:
-        with self._mutex:
-            if self._is_closed:
-                raise Closed(f"{self.root}: the topics are closed")
-            if name in self._busy or name in self._open:
-                raise AlreadyExists(f"the topic {name} is open, or being opened or deleted")
-            self._busy.add(name)
+        """One at a time does anything to a topic; the others wait."""
+        mine = self._claim(name)
         try:
             yield
         finally:
             with self._mutex:
-                self._busy.discard(name)
+                del self._busy[name]
+            mine.set()
+
+    def _claim(self, name: str) -> Event:
+        while True:
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self.root}: the topics are closed")
+                busy = self._busy.get(name)
+                if busy is None:
+                    mine = self._busy[name] = self._runner.event()
+                    return mine
+            busy.wait()
 
     def _remove_folder(self, paths: TopicPaths) -> None:
         if self._disk.is_folder(paths.folder):

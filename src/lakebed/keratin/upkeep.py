@@ -97,7 +97,7 @@ class Upkeep:
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
         newest = sealed[-1].base_offset if sealed else -1
-        if newest <= self._compacted_base:
+        if newest <= self._compacted_base or any(map(self._is_held, sealed)):
             return 0
         count = 0
         for rewritten in compact(
@@ -123,7 +123,7 @@ class Upkeep:
             config=partition.config,
             active_bytes=segments[-1].end,
             now_ms=partition.now_ms(),
-            is_needed=self._is_needed,
+            is_needed=self._is_held,
         )
         if start is None:
             return 0
@@ -131,7 +131,8 @@ class Upkeep:
         event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
         return gone
 
-    def _is_needed(self, segment: Candidate) -> bool:
+    def _is_held(self, segment: Candidate | SegmentInfo) -> bool:
+        """Whether somebody is going to read it as it is."""
         if self._is_pinned is None:
             return False
         paths = self._partition.paths

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
 from lakebed.base.files.handles import Lease
+from lakebed.base.units import KIB
 from lakebed.keratin.damage import DamagePolicy, SkippedRange
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import LOG_HEADER
@@ -27,6 +28,7 @@ from lakebed.kernels import Stop
 Leases = Callable[[SegmentInfo], Lease[SegmentReading]]
 _LOOKS_MAX = 20  # for the list of segments to tell what became of a file
 _LOOK_NS = 1 * NS_PER_MS
+_WANTED_BYTES_MIN = 4 * KIB
 
 
 class Walk:
@@ -130,7 +132,7 @@ class Walk:
 
     def _scan(self, info: SegmentInfo, reading: SegmentReading, end: int) -> Run | None:
         least = max(self._next, info.base_offset)
-        found = reading.log.scan(self._position, end, bytes_max=self._bytes_max)
+        found = reading.log.scan(self._position, end, bytes_max=self._wanted_bytes(info))
         if isinstance(found, Stop):
             self._pass_over(info, reading, end, PROBLEMS[found])
             return None
@@ -146,6 +148,12 @@ class Walk:
         self._position = run.end
         self._next = max(self._next, run.next_offset)
         return self._shortened(run)
+
+    def _wanted_bytes(self, info: SegmentInfo) -> int:
+        """No more than the messages wanted are likely to take: who leases a few reads little."""
+        message_count = self._end - self._next
+        average = info.end // max(1, info.next_offset - info.base_offset) + 1
+        return min(self._bytes_max, max(_WANTED_BYTES_MIN, message_count * average * 9 // 8))
 
     def _shortened(self, run: Run) -> Run | None:
         """Without the records behind the end."""

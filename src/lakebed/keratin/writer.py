@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import SpaceReserve
@@ -30,7 +31,8 @@ from lakebed.keratin.filler import Filler
 from lakebed.keratin.format import OFFSET_MAX, ManifestSegment
 from lakebed.keratin.manifest import PartitionManifest, replace_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
-from lakebed.keratin.producers import Producers, encode_producers
+from lakebed.keratin.producers import encode_producers
+from lakebed.keratin.recovery import Recovered
 from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import SegmentFiles, create_segment, remove_segment
@@ -42,6 +44,14 @@ from lakebed.kernels import keratin_encode
 _log = logging.getLogger(__name__)
 
 
+class Told(NamedTuple):
+    """Whom the writer tells of what; each is quick, and does nothing itself."""
+
+    on_sealed: Callable[[], None]  # there is one more sealed segment
+    on_short: Callable[[], None]  # the filler should make a step
+    on_unsynced: Callable[[], None]  # a sync is due within `sync_ms_max`
+
+
 class PartitionWriter:
     """For one thread at a time: the barrier's leader."""
 
@@ -50,41 +60,31 @@ class PartitionWriter:
         disk: Disk,
         paths: PartitionPaths,
         runner: Runner,
+        recovered: Recovered,
         *,
         config: TopicConfig,
         state: PartitionState,
-        active: ActiveSegment,
-        producers: Producers,
-        next_offset: int,
-        created_ms: int,
-        index_bytes: dict[int, int],
-        writer_epoch: int,
         filler: Filler,
-        on_sealed: Callable[[], None],
-        on_short: Callable[[], None],
-        on_unsynced: Callable[[], None],
+        told: Told,
     ) -> None:
-        """`index_bytes` are the sizes of the `.idx` of sealed segments, by base offset.
-
-        `on_unsynced` asks for a sync within `sync_ms_max`.
-        """
+        """Goes on where `recovered` says."""
         self._disk = disk
         self._paths = paths
         self._clock = runner.clock
         self._config = config
         self._state = state
-        self._active = active
-        self._producers = producers
-        self._next_offset = next_offset
-        self._created_ms = created_ms
-        self._index_bytes = index_bytes
+        self._active = recovered.active
+        self._producers = recovered.producers
+        self._next_offset = recovered.next_offset
+        self._created_ms = recovered.created_ms
+        self._index_bytes = recovered.index_bytes
         self._filler = filler
-        self._on_sealed = on_sealed
-        self._on_short = on_short
-        self._on_unsynced = on_unsynced
+        self._told = told
         self._reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
-        self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
-        self._files = SegmentFiles(disk, paths, active)
+        self._end_file = DurableEndFile(
+            disk, paths.durable_end, writer_epoch=recovered.writer_epoch
+        )
+        self._files = SegmentFiles(disk, paths, recovered.active)
         self._manifest_due_ns = 0
         self._unsynced_since_ns: int | None = None
         self._is_rolling = False  # begun, and not done
@@ -201,7 +201,7 @@ class PartitionWriter:
         assert len(encoded.positions) == len(plan.payloads), "records without room"
         tail = self._files.tail
         if self._filler.reach(tail.end + len(encoded.data)):
-            self._on_short()
+            self._told.on_short()
         if plan.is_sync_wanted:
             tail.commit([encoded.data])
             self._filler.check()
@@ -209,7 +209,7 @@ class PartitionWriter:
             tail.write([encoded.data])
             if self._unsynced_since_ns is None:
                 self._unsynced_since_ns = self._clock.monotonic_ns()
-                self._on_unsynced()
+                self._told.on_unsynced()
         self._active.add(
             positions=encoded.positions,
             offsets=plan.record_offsets(),
@@ -282,7 +282,7 @@ class PartitionWriter:
         with contextlib.suppress(LakebedError):  # the new one has it all
             self._disk.unlink(self._paths.segment(old.base_offset, SegmentFile.PRODUCERS))
         event(_log, "segment_sealed", partition=self._paths.name, base_offset=old.base_offset)
-        self._on_sealed()
+        self._told.on_sealed()
 
     def roll(self) -> bool:
         """Seal the active segment now; False if it has no records."""

@@ -1,16 +1,23 @@
-"""A partition as a consumer group sees it: where Keratin and Stroma meet."""
+"""A partition as a consumer group sees it: where Keratin and Stroma meet.
+
+What is damaged in the log cannot be delivered: the group settles it, and the log file says so.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from lakebed.base.checksum import blake3
+from lakebed.base.events import event
+from lakebed.keratin.damage import SkippedRange
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.stroma.source import Fact
 
+_log = logging.getLogger(__name__)
 _SCHEDULED = int(RecordFlags.SCHEDULED)
 
 
@@ -38,7 +45,9 @@ class GroupSource:
             if first >= end:
                 break
             try:
-                for batch in self._partition.read_batches(first, end, skip_damage=True):
+                for batch in self._partition.read_batches(
+                    first, end, skip_damage=True, on_skipped=self._tell_skipped
+                ):
                     found += self._of(batch, position)
                     position = batch.next_offset
                 break
@@ -47,6 +56,17 @@ class GroupSource:
                     raise
         found += _missing(position, end)
         return found
+
+    def _tell_skipped(self, skipped: SkippedRange) -> None:
+        event(
+            _log,
+            "damaged_messages_settled",
+            level=logging.ERROR,
+            partition=self._partition.name,
+            first_offset=skipped.first_offset,
+            next_offset=skipped.next_offset,
+            error=skipped.error,
+        )
 
     def _of(self, batch: MessageBatch, position: int) -> Iterator[Fact]:
         offsets = batch.offsets

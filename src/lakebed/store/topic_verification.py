@@ -5,7 +5,8 @@ behind it is not part of the log yet, and cannot be called torn. A writer may al
 segments meanwhile: one that looks damaged is looked at again, as the manifest then lists it.
 
 A log decides: an index or a manifest that does not fit it is a problem, but no loss; opening the
-topic for writing mends it.
+topic for writing mends it. A log that compaction has replaced and the manifest does not list yet is
+none at all: it is noted.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def verify_alone(
     count = require_topic(disk, paths).partition_count
     found = []
     for number in range(count):
-        found.append(verify_partition(disk, paths.partition(number)))
+        found.append(_with_replaced(disk, verify_partition(disk, paths.partition(number))))
         progress(number + 1, count)
     return found
 
@@ -130,10 +131,11 @@ def _verify_beside(disk: Disk, paths: PartitionPaths, runner: Runner) -> Partiti
     found = verify_partition(disk, paths, is_live=is_live)
     if not is_live:
         return found
-    if any(segment.verdict is Verdict.CORRUPT for segment in found.segments):
+    if any(map(_is_suspect, found.segments)):
         runner.sleep_ns(_LOOK_AGAIN_NS)
         found = replace(found, segments=tuple(_looked_at_again(disk, paths, found)))
-    return replace(found, segments=tuple(map(_without_tail, found.segments)))
+    found = replace(found, segments=tuple(map(_without_tail, found.segments)))
+    return _with_replaced(disk, found)
 
 
 def _looked_at_again(
@@ -147,12 +149,16 @@ def _looked_at_again(
         return
     listed = {segment.base_offset: segment for segment in manifest.segments}
     for segment in found.segments:
-        if segment.verdict is not Verdict.CORRUPT:
+        if not _is_suspect(segment):
             yield segment
         elif segment.base_offset in listed:
             yield verify_segment(disk, paths, listed[segment.base_offset])
         elif not segment.is_sealed:
             yield segment
+
+
+def _is_suspect(segment: SegmentVerification) -> bool:
+    return segment.verdict is Verdict.CORRUPT or bool(segment.index_problems)
 
 
 def _without_tail(segment: SegmentVerification) -> SegmentVerification:
@@ -163,6 +169,34 @@ def _without_tail(segment: SegmentVerification) -> SegmentVerification:
     if inspection.verdict is Verdict.TORN:
         inspection = replace(inspection, verdict=Verdict.WHOLE, tail=None, header_error=None)
     return replace(segment, inspection=inspection, index_problems=())
+
+
+def _with_replaced(disk: Disk, found: PartitionVerification) -> PartitionVerification:
+    """Logs that are whole, but shorter than the manifest says, are so by compaction."""
+    segments, notes = [], list(found.notes)
+    for segment in found.segments:
+        if segment.inspection is not None and _is_replaced(disk, segment):
+            whole = replace(segment.inspection, verdict=Verdict.WHOLE, damages=())
+            notes.append(f"{segment.path}: was replaced, and the manifest does not list that yet")
+            segments.append(replace(segment, inspection=whole, index_problems=()))
+        else:
+            segments.append(segment)
+    return replace(found, segments=tuple(segments), notes=tuple(notes))
+
+
+def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
+    """A log that was cut short lacks its last offset; one that was rewritten always has it."""
+    inspection = segment.inspection
+    if inspection is None or inspection.header_error is not None or len(inspection.damages) != 1:
+        return False
+    [damage] = inspection.damages
+    if damage.start != inspection.end or damage.first_offset < damage.next_offset:
+        return False
+    try:
+        with disk.open(segment.path) as file:
+            return file.size() <= inspection.end
+    except NotFound:
+        return False
 
 
 def _problems(number: int, found: PartitionVerification) -> Iterator[TopicProblem]:

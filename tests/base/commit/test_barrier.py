@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def _barrier(
 class Caller(threading.Thread):
     """A thread that commits one item and keeps how that ended."""
 
-    def __init__(self, barrier: Barrier[str, str], item: str, **arguments: float) -> None:
+    def __init__(self, barrier: Barrier[str, str], item: str, **arguments: Any) -> None:
         super().__init__(name=f"caller of {item}", daemon=True)
         self.barrier = barrier
         self.item = item

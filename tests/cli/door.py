@@ -1,0 +1,67 @@
+"""Processes of the command line that live beside each other, and that the test ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+COMMAND = [sys.executable, "-m", "lakebed.cli", "--root", "root"]
+
+Environment = dict[str, str]
+Process = subprocess.Popen[bytes]
+
+
+class Door:
+    """Starts commands in one folder; `close` kills what still runs."""
+
+    def __init__(self, folder: Path, environment: Environment) -> None:
+        self._folder = folder
+        self._environment = environment
+        self._started: list[Process] = []
+
+    def start(self, *arguments: str) -> Process:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+
+    def close(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+def pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+def feed(process: Process, data: bytes) -> None:
+    pipe(process.stdin).write(data)
+    pipe(process.stdin).flush()
+
+
+def lines(stream: IO[bytes] | None, count: int) -> list[bytes]:
+    return [pipe(stream).readline() for _ in range(count)]
