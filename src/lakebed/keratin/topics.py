@@ -18,9 +18,9 @@ from lakebed.base.errors import AlreadyExists, Closed, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
+from lakebed.base.runner.drive import Drive
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
-from lakebed.keratin.drive import Drive
 from lakebed.keratin.identity import (
     TopicIdentity,
     load_identity,

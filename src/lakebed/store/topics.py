@@ -17,9 +17,9 @@ from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
+from lakebed.base.runner.drive import Drive
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
-from lakebed.keratin.drive import Drive
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.segment import Numbers

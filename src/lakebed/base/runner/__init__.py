@@ -2,6 +2,7 @@
 
 - `protocol`: `Runner`, `Task`, `Event`, `Mutex`;
 - `threads`: the real one: a named thread per task;
+- `drive`: one task for many things, of which few have something to do;
 - `lakebed.base.simulation.scheduler`: the deterministic one, driven by a seed.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from lakebed.base.runner import Event, Runner
+from lakebed.base.runner.protocol import Event, Runner
 
 Thing = TypeVar("Thing")
 

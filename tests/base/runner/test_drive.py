@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lakebed.base.runner.drive import Drive
 from lakebed.base.simulation.world import World
-from lakebed.keratin.drive import Drive
 from lakebed.keratin.topics import Topics
 from tests.keratin.partitions import append, small
 
