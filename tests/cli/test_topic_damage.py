@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,8 @@ def test_a_flipped_byte_is_found_repaired_and_its_loss_stated(
     assert repaired["torn_bytes"] == 0
     [saved] = repaired["quarantined"]
     assert Path(saved).read_bytes() == before[RECORDS_START : RECORDS_START + 36 + 1004]
-    assert verify(run, 0)["records"] == COUNT - 1
+    found = verify(run, 0)
+    assert (found["records"], found["notes"]) == (COUNT - 1, [])
     assert numbers(run) == [number for number in range(COUNT) if number != base]
     assert run("topic", "repair", "orders").lines() == ["orders: nothing to repair"]
     run("topic", "produce", "orders", stdin=b"%04d\n" % COUNT)
@@ -175,11 +177,33 @@ def test_beside_a_writer_an_unfinished_end_is_no_problem(run: Run, root: Path) -
         with logs(root)[-1].open("r+b") as file:
             file.seek(partition.segments()[-1].end)
             file.write(b"KR\0\1 half a record")
+        index = logs(root)[-1].with_suffix(".idx")
+        flip(index, 40)
         assert verify(run, 0)["records"] == 2
+        flip(index, 40)
         # But below the durable end it is.
         flip(logs(root)[-1], RECORDS_START + 5)
         assert {one["verdict"] for one in verify(run, 65)["problems"]} == {"corrupt"}
         flip(logs(root)[-1], RECORDS_START + 5)
+
+
+def test_a_log_that_was_replaced_before_the_manifest_is_no_damage(
+    run: Run, root: Path, lines: list[bytes]
+) -> None:
+    """As a crash between the two leaves them: the log is shorter, but has its last offset."""
+    manifest = root / "topics" / "orders" / "0" / "manifest.bin"
+    before = manifest.read_bytes()
+    replaced = logs(root)[0]
+    flip(replaced, RECORDS_START + 500)
+    run("topic", "repair", "orders")
+    manifest.write_bytes(before)
+    found = verify(run, 0)
+    assert found["notes"] == [f"{replaced}: was replaced, and the manifest does not list that yet"]
+    assert run("topic", "repair", "orders").lines() == ["orders: nothing to repair"]
+    assert verify(run, 0)["notes"] == []
+    # One that is cut short is damaged.
+    os.truncate(replaced, replaced.stat().st_size - 10)
+    assert verify(run, 65)["lost"]
 
 
 def test_one_damaged_partition_does_not_hide_another(run: Run, root: Path) -> None:

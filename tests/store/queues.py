@@ -9,6 +9,7 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
+from lakebed.store.group import Group
 from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
@@ -54,6 +55,15 @@ def values(messages: list[LeasedMessage]) -> list[bytes | None]:
 
 def numbered(count: int, prefix: str = "message") -> list[bytes]:
     return [f"{prefix} {number}".encode() for number in range(count)]
+
+
+def drained(group: Group, *, at_once: int = 7) -> list[LeasedMessage]:
+    """Everything there is, acked."""
+    found: list[LeasedMessage] = []
+    while leased := group.lease(max_messages=at_once):
+        group.ack_all(leased)
+        found += leased
+    return found
 
 
 def now_ms(world: World) -> int:

@@ -243,6 +243,34 @@ def test_a_group_is_read_also_while_it_is_folded(writing: Store, reading: ReadOn
     assert group.describe()[0].generation > 2
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_a_fold_has_done_so_far_the_group_can_be_read(seed: int) -> None:
+    world = World(seed)
+    config, groups = TopicConfig(reserve_bytes=0), GroupConfig(compaction_events=1)
+    with (
+        Store.open(
+            "/s", disk=world.disk, runner=world.runner, topic_config=config, group_config=groups
+        ) as store,
+        Store.open("/s", read_only=True, disk=world.disk, runner=world.runner) as reading,
+    ):
+        target = store.topic("orders")
+        target.append_batch([b"x"] * 1000).result()
+        group = target.group("billing")
+        ours = reading.topic("orders").group("billing")
+
+        def work() -> None:
+            for _ in range(10):
+                group.ack_all(group.lease(max_messages=100))
+
+        worker = world.runner.call("worker", work)
+        reader = world.runner.call("reader", lambda: [ours.lag()[0] for _ in range(10)])
+        world.runner.run()
+        worker.result()
+        lags = reader.result()
+        assert lags == sorted(lags, reverse=True)
+        assert ours.lag() == {0: 0}
+
+
 def test_leases_end_and_retention_settles_also_for_who_only_reads() -> None:
     world = World(3)
     config = TopicConfig(reserve_bytes=0, zero_fill=False)

@@ -47,10 +47,11 @@ def create(
     \b
     lakebed topic create orders --partitions 3 --config retention_ms=7d
     """
-    from lakebed.keratin.identity import check_partition_count
+    from lakebed.keratin.identity import check_partition_count, checked_settings
 
     run = invocation(context)
-    settings = parse_settings(config or ())
+    # Before anything is touched: a mistake creates no root.
+    settings = checked_settings(parse_settings(config or ()))
     check_partition_count(partitions)
     with open_topic_to_write(run, topic, create=True) as store:
         identity = store.topics.create(

@@ -13,8 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
+from itertools import chain
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import InputError, LakebedError, NotFound
@@ -26,7 +25,7 @@ from lakebed.store.leased_message import (
     Leased,
     LeasedMessage,
     Ranges,
-    messages_between,
+    batches_between,
     read_leased,
 )
 from lakebed.stroma.description import Description
@@ -158,7 +157,8 @@ class Group:
         for number, described in held.describe().items():
             partition = held.topic.partition(number)
             end = partition.high_watermark()
-            for message in messages_between(partition, described.acked_until, end):
+            batches = batches_between(partition, described.acked_until, end)
+            for message in chain.from_iterable(batches):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
                     found.append(DeadLetter(origin, message))
@@ -304,12 +304,22 @@ class Group:
     def _by_lease(
         self, messages: Iterable[LeasedMessage]
     ) -> Iterable[tuple[PartitionGroup, int, Ranges]]:
-        ordered = sorted(messages, key=attrgetter("partition", "epoch", "offset"))
-        for (number, epoch), held in groupby(ordered, key=attrgetter("partition", "epoch")):
-            ranges: Ranges = []
-            for message in held:
-                if ranges and ranges[-1][1] == message.offset:
-                    ranges[-1] = (ranges[-1][0], message.offset + 1)
-                else:
-                    ranges.append((message.offset, message.offset + 1))
-            yield self._chosen(number)[0], epoch, ranges
+        held: dict[tuple[int, int], list[int]] = {}
+        for message in messages:
+            held.setdefault((message.partition, message.epoch), []).append(message.offset)
+        for (number, epoch), offsets in sorted(held.items()):
+            yield self._chosen(number)[0], epoch, _ranges(offsets)
+
+
+def _ranges(offsets: list[int]) -> Ranges:
+    offsets.sort()
+    first, last = offsets[0], offsets[-1]
+    if last - first == len(offsets) - 1:  # as a lease has them, nearly always
+        return [(first, last + 1)]
+    ranges: Ranges = []
+    for offset in offsets:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return ranges

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.stroma.leasing import Grant
 
@@ -33,6 +36,10 @@ class LeasedMessage(NamedTuple):
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
+_MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
+_SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
+
+
 class Leased(NamedTuple):
     """What there is of a lease."""
 
@@ -44,40 +51,39 @@ def read_leased(partition: Partition, grant: Grant) -> Leased:
     """The messages of a lease, from the log."""
     found: list[LeasedMessage] = []
     gone: Ranges = []
+    before = (partition.number,)
     for start, end, delivery_count in grant.leased:
+        behind = (delivery_count, grant.epoch, grant.deadline_ms)
         position = start
-        for message in messages_between(partition, start, end):
-            if message.offset > position:
-                gone.append((position, message.offset))
-            position = message.offset + 1
-            found.append(
-                LeasedMessage(
-                    partition.number,
-                    message.offset,
-                    message.timestamp_ms,
-                    message.key,
-                    message.value,
-                    message.headers,
-                    delivery_count,
-                    grant.epoch,
-                    grant.deadline_ms,
-                )
-            )
+        for batch in batches_between(partition, start, end):
+            gone += _holes(batch, position)
+            # Fields in the order of a message's own: tuples are joined, not taken apart.
+            found += [_MAKE(before + message[:_SHARED] + behind) for message in batch]
+            position = batch.next_offset
         if position < end:
             gone.append((position, end))
     return Leased(found, gone)
 
 
-def messages_between(partition: Partition, start: int, end: int) -> Iterator[Message]:
+def batches_between(partition: Partition, start: int, end: int) -> Iterator[MessageBatch]:
     """The messages of `[start, end)` that are there, whatever retention removes meanwhile."""
     start = max(start, partition.start_offset())
     while start < end:
         try:
-            for message in partition.read(start, end, skip_damage=True):
-                yield message
-                start = message.offset + 1
+            for batch in partition.read_batches(start, end, skip_damage=True):
+                yield batch
+                start = batch.next_offset
             return
         except OffsetOutOfRange as error:
             if error.start_offset <= start:
                 raise
             start = error.start_offset
+
+
+def _holes(batch: MessageBatch, position: int) -> Ranges:
+    """Offsets from `position` to the batch's last that have no message."""
+    first, last = int(batch.offsets[0]), int(batch.offsets[-1])
+    holes = [(position, first)] if position < first else []
+    if last - first != len(batch) - 1:
+        holes += [(one + 1, other) for one, other in pairwise(batch.offsets) if other > one + 1]
+    return holes
