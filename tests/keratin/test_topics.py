@@ -19,10 +19,12 @@ from lakebed.base.errors import (
     Corrupt,
     InputError,
     NotFound,
+    TooLarge,
     UnknownVersion,
 )
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.headers import Producer
@@ -322,3 +324,14 @@ def test_the_default_settings_are_those_of_the_format_page() -> None:
     assert (config.batch_bytes_max, config.batch_count_max) == (1 << 20, 4096)
     assert (config.linger_ms_max, config.queue_count_max, config.open_segments_max) == (5, 1024, 64)
     assert config.ack_level is Ack.AFTER_FSYNC
+
+
+def test_messages_of_many_keys_are_refused_together(topics: Topics) -> None:
+    topic = topics.create("many", partitions=4)
+    keyed = [(b"key %d" % number, b"value") for number in range(20)]
+    with pytest.raises(TooLarge):
+        topic.append_keyed([*keyed, (b"key 21", bytes(200 * KIB))])
+    assert [partition.high_watermark() for partition in topic.partitions] == [0, 0, 0, 0]
+    for future in topic.append_keyed(keyed):
+        future.result()
+    assert sum(partition.high_watermark() for partition in topic.partitions) == 20

@@ -189,7 +189,30 @@ class Partition:
         message, what was appended before is not appended again. It waits only for room in the
         queue: `Busy` if the seconds of `timeout` passed first.
         """
-        append = build_append(
+        append = self.prepare(
+            payloads,
+            keys=keys,
+            headers=headers,
+            timestamps_ms=timestamps_ms,
+            producer=producer,
+            not_before_ms=not_before_ms,
+            ack=ack,
+        )
+        return self.submit(append, timeout=timeout)
+
+    def prepare(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+    ) -> Append:
+        """An append that is checked and not queued: see `append_batch`, and `submit`."""
+        return build_append(
             payloads,
             config=self.config,
             ack=ack or self.config.ack_level,
@@ -199,14 +222,14 @@ class Partition:
             producer=producer,
             not_before_ms=not_before_ms,
         )
-        return self._submit(append, timeout)
 
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
     ) -> AppendFuture:
         """Append one record batch as Kafka's clients send it, all of it or nothing."""
         ack = ack or self.config.ack_level
-        return self._submit(build_batch_append(batch, config=self.config, ack=ack), timeout)
+        append = build_batch_append(batch, config=self.config, ack=ack)
+        return self.submit(append, timeout=timeout)
 
     def sync(self) -> None:
         """Make durable what was acknowledged after its write alone."""
@@ -245,7 +268,8 @@ class Partition:
             self.problems = (*self.problems, f"{info.path}: repaired: {lost}")
             _log.error("%s", self.problems[-1])
 
-    def _submit(self, append: Append, timeout: float | None) -> AppendFuture:
+    def submit(self, append: Append, *, timeout: float | None = None) -> AppendFuture:
+        """Queue what was prepared."""
         ticket = self._barrier.submit(
             append, size=append.size, count=append.message_count, timeout=timeout
         )

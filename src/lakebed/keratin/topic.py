@@ -86,7 +86,8 @@ class Topic:
     ) -> list[AppendFuture]:
         """Append pairs of key and payload, each to its key's partition: one append for each.
 
-        Those without a key go to the next partition in turn, together.
+        Those without a key go to the next partition in turn, together. What is wrong with any of
+        them is found before one is appended.
         """
         parts: dict[int, tuple[list[Buffer | None], list[Buffer | None]]] = {}
         turn: int | None = None
@@ -98,10 +99,11 @@ class Topic:
             keys, payloads = parts.setdefault(number, ([], []))
             keys.append(key)
             payloads.append(payload)
-        return [
-            self.partition(number).append_batch(payloads, keys=keys, ack=ack, timeout=timeout)
+        prepared = [
+            (self.partition(number), self.partition(number).prepare(payloads, keys=keys, ack=ack))
             for number, (keys, payloads) in sorted(parts.items())
         ]
+        return [partition.submit(append, timeout=timeout) for partition, append in prepared]
 
     def _next(self) -> int:
         self._turn = (self._turn + 1) % len(self._partitions)
