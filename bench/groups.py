@@ -110,21 +110,28 @@ def _drain(
 
 
 def restart_row(name: str, work: Work) -> Row:
-    ours = Contestant("lakebed", partial(_open_again, work))
-    note = "a store is opened with its topic and group, and closed"
-    return Row(name=name, unit="openings", baseline=ours.name, contestants=[ours], note=note)
+    put_off = work.restart_acks // 10
+    ours = Contestant("lakebed", partial(_open_again, work, put_off=0))
+    gaps = Contestant(f"lakebed, {put_off:,} put off", partial(_open_again, work, put_off=put_off))
+    note = (
+        "a store is opened with its topic and group, and closed. Put off: behind the others as many "
+        "acks, and between each two of them a message that was given back with a delay."
+    )
+    return Row(name=name, unit="openings", baseline=ours.name, contestants=[ours, gaps], note=note)
 
 
 @contextmanager
-def _open_again(work: Work) -> Iterator[Run]:
+def _open_again(work: Work, *, put_off: int) -> Iterator[Run]:
     payloads = random_payloads(100, work)
-    batch_count = work.restart_acks // len(payloads)
+    ack_batches = work.restart_acks // len(payloads)
+    gap_batches = 2 * put_off // len(payloads)
     with scratch_folder(work.scratch) as folder:
         with closing(LakebedTopic(folder)) as topic:
-            fill(topic, payloads, batch_count)
+            fill(topic, payloads, ack_batches + gap_batches)
             topic.open_group(GROUP)
-            acked = topic.lease_and_ack(batch_count, len(payloads))
-            assert acked == work.restart_acks, "not all could be leased"
+            acked = topic.lease_and_ack(ack_batches, len(payloads))
+            acked += topic.put_off_every_second(gap_batches, len(payloads))
+            assert acked == work.restart_acks + put_off, "not all could be leased"
 
         def run() -> float:
             with closing(LakebedTopic(folder)) as opened:

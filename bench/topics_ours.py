@@ -12,6 +12,7 @@ from lakebed.store.store import Store
 
 TOPIC = "orders"
 LEASE_MS = 30_000
+DELAY_MS = 24 * 3600 * 1000
 
 
 class LakebedTopic:
@@ -62,6 +63,16 @@ class LakebedTopic:
             self._group.ack_all(leased)
             leased_count += len(leased)
         return leased_count
+
+    def put_off_every_second(self, batch_count: int, batch_records: int) -> int:
+        """Acks one, gives the next one back with a delay; how many were acked."""
+        acked_count = 0
+        for _ in range(batch_count):
+            leased = self._group.lease(max_messages=batch_records, lease_ms=LEASE_MS)
+            self._group.ack_all(leased[::2])
+            self._group.nack_all(leased[1::2], delay_ms=DELAY_MS)
+            acked_count += len(leased[::2])
+        return acked_count
 
     def close(self) -> None:
         self._store.close()

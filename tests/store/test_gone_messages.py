@@ -11,7 +11,6 @@ import pytest
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
-from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.group_source import GroupSource
@@ -131,11 +130,6 @@ class Overtaken(Partition):
         if not self.start_offset():
             self.truncate_before(4)
         return super().read_batches(*arguments, **named)
-
-    def read(self, *arguments: Any, **named: Any) -> Iterator[Message]:
-        if not self.start_offset():
-            self.truncate_before(4)
-        return super().read(*arguments, **named)
 
 
 @pytest.fixture

@@ -199,7 +199,12 @@ class StoreTopics:
             self._remove_groups(topic, group)
 
     def close(self) -> None:
-        """Close every group and every topic. Idempotent."""
+        """Close every group and every topic. Idempotent.
+
+        In a forked child there is nothing to close: files and tasks are its parent's.
+        """
+        if self._process != forking.generation():
+            return
         with self._mutex:
             self._is_closed = True
             under_way = list(self._busy.values())
