@@ -114,8 +114,8 @@ def restart_row(name: str, work: Work) -> Row:
     ours = Contestant("lakebed", partial(_open_again, work, put_off=0))
     gaps = Contestant(f"lakebed, {put_off:,} put off", partial(_open_again, work, put_off=put_off))
     note = (
-        "a store is opened with its topic and group, and closed. Put off: behind the others as many "
-        "acks, and between each two of them a message that was given back with a delay."
+        "a store is opened with its topic and group, and closed. Put off: behind the others as "
+        "many acks, and between each two of them a message that was given back with a delay."
     )
     return Row(name=name, unit="openings", baseline=ours.name, contestants=[ours, gaps], note=note)
 

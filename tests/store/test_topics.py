@@ -311,6 +311,7 @@ FORKING = """
             lambda: topic.partition(0).truncate_before(1),
             lambda: topic.group("another"),
             lambda: store.topic("another"),
+            lambda: store.log("another"),
             lambda: store.topics.delete("orders"),
         ):
             try:
@@ -341,4 +342,4 @@ def test_a_forked_child_is_refused_and_its_parent_goes_on(tmp_path: Path) -> Non
         timeout=60,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("9 1\n[b'two']\n", "")
+    assert (done.stdout, done.stderr) == ("10 1\n[b'two']\n", "")

@@ -31,7 +31,7 @@ from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Busy, Closed
 from lakebed.base.events import event
-from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.files import Disk, PathLike, forking, make_folders
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Runner, Task, ThreadRunner
 from lakebed.kernels.disk import real_disk
@@ -87,6 +87,7 @@ class AofManager:
         self._tasks: list[Task] = []
         make_folders(self.disk, self.root)
         self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
+        self._generation = forking.generation()
         try:
             self._flush_task = self._spawn("aof flush", Aof.flush_step)
             self._maintenance_task = self._spawn("aof maintenance", Aof.maintenance_step)
@@ -97,6 +98,7 @@ class AofManager:
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Open a log for writing, creating it if need be. Once at a time."""
         paths = LogPaths(self.root, name)
+        forking.check(self._generation, self.root)  # a child has the manager, and not the lock
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
