@@ -226,6 +226,7 @@ def _follow(topic: ReadOnlyTopic, starts: dict[int, int], printer: CountedPrinte
     with topic.follow(starts) as follower:
         while not printer.is_done and (found := follower.next_batch()) is not None:
             printer.batch(found.partition, found.batch)
+            output.flush()
 
 
 # Through a group.
