@@ -55,7 +55,7 @@ check: kernels ## Format, lint, types, import rules and the quick tests: under t
 	@$(BIN) -m ruff check .
 	@$(BIN) -m mypy
 	@$(BIN) -c 'from importlinter.cli import lint_imports_command as run; run()'
-	@$(COMPILED) $(PYTEST) -m 'not slow and not spark and not build and not process and not sweep'
+	@$(COMPILED) $(PYTEST) -m 'not slow and not spark and not build and not process and not thorough and not sweep'
 
 test: kernels java ## All tests but the slow ones
 	@$(COMPILED) $(PYTEST)

@@ -26,6 +26,8 @@ from lakebed.aof.config import AofConfig
 from lakebed.base.units import KIB, MIB
 from lakebed.kernels.format import AOF_RECORD
 
+pytestmark = pytest.mark.thorough
+
 STORES: dict[str, OpenStore] = {"lakebed": LogStore, **PEERS}
 
 

@@ -15,6 +15,8 @@ from bench.report import markdown, rate, table, write_json
 from bench.row import Contestant, Row, Run, Unavailable
 from lakebed import kernels
 
+pytestmark = pytest.mark.thorough
+
 
 class SteppedClock:
     """Time passes only when a contestant says so."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.row import Row
 from bench.tiers import json_records, rows, tiny
+
+pytestmark = pytest.mark.thorough
 
 
 def expected(row: Row, scratch: Path) -> float:

@@ -11,6 +11,8 @@ from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from tests.cli.in_process import Run, runner
 
+pytestmark = pytest.mark.thorough
+
 CONSUME = ("topic", "consume", "orders", "--group", "billing")
 GROUP = ("orders", "billing")
 

@@ -29,6 +29,8 @@ from tests.cli.manifest_stores import (
     write_segments,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -18,6 +18,8 @@ from tests.cli.tiered_stores import (
     write_segments,
 )
 
+pytestmark = pytest.mark.thorough
+
 ALL = range(SEALED)
 
 

@@ -12,6 +12,8 @@ from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 from tests.cli.tiered_stores import SEALED, make_root, objects, warm_files, write_segments
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -21,6 +21,8 @@ from tests.cli.tiered_stores import (
     write_segments,
 )
 
+pytestmark = pytest.mark.thorough
+
 ALL = range(SEALED)
 MOVES = ("upload", "evict", "hydrate", "retry-upload")
 

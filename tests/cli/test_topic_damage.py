@@ -12,6 +12,8 @@ from lakebed.keratin.format import RECORDS_START
 from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 
+pytestmark = pytest.mark.thorough
+
 COUNT = 60  # messages of a kibibyte, some 15 to a segment
 
 

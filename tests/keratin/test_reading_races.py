@@ -17,6 +17,8 @@ from lakebed.keratin.reader import PartitionReader
 from lakebed.keratin.view import PartitionView
 from tests.fakes.partition import FakePartition
 
+pytestmark = pytest.mark.thorough
+
 SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(8, 30))]
 
 

@@ -29,6 +29,8 @@ from tests.keratin.batch_samples import (
     mixed,
 )
 
+pytestmark = pytest.mark.thorough
+
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
 moments = st.integers(0, 1 << 45)

@@ -26,6 +26,8 @@ from tests.keratin.partitions import (
     values,
 )
 
+pytestmark = pytest.mark.thorough
+
 VALUES = [b"first", b"second one", b"b0", b"b1", b"b2", b"keyed", b"the last"]
 
 

@@ -28,6 +28,8 @@ from tests.keratin.partitions import (
 )
 from tests.keratin.test_small_files import newer
 
+pytestmark = pytest.mark.thorough
+
 VALUES = [b"message %d" % number for number in range(12)]
 BASES = [0, 4, 8]  # the last one is active
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.kernels.results import BatchStop
 from tests.kernels.record_batches import number, record, records_of
 from tests.kernels.samples import assert_same, bytes_like, load_compiled, numbers, quick
+
+pytestmark = pytest.mark.thorough
 
 i64 = st.integers(-(1 << 63), (1 << 63) - 1)
 near = st.integers(-(1 << 40), 1 << 40)

@@ -66,6 +66,7 @@ def test_a_ledger_line_cut_by_the_kill_is_no_acknowledgement() -> None:
         assert Acknowledgement.parse(whole.line()[:length]) is None
 
 
+@pytest.mark.sweep
 def test_power_cuts_are_really_tried() -> None:
     assert cut_power_everywhere(7) > 300
     assert PowerCut().ledger == []

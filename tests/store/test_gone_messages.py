@@ -21,6 +21,8 @@ from lakebed.stroma.leasing import Grant, LeasedRange
 from lakebed.stroma.source import Fact
 from tests.store.queues import SMALL, append, drained, elapse, numbered, opened, values
 
+pytestmark = pytest.mark.thorough
+
 ORDERED = GroupConfig(lease_ms=1000, per_key_order=True)
 
 

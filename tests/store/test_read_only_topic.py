@@ -17,6 +17,8 @@ from lakebed.store.store import Store
 from lakebed.store.topic_dead_letters import dead_letters_of
 from lakebed.stroma.config import GroupConfig
 
+pytestmark = pytest.mark.thorough
+
 GROUPS = GroupConfig(delivery_count_max=2)
 
 

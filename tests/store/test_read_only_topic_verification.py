@@ -14,6 +14,8 @@ from lakebed.keratin.partition import Partition
 from lakebed.store.store import Store
 from lakebed.store.topic_verification import TopicReport, verify_topic
 
+pytestmark = pytest.mark.thorough
+
 CONFIG = TopicConfig(segment_bytes=16 * KIB, reserve_bytes=0)
 
 

@@ -35,6 +35,8 @@ from tests.aof.manifest.records_strategies import (
     odd_histories,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 def owed(index: ManifestIndex) -> list[str]:
     """Every delete that is still to be done."""

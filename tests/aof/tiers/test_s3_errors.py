@@ -17,6 +17,8 @@ from lakebed.kernels.disk import real_disk
 from tests.aof.tiers.canned_server import Answer, canned_server
 from tests.aof.tiers.conftest import s3_options
 
+pytestmark = pytest.mark.thorough
+
 
 def open_store(endpoint: str, bucket: str = "tier2", **options: int) -> ObjectStore:
     url = f"s3://{bucket}/somewhere"

@@ -27,6 +27,8 @@ from lakebed.kernels.disk import real_disk
 from tests.aof.tiers.samples import CountingSource, payloads, sealed_segment, warm
 from tests.fakes.object_store import FakeObjectStore
 
+pytestmark = pytest.mark.thorough
+
 
 @cache
 def sample() -> tuple[bytes, bytes]:

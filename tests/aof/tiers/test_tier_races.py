@@ -39,6 +39,8 @@ from tests.aof.tiers.tiered_logs import (
     write_segments,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 def test_an_append_that_waits_for_room_goes_on_when_tier_2_is_back() -> None:
     world = World(5)

@@ -37,6 +37,8 @@ from tests.aof.tiers.samples import (
     warm,
 )
 
+pytestmark = pytest.mark.thorough
+
 RESTORED = f"{FOLDER}/b.seg"
 
 

@@ -22,6 +22,8 @@ from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 
+pytestmark = pytest.mark.thorough
+
 PATH = "/log"
 SLOW = CommitConfig(delay_ms_max=60_000)  # what nobody waits for waits
 RECORD_BYTES = 300  # not a divisor of a sector: records straddle sectors
