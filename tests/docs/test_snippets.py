@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/guides/logs.md", "docs/guides/tiers.md"]
+PAGES = ["README.md", "docs/guides/logs.md", "docs/guides/tiers.md", "docs/guides/topics.md"]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

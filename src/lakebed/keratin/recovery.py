@@ -325,8 +325,9 @@ class Recovery:
 
         def on_run(run: Run) -> None:
             segment.skip(run.start - segment.end)
+            assert not run.positions[0], "windows of a file begin where they were asked to"
             segment.add(
-                positions=[position - run.positions[0] for position in run.positions],
+                positions=run.positions,
                 offsets=run.offsets,
                 timestamps_ms=run.timestamps_ms,
                 size=run.end - run.start,
