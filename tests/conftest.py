@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,13 @@ _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow],
 settings.register_profile("repeatable", _UNTIMED, derandomize=True)
 settings.register_profile("searching", _UNTIMED, print_blob=True, max_examples=1000)
 settings.load_profile(os.environ.get("LAKEBED_HYPOTHESIS", "repeatable"))
+
+
+def pytest_configure() -> None:
+    """A run that a shell put into the background ignores interrupts, and so would the programs
+    that the tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
