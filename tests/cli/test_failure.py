@@ -48,6 +48,18 @@ def test_an_error_becomes_a_kind_a_message_and_an_exit_code(
     assert describe(error) == failure
 
 
+def test_what_fails_while_an_interrupt_ends_the_program_is_told_as_an_interrupt() -> None:
+    def interrupted_close() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise BadConfig("not closed")
+
+    with pytest.raises(BadConfig) as raised:
+        interrupted_close()
+    assert describe(raised.value) == Failure("Interrupted", "interrupted; not closed", 130)
+
+
 @pytest.mark.parametrize("error", [ValueError("odd"), ZeroDivisionError(), AssertionError("x\ny")])
 def test_anything_else_is_a_bug_and_says_so(error: Exception) -> None:
     failure = describe(error)

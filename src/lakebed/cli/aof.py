@@ -16,6 +16,7 @@ import typer
 
 from lakebed.cli import checks, tiers
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
+from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
 from lakebed.cli.moments import parse_moment_ns
 from lakebed.cli.output import counted
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lakebed.aof.batch import RecordBatch
     from lakebed.aof.damage import SkippedRange
     from lakebed.aof.record_id import RecordId
+    from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.summary import LogSummary
 
@@ -91,19 +93,26 @@ def append(
     from lakebed.base.errors import InputError
     from lakebed.cli.appending import Appender
     from lakebed.cli.lines import BadLine
+    from lakebed.cli.streams import standard_input
 
     run = invocation(context)
     if whole and not file:
         raise InputError("--whole needs a --file")
     files = file or []
     _check_files(files)
-    with open_to_write(run, log, create=True) as store, Progress("append") as progress:
+    with (
+        open_to_write(run, log, create=True) as store,
+        Progress("append") as progress,
+        HeldInterrupts() as interrupts,
+    ):
         appender = Appender(store.log(log), ext_id=ext_id)
         record_bytes_max = payload_bytes_max(store.config.segment_bytes)
         try:
-            for batch in _inputs(files, whole=whole, record_bytes_max=record_bytes_max):
+            read = standard_input(interrupts)
+            for batch in _inputs(read, files, whole=whole, record_bytes_max=record_bytes_max):
                 appender.append(batch)
                 progress.count(appender.count, "records")
+                interrupts.raise_kept()
         except BadLine as error:
             appender.finish()
             kept = f"kept before it: {counted(appender.count, 'record')}"
@@ -343,13 +352,14 @@ def _check_files(paths: list[str]) -> None:
         real_disk().open(path).close()
 
 
-def _inputs(paths: list[str], *, whole: bool, record_bytes_max: int) -> Iterator[list[bytes]]:
+def _inputs(
+    read: Read, paths: list[str], *, whole: bool, record_bytes_max: int
+) -> Iterator[list[bytes]]:
     from lakebed.cli.lines import line_batches, reads_of, whole_file
-    from lakebed.cli.streams import standard_input
     from lakebed.kernels.disk import real_disk
 
     if not paths:
-        yield from line_batches(standard_input(), record_bytes_max=record_bytes_max)
+        yield from line_batches(read, record_bytes_max=record_bytes_max)
     for path in paths:
         with real_disk().open(path) as file:
             if whole:

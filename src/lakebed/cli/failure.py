@@ -2,7 +2,7 @@
 
     LakebedError            its message, its `exit_code`
     usage                   what is wrong and where help is, 2
-    interrupt               130
+    interrupt               130, also if ending on it failed; then why
     closed pipe             nothing is said, 141: as if the signal had ended the program
     OSError                 path and reason, by the same table as the store's own errors
     ImportError             what this installation lacks, 69
@@ -40,6 +40,21 @@ class Failure(NamedTuple):
 
 def describe(error: BaseException) -> Failure:
     """Decide what is said about an error."""
+    failure = _describe(error)
+    if failure.exit_code != INTERRUPT_EXIT_CODE and _follows_an_interrupt(error):
+        return Failure("Interrupted", f"interrupted; {failure.message}", INTERRUPT_EXIT_CODE)
+    return failure
+
+
+def _follows_an_interrupt(error: BaseException) -> bool:
+    """Whether it was raised while an interrupt was being handled."""
+    before = error.__context__
+    while before is not None and not isinstance(before, KeyboardInterrupt):
+        before = before.__context__
+    return before is not None
+
+
+def _describe(error: BaseException) -> Failure:
     kind = type(error).__name__
     match error:
         case LakebedError():

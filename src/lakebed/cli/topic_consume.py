@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
+from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.output import counted
 from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lakebed.store.read_only_topic import ReadOnlyTopic
 
 LEASED_AT_ONCE = 1000
-_WAIT_S = 60.0
+_WAIT_S = 0.25  # so long an interrupt waits, too
 
 
 BeginningOption = Annotated[
@@ -244,7 +245,8 @@ def _consume_group(
     with open_topic_to_write(run, topic) as store:
         group = store.topics.open(topic).group(name)
         try:
-            _print_leased(group, printer, count_max=count_max, follow=follow)
+            with HeldInterrupts() as interrupts:
+                _print_leased(group, printer, interrupts, count_max=count_max, follow=follow)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPT_EXIT_CODE) from None
         found = group.describe().values()
@@ -254,7 +256,12 @@ def _consume_group(
 
 
 def _print_leased(
-    group: Group, printer: MessagePrinter, *, count_max: int | None, follow: bool
+    group: Group,
+    printer: MessagePrinter,
+    interrupts: HeldInterrupts,
+    *,
+    count_max: int | None,
+    follow: bool,
 ) -> None:
     from lakebed.cli import output
 
@@ -265,8 +272,9 @@ def _print_leased(
         if not leased and not follow:
             return
         try:
-            printer.leased(leased)
-            output.flush()
+            with interrupts.let_through():
+                printer.leased(leased)
+                output.flush()
         except BaseException:
             # Nobody saw them for sure: whoever is next gets them at once.
             group.nack_all(leased)

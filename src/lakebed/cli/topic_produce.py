@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
@@ -66,6 +67,7 @@ def produce(
     with (
         open_topic_to_write(run, topic, create=create, advice=advice) as store,
         Progress("produce") as progress,
+        HeldInterrupts() as interrupts,
     ):
         target = store.topic(topic) if create else store.topics.open(topic)
         appender = TopicAppender(target, partition=partition, ack=level)
@@ -75,7 +77,7 @@ def produce(
             null_value=None if null_value is None else text_bytes(null_value),
         )
         try:
-            for messages in message_batches(standard_input(), line_format):
+            for messages in message_batches(standard_input(interrupts), line_format):
                 appender.append(messages)
                 progress.count(appender.count, "messages")
             appender.finish()
