@@ -12,12 +12,13 @@ from lakebed.base.simulation.faults import Faults
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.keratin.config import Ack
-from lakebed.keratin.format import LOG_HEADER, RECORDS_START, record_bytes
+from lakebed.keratin.format import LOG_HEADER, RECORDS_START, IndexEntry, record_bytes
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.index_file import load_index, load_time_index
 from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.manifest import load_manifest
 from lakebed.keratin.paths import SegmentFile
+from lakebed.keratin.segment_files import ENTRIES_AT_ONCE
 from lakebed.kernels import keratin_scan
 from tests.keratin.partitions import (
     PATHS,
@@ -123,8 +124,12 @@ def test_index_entries_stand_a_stride_apart_and_lead_to_records(is_sealed: bool)
     stamps = [(number * 7919) % 1000 for number in range(120)]
     for start in range(0, 120, 8):
         append(partition, *numbered(8, size=300), timestamps_ms=stamps[start : start + 8])
+    for moment in (0, 500, 995, 1001):
+        first = next((n for n, stamp in enumerate(stamps) if stamp >= moment), 120)
+        assert partition.offset_for_time(moment) == first
     if is_sealed:
         partition.seal()
+    partition.close()
     log = content(world.disk, log_path(0))
     scan = keratin_scan(memoryview(log), RECORDS_START, len(log), count_max=1000)
     positions = dict(zip(scan.offsets, scan.positions, strict=True))
@@ -137,22 +142,50 @@ def test_index_entries_stand_a_stride_apart_and_lead_to_records(is_sealed: bool)
         assert time.timestamp_ms == max(stamps[: time.relative_offset + 1])
     if is_sealed:
         assert (times[-1].relative_offset, times[-1].timestamp_ms) == (119, max(stamps))
-    for moment in (0, 500, 995, 1001):
-        first = next((n for n, stamp in enumerate(stamps) if stamp >= moment), 120)
-        assert partition.offset_for_time(moment) == first
+
+
+def test_index_entries_are_written_many_at_once_and_the_last_ones_at_the_end() -> None:
+    world = World(1)
+    partition = opened(world, segment_bytes=256 * KIB)
+    in_file: list[int] = []
+    for _ in range(3 * ENTRIES_AT_ONCE // 2):
+        append(partition, bytes(KIB))
+        in_file.append(len(places_of_first(world)))
+    assert in_file[ENTRIES_AT_ONCE - 2] == 0
+    assert set(in_file[ENTRIES_AT_ONCE - 1 :]) == {ENTRIES_AT_ONCE}
+    partition.close()
+    assert [entry.relative_offset for entry in places_of_first(world)] == [*range(96)]
+
+
+@pytest.mark.parametrize("crash", list(Crash))
+def test_entries_that_a_crash_took_along_are_made_again(crash: Crash) -> None:
+    world = World(1)
+    partition = opened(world)
+    append(partition, *numbered(40, size=200))
+    world.restart(crash)
+    partition = opened(world)
+    assert len(places_of_first(world)) == 40 * record_bytes(0, 200) // 1180
+    assert [partition.get(offset).offset for offset in range(40)] == [*range(40)]
     partition.close()
 
 
 def test_an_index_that_cannot_be_written_is_completed_when_the_segment_is_sealed() -> None:
     world = World(1)
-    partition = opened(world)
+    partition = opened(world, segment_bytes=256 * KIB)
+    for _ in range(ENTRIES_AT_ONCE - 1):
+        append(partition, bytes(KIB))
     world.disk.faults.fail("pwrite", nth=2)  # behind the log's, the `.idx`
-    append(partition, *numbered(20, size=200))
-    append(partition, *numbered(20, size=200))
+    append(partition, bytes(KIB))
+    assert len(places_of_first(world)) < ENTRIES_AT_ONCE, "the write was not the index's"
+    append(partition, bytes(KIB))
     partition.seal()
-    places = load_index(world.disk, PATHS.segment(0, SegmentFile.INDEX), base_offset=0)
-    assert len(places) == 40 * record_bytes(0, 200) // (1180)
+    assert len(places_of_first(world)) == ENTRIES_AT_ONCE + 1
     partition.close()
+
+
+def places_of_first(world: World) -> list[IndexEntry]:
+    """What the first segment's index has."""
+    return list(load_index(world.disk, PATHS.segment(0, SegmentFile.INDEX), base_offset=0))
 
 
 @pytest.mark.parametrize("operation", ["create", "pwrite", "rename"])

@@ -108,6 +108,8 @@ def outcome(function: Callable[..., Any], *args: object, **named: object) -> obj
         result = function(*args, **named)
     except (LakebedError, TypeError) as error:
         return type(error), str(error)
+    if hasattr(result, "positions") and not isinstance(result, tuple):
+        return bytes(memoryview(result)), plain(result.positions)  # a batch
     if not isinstance(result, tuple):
         return result
     return type(result), [plain(part) for part in result]

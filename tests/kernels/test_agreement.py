@@ -60,8 +60,9 @@ def test_keratin_encode_refuses_the_same_with_the_same_words(
     payloads: Any, headers: Any, offsets: Any, stamps: Any, flags: Any
 ) -> None:
     numbers = {"offsets": offsets, "timestamps_ms": stamps, "flags": flags}
-    assert_same("keratin_encode", payloads, headers, **numbers, capacity=100)
-    assert_same("keratin_encode", [b"ab", b"c"], None, **numbers, capacity=100)
+    for name in ("keratin_encode", "keratin_batch"):
+        assert_same(name, payloads, headers, **numbers, capacity=100)
+        assert_same(name, [b"ab", b"c"], None, **numbers, capacity=100)
 
 
 @quick

@@ -19,6 +19,7 @@ from lakebed.keratin.message import NOT_BEFORE_HEADER
 from lakebed.keratin.record_batch import EPOCH_MAX, check, producer_of
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.work import Append
+from lakebed.kernels import bytes_lengths
 
 TIMESTAMP_MS_MAX = OFFSET_MAX
 
@@ -103,7 +104,7 @@ def _taken(what: str, values: Iterable[object], count: int | None = None) -> tup
 
 def _values(taken: tuple[object, ...]) -> Sequence[bytes]:
     """The payloads as bytes; the same tuple if they are."""
-    if set(map(type, taken)) <= {bytes}:
+    if bytes_lengths(taken) is not None:
         return cast("Sequence[bytes]", taken)
     try:
         return tuple(b"" if payload is None else _copied(payload) for payload in taken)
@@ -206,11 +207,12 @@ def _ack(ack: Ack) -> Ack:
 
 
 def _size(values: Sequence[bytes], blocks: Sequence[bytes] | None, config: TopicConfig) -> int:
-    lengths = list(map(len, values))
+    total, longest = bytes_lengths(values) or (0, 0)
     if blocks is not None:
-        lengths = [length + len(block) for length, block in zip(lengths, blocks, strict=True)]
-    _check_limit("a message", max(lengths), config.message_bytes_max)
-    size = sum(lengths) + len(lengths) * RECORD_OVERHEAD
+        lengths = [len(value) + len(block) for value, block in zip(values, blocks, strict=True)]
+        total, longest = sum(lengths), max(lengths)
+    _check_limit("a message", longest, config.message_bytes_max)
+    size = total + len(values) * RECORD_OVERHEAD
     _check_limit("an append", size, config.request_bytes_max)
     return size
 

@@ -45,15 +45,18 @@ class ActiveSegment:
         next_offset: int,
     ) -> None:
         """Records that were written at `end`; `positions` count from there."""
-        count = len(positions)
+        if isinstance(timestamps_ms, int):
+            self._see(timestamps_ms)
         done = 0
         for index in self._points(positions, size):
-            self._see(timestamps_ms, done, index + 1)
+            if not isinstance(timestamps_ms, int):
+                self._see(max(timestamps_ms[done : index + 1]))
             relative = offsets[index] - self.base_offset
             self.places.append(IndexEntry(relative, 0, self.end + positions[index]))
             self.times.append(TimeEntry(self.timestamp_ms_max, relative, 0))
             done = index + 1
-        self._see(timestamps_ms, done, count)
+        if not isinstance(timestamps_ms, int) and done < len(positions):
+            self._see(max(timestamps_ms[done:]))
         self.end += size
         self.next_offset = next_offset
 
@@ -70,23 +73,17 @@ class ActiveSegment:
 
     def _points(self, positions: Column | Sequence[int], size: int) -> Iterator[int]:
         """The records that get an entry: those that fill a stride since the last that did."""
-        count = len(positions)
+        end, stride, count = self.end, self._stride, len(positions)
         first = 0
         while first < count:
             # The first whose end, which is where the next begins, is a stride behind the mark.
-            wanted = self._mark + self._stride - self.end
+            wanted = self._mark + stride - end
             following = bisect_left(positions, wanted, first + 1)
             if following == count and size < wanted:
                 return
-            index = following - 1
-            record_end = positions[following] if following < count else size
-            yield index
-            self._mark = self.end + record_end
-            first = index + 1
+            yield following - 1
+            self._mark = end + (positions[following] if following < count else size)
+            first = following
 
-    def _see(self, timestamps_ms: Numbers | Column, start: int, end: int) -> None:
-        if isinstance(timestamps_ms, int):
-            self.timestamp_ms_max = max(self.timestamp_ms_max, timestamps_ms)
-        elif start < end:
-            latest = max(timestamps_ms[start:end])
-            self.timestamp_ms_max = max(self.timestamp_ms_max, latest)
+    def _see(self, timestamp_ms: int) -> None:
+        self.timestamp_ms_max = max(self.timestamp_ms_max, timestamp_ms)

@@ -14,6 +14,8 @@ from lakebed.keratin.log_file import encode_log_header
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.segment import ActiveSegment
 
+ENTRIES_AT_ONCE = 64  # written to an index; whoever misses them searches so many strides
+
 
 class SegmentFiles:
     """For one thread at a time: the writer's."""
@@ -24,7 +26,7 @@ class SegmentFiles:
         self._disk = disk
         self._segment = segment
         self._paths = [paths.segment(base, file) for file in _INDEXES]
-        self._written = [len(segment.places), len(segment.times)]
+        self._written_count = len(segment.places)  # of entries, in either index
         self._files: list[File] = []
         with contextlib.ExitStack() as undo:
             log = paths.segment(base, SegmentFile.LOG)
@@ -33,17 +35,18 @@ class SegmentFiles:
             self.tail = FileTail(self._files[0], end=segment.end)
             undo.pop_all()
 
+    def add_to_indexes(self) -> None:
+        """Write the new entries if they are many: two more writes would be felt at each commit."""
+        if len(self._segment.places) >= self._written_count + ENTRIES_AT_ONCE:
+            self.write_indexes()
+
     def write_indexes(self) -> None:
         """The entries since the last time: not synced, for they can be made again."""
-        places, times = self._segment.places, self._segment.times
-        if self._written[0] < len(places):
-            data = b"".join(map(INDEX_ENTRY.pack, places[self._written[0] :]))
-            self._append(1, data, INDEX_HEADER.size + self._written[0] * INDEX_ENTRY.size)
-            self._written[0] = len(places)
-        if self._written[1] < len(times):
-            data = b"".join(map(TIME_ENTRY.pack, times[self._written[1] :]))
-            self._append(2, data, INDEX_HEADER.size + self._written[1] * TIME_ENTRY.size)
-            self._written[1] = len(times)
+        written, self._written_count = self._written_count, len(self._segment.places)
+        places, times = self._segment.places[written:], self._segment.times[written:]
+        if places:
+            self._append(1, b"".join(map(INDEX_ENTRY.pack, places)), written * INDEX_ENTRY.size)
+            self._append(2, b"".join(map(TIME_ENTRY.pack, times)), written * TIME_ENTRY.size)
 
     def seal(self) -> int:
         """Cut the log to its records and complete its indexes, durably; the bytes of the `.idx`.
@@ -60,9 +63,9 @@ class SegmentFiles:
         for file in self._files:
             file.close()
 
-    def _append(self, number: int, data: Buffer, offset: int) -> None:
+    def _append(self, number: int, data: Buffer, bytes_before: int) -> None:
         with contextlib.suppress(LakebedError):  # whoever misses an entry searches longer
-            self._files[number].pwrite(offset, data)
+            self._files[number].pwrite(INDEX_HEADER.size + bytes_before, data)
 
 
 _INDEXES = (SegmentFile.INDEX, SegmentFile.TIME_INDEX)

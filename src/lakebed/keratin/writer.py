@@ -16,13 +16,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.errors import DiskError, LakebedError, WriteFailed
 from lakebed.base.events import event
 from lakebed.base.files import Disk, forking, replace_atomically
+from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
 from lakebed.keratin.commit_plan import CommitPlan, plan_commit
 from lakebed.keratin.config import TopicConfig
@@ -39,7 +40,7 @@ from lakebed.keratin.segment_files import SegmentFiles, create_segment, remove_s
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.view import SegmentInfo
 from lakebed.keratin.work import Append, Change, Work
-from lakebed.kernels import keratin_encode
+from lakebed.kernels import keratin_batch
 
 _log = logging.getLogger(__name__)
 
@@ -140,6 +141,7 @@ class PartitionWriter:
         try:
             if self._unsynced_since_ns is not None:
                 self._sync()
+            self._files.write_indexes()
             self.write_manifest()
         except LakebedError as error:
             _log.warning("%s: closed without a last sync: %s", self._paths.name, error)
@@ -190,7 +192,7 @@ class PartitionWriter:
         return is_due and not active.is_empty
 
     def _write(self, plan: CommitPlan) -> None:
-        encoded = keratin_encode(
+        batch = keratin_batch(
             plan.payloads,
             plan.headers,
             offsets=plan.offsets,
@@ -198,28 +200,29 @@ class PartitionWriter:
             flags=plan.flags,
             capacity=plan.size,
         )
-        assert len(encoded.positions) == len(plan.payloads), "records without room"
+        assert len(batch.positions) == len(plan.payloads), "records without room"
+        chunks = [cast("Buffer", batch)]  # encoded on their way to the disk
         tail = self._files.tail
-        if self._filler.reach(tail.end + len(encoded.data)):
+        if self._filler.reach(tail.end + batch.size):
             self._told.on_short()
         if plan.is_sync_wanted:
-            tail.commit([encoded.data])
+            tail.commit(chunks)
             self._filler.check()
         else:
-            tail.write([encoded.data])
+            tail.write(chunks)
             if self._unsynced_since_ns is None:
                 self._unsynced_since_ns = self._clock.monotonic_ns()
                 self._told.on_unsynced()
         self._active.add(
-            positions=encoded.positions,
+            positions=batch.positions,
             offsets=plan.record_offsets(),
             timestamps_ms=plan.timestamps_ms,
-            size=len(encoded.data),
+            size=batch.size,
             next_offset=plan.next_offset,
         )
         self._next_offset = plan.next_offset
         self._producers.update(plan.changed)
-        self._files.write_indexes()
+        self._files.add_to_indexes()
         if plan.is_sync_wanted:
             self._told_durable()
 

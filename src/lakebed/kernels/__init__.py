@@ -30,9 +30,9 @@ if _wanted not in ("", "compiled", "reference"):
     raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
-    "aof_batch aof_encode aof_find aof_scan crc32c crc64_combine crc64nvme features fold64 "
-    "keratin_encode keratin_scan record_batch_decode record_batch_encode record_batch_slices "
-    "write_and_sync zero_fill"
+    "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
+    "fold64 keratin_batch keratin_encode keratin_scan record_batch_decode record_batch_encode "
+    "record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -61,15 +61,18 @@ else:
 if COMPILED:
     from lakebed.kernels._compiled import (
         AofBatch,
+        KeratinBatch,
         aof_batch,
         aof_encode,
         aof_find,
         aof_scan,
+        bytes_lengths,
         crc32c,
         crc64_combine,
         crc64nvme,
         features,
         fold64,
+        keratin_batch,
         keratin_encode,
         keratin_scan,
         record_batch_decode,
@@ -81,15 +84,18 @@ if COMPILED:
 else:
     from lakebed.kernels.reference import (  # type: ignore[assignment]
         AofBatch,
+        KeratinBatch,
         aof_batch,
         aof_encode,
         aof_find,
         aof_scan,
+        bytes_lengths,
         crc32c,
         crc64_combine,
         crc64nvme,
         features,
         fold64,
+        keratin_batch,
         keratin_encode,
         keratin_scan,
         record_batch_decode,
@@ -102,6 +108,7 @@ else:
 __all__ = [
     "COMPILED",
     "features",
+    "bytes_lengths",
     "crc32c",
     "crc64nvme",
     "crc64_combine",
@@ -113,6 +120,8 @@ __all__ = [
     "aof_scan",
     "AofEncoded",
     "AofScan",
+    "KeratinBatch",
+    "keratin_batch",
     "keratin_encode",
     "keratin_scan",
     "KeratinEncoded",

@@ -75,6 +75,7 @@ cdef extern from "keratin.h":
         uint32_t *header_lengths
         uint32_t *payload_lengths
         size_t count
+    uint64_t keratin_record_bytes(uint64_t headers_bytes, uint64_t payload_bytes) nogil
     size_t keratin_fitting(
         const span *payloads, const span *headers, size_t count, uint64_t capacity,
         uint64_t *size) nogil
@@ -130,18 +131,25 @@ cdef extern from "writing.h":
     int writing_sync(int fd) nogil
 
 
-cdef extern from "aof_writing.h":
+cdef extern from "sources.h":
     enum:
-        AOF_SCRATCH_PAYLOAD_MAX
-    ctypedef struct aof_source:
+        SCRATCH_BODY_MAX
+        SOURCE_PLAIN
+        SOURCE_AOF
+        SOURCE_KERATIN
+    ctypedef struct source:
+        int kind
         span plain
         const span *payloads
         size_t count
         numbers64 timestamps
         numbers64 ext_ids
         uint64_t state
-    ctypedef struct aof_scratch:
+        const span *headers
+        numbers64 offsets
+        numbers16 flags
+    ctypedef struct source_scratch:
         size_t used
-    int aof_put_sources(
-        int fd, uint64_t offset, aof_source *sources, size_t count, aof_scratch *scratch,
+    int source_put_all(
+        int fd, uint64_t offset, source *sources, size_t count, source_scratch *scratch,
         write_outcome *outcome) nogil

@@ -62,6 +62,23 @@ def keratin_encode(
     flags: Numbers,
     capacity: SupportsIndex,
 ) -> KeratinEncoded: ...
+
+class KeratinBatch:
+    size: int
+    positions: memoryview
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def keratin_batch(
+    payloads: Iterable[ReadableBuffer],
+    headers: Sequence[ReadableBuffer | None] | None,
+    *,
+    offsets: Numbers,
+    timestamps_ms: Numbers,
+    flags: Numbers,
+    capacity: SupportsIndex,
+) -> KeratinBatch: ...
+def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None: ...
 def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan: ...

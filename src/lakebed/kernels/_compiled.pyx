@@ -128,30 +128,40 @@ cdef class Spans:
     cdef Py_ssize_t view_count
     cdef Py_ssize_t count
     cdef uint64_t total_bytes
+    cdef size_t longest
+    cdef size_t shortest
 
     def __cinit__(self, tuple items, str what, bint allow_none=False):
         cdef Py_ssize_t index, foreign_count = 0
+        cdef span *spans
         self.items = items
         self.count = len(items)
-        self.spans = <span *>PyMem_RawMalloc(max(self.count, 1) * sizeof(span))
-        if self.spans == NULL:
+        self.shortest = <size_t>PY_SSIZE_T_MAX
+        self.spans = spans = <span *>PyMem_RawMalloc(max(self.count, 1) * sizeof(span))
+        if spans == NULL:
             raise MemoryError
-        for item in items:
-            foreign_count += not PyBytes_CheckExact(item)
+        for index in range(self.count):
+            item = items[index]
+            if PyBytes_CheckExact(item):
+                spans[index].data = <const uint8_t *>PyBytes_AS_STRING(item)
+                spans[index].length = <size_t>PyBytes_GET_SIZE(item)
+            else:
+                foreign_count += 1
         if foreign_count:
             self.views = <Py_buffer *>PyMem_RawMalloc(foreign_count * sizeof(Py_buffer))
             if self.views == NULL:
                 raise MemoryError
+            for index in range(self.count):
+                if not PyBytes_CheckExact(items[index]):
+                    self.hold(index, items[index], what, allow_none)
         for index in range(self.count):
-            self.hold(index, items[index], what, allow_none)
-            self.total_bytes += self.spans[index].length
+            self.total_bytes += spans[index].length
+            self.longest = max(self.longest, spans[index].length)
+            self.shortest = min(self.shortest, spans[index].length)
 
     cdef int hold(self, Py_ssize_t index, object item, str what, bint allow_none) except -1:
+        """One that is not `bytes`."""
         cdef Py_buffer *view
-        if PyBytes_CheckExact(item):
-            self.spans[index].data = <const uint8_t *>PyBytes_AS_STRING(item)
-            self.spans[index].length = <size_t>PyBytes_GET_SIZE(item)
-            return 0
         if allow_none and item is None:
             self.spans[index].data = NULL
             self.spans[index].length = 0
@@ -168,12 +178,11 @@ cdef class Spans:
 
     cdef int check_lengths(self, str what, bint allow_empty) except -1:
         cdef Py_ssize_t index
-        cdef size_t length
-        for index in range(self.count):
-            length = self.spans[index].length
-            if <uint64_t>length > U32_MAX:
-                arguments.refuse_large(f"{what} {index}", length)
-        if not allow_empty:
+        if <uint64_t>self.longest > U32_MAX:
+            for index in range(self.count):
+                if <uint64_t>self.spans[index].length > U32_MAX:
+                    arguments.refuse_large(f"{what} {index}", self.spans[index].length)
+        if self.shortest == 0 and not allow_empty:
             for index in range(self.count):
                 if self.spans[index].length == 0:
                     arguments.refuse_empty(f"{what} {index}")
@@ -386,170 +395,6 @@ def crc64_combine(first, second, length):
     return crc64_shift(crc, <uint32_t>integer(length, "length", U32_MAX)) ^ behind
 
 
-cdef class AofBatch:
-    """AOF2 records that `write_and_sync` encodes on their way to the disk.
-
-    Their payloads are immutable `bytes`, held until this object goes. Anybody else who takes it
-    as a bytes-like object gets the encoded records.
-    """
-
-    cdef Spans spans
-    cdef Numbers timestamps
-    cdef Numbers ext_ids
-    cdef size_t count
-    cdef Rows rows
-    cdef bytes data
-    cdef uint64_t crc
-    cdef bint has_crc
-    cdef size_t longest
-    cdef readonly uint64_t size
-    cdef readonly object offsets
-
-    def __cinit__(self, payloads, timestamps, ext_ids, capacity):
-        cdef uint64_t position = 0
-        cdef uint64_t *offset_items
-        cdef size_t index
-        cdef tuple taken = items(payloads, "payloads")
-        for item in taken:
-            if not PyBytes_CheckExact(item):
-                taken = tuple([
-                    arguments.copied(one, f"payload {number}") for number, one in enumerate(taken)
-                ])
-                break
-        self.spans = Spans(taken, "payload")
-        self.spans.check_lengths("payload", False)
-        self.timestamps = Numbers(timestamps, "timestamps", "Q", self.spans.count)
-        self.ext_ids = Numbers(ext_ids, "ext_ids", "Q", self.spans.count)
-        self.count = aof_fitting(
-            self.spans.spans, <size_t>self.spans.count, arguments.limit(capacity, "capacity"),
-            &self.size)
-        self.rows = Rows(b"Q", self.count)
-        offset_items = <uint64_t *>self.rows.column(0)
-        for index in range(self.count):
-            offset_items[index] = position
-            position += aof_record_bytes(self.spans.spans[index].length)
-            self.longest = max(self.longest, self.spans.spans[index].length)
-        self.offsets = self.rows.view(0, self.count)
-
-    def __len__(self):
-        return self.size
-
-    @property
-    def crc64(self):
-        """The crc64-nvme of the encoded records."""
-        if not self.has_crc:
-            self.encode()
-        return self.crc
-
-    cdef int encode(self) except -1:
-        cdef uint64_t state = ~<uint64_t>0
-        cdef uint8_t *out
-        cdef const span *inputs = self.spans.spans
-        cdef uint64_t *offset_items = <uint64_t *>self.rows.column(0)
-        cdef numbers64 stamps = self.timestamps.wide()
-        cdef numbers64 ids = self.ext_ids.wide()
-        if self.data is not None:
-            return 0
-        data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>self.size)
-        out = <uint8_t *>PyBytes_AS_STRING(data)
-        with nogil:
-            state = aof_encode_records(out, inputs, self.count, stamps, ids, offset_items, state)
-        self.data = data
-        self.crc = ~state
-        self.has_crc = True
-        return 0
-
-    def __getbuffer__(self, Py_buffer *view, int flags):
-        self.encode()
-        PyBuffer_FillInfo(
-            view, self, <void *>PyBytes_AS_STRING(self.data), <Py_ssize_t>self.size, 1, flags)
-
-
-def aof_batch(payloads, *, timestamps, ext_ids, capacity):
-    """As `aof_encode`, but encoded when it is written: see `AofBatch`."""
-    return AofBatch(payloads, timestamps, ext_ids, capacity)
-
-
-cdef class Sources:
-    """Chunks to write, of which some are records to encode. Held for as long as this lives."""
-
-    cdef tuple chunks
-    cdef list held
-    cdef aof_source *sources
-    cdef size_t count
-    cdef uint64_t total_bytes
-
-    def __cinit__(self, tuple chunks):
-        cdef size_t index
-        cdef AofBatch batch
-        cdef Held plain
-        self.chunks = chunks
-        self.held = []
-        self.count = <size_t>len(chunks)
-        self.sources = <aof_source *>PyMem_RawMalloc(max(self.count, <size_t>1) * sizeof(aof_source))
-        if self.sources == NULL:
-            raise MemoryError
-        for index in range(self.count):
-            item = chunks[index]
-            self.sources[index].count = 0
-            if type(item) is AofBatch and (<AofBatch>item).longest <= AOF_SCRATCH_PAYLOAD_MAX:
-                batch = <AofBatch>item
-                self.sources[index].plain.data = NULL
-                self.sources[index].plain.length = 0
-                self.sources[index].payloads = batch.spans.spans
-                self.sources[index].count = batch.count
-                self.sources[index].timestamps = batch.timestamps.wide()
-                self.sources[index].ext_ids = batch.ext_ids.wide()
-                self.sources[index].state = ~<uint64_t>0
-                self.total_bytes += batch.size
-            else:
-                plain = Held(item, f"chunk {index}")
-                self.held.append(plain)
-                self.sources[index].plain.data = <const uint8_t *>plain.view.buf
-                self.sources[index].plain.length = <size_t>plain.view.len
-                self.total_bytes += <uint64_t>plain.view.len
-
-    cdef int note_checksums(self) except -1:
-        """After all was written: the batches' own."""
-        cdef size_t index
-        cdef AofBatch batch
-        for index in range(self.count):
-            if self.sources[index].count:
-                batch = <AofBatch>self.chunks[index]
-                batch.crc = ~self.sources[index].state
-                batch.has_crc = True
-        return 0
-
-    def __dealloc__(self):
-        PyMem_RawFree(self.sources)
-
-
-cdef bint has_batch(tuple chunks):
-    for item in chunks:
-        if type(item) is AofBatch:
-            return True
-    return False
-
-
-cdef object write_sources(int fd, uint64_t offset, tuple chunks, bint sync):
-    cdef Sources sources = Sources(chunks)
-    check_range(offset, sources.total_bytes)
-    cdef aof_source *inputs = sources.sources
-    cdef size_t count = sources.count
-    cdef write_outcome outcome = write_outcome(0, 0, 0)
-    cdef aof_scratch *scratch = <aof_scratch *>PyMem_RawMalloc(sizeof(aof_scratch))
-    if scratch == NULL:
-        raise MemoryError
-    with nogil:
-        aof_put_sources(fd, offset, inputs, count, scratch, &outcome)
-        if sync and outcome.write_errno == 0:
-            outcome.sync_errno = writing_sync(fd)
-    PyMem_RawFree(scratch)
-    if outcome.write_errno == 0:
-        sources.note_checksums()
-    return WriteOutcome(outcome.written, outcome.write_errno, outcome.sync_errno)
-
-
 def aof_scan(buffer, start, end, *, count_max):
     """Walk `buffer[start:end]`, which begins with a record, and verify every payload's checksum."""
     cdef Held held = Held(buffer, "buffer")
@@ -600,45 +445,6 @@ def aof_find(buffer, start, end):
             found = aof_find_record(data, length, states)
     PyMem_RawFree(states)
     return found if found < 0 else <int64_t>first_byte + found
-
-
-def keratin_encode(payloads, headers, *, offsets, timestamps_ms, flags, capacity):
-    """The longest prefix of `payloads` whose records fit in `capacity` bytes, as Keratin records."""
-    cdef Spans spans = Spans(items(payloads, "payloads"), "payload")
-    spans.check_lengths("payload", True)
-    cdef Spans blocks = None
-    if headers is not None:
-        header_items = items(headers, "headers")
-        if len(header_items) != spans.count:
-            arguments.refuse_count("headers", len(header_items), spans.count)
-        blocks = Spans(header_items, "header", True)
-        blocks.check_lengths("header", True)
-    cdef Numbers offset_numbers = Numbers(offsets, "offsets", "Q", spans.count)
-    if offset_numbers.step == 0:
-        arguments.check_last_offset(offset_numbers.one64, spans.count)
-    cdef Numbers stamp_numbers = Numbers(timestamps_ms, "timestamps_ms", "Q", spans.count)
-    cdef Numbers flag_numbers = Numbers(flags, "flags", "H", spans.count)
-    cdef uint64_t room = arguments.limit(capacity, "capacity")
-    cdef const span *inputs = spans.spans
-    cdef const span *block_inputs = NULL if blocks is None else blocks.spans
-    cdef uint64_t size = 0
-    cdef size_t count = keratin_fitting(inputs, block_inputs, <size_t>spans.count, room, &size)
-    cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
-    cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
-    cdef Rows rows = Rows(b"Q", count)
-    cdef uint64_t *position_items = <uint64_t *>rows.column(0)
-    cdef numbers64 message_offsets = offset_numbers.wide()
-    cdef numbers64 stamps = stamp_numbers.wide()
-    cdef numbers16 flag_values = flag_numbers.narrow()
-    if size < UNLOCK_BYTES:
-        keratin_encode_records(
-            out, inputs, block_inputs, count, message_offsets, stamps, flag_values, position_items)
-    else:
-        with nogil:
-            keratin_encode_records(
-                out, inputs, block_inputs, count, message_offsets, stamps, flag_values,
-                position_items)
-    return KeratinEncoded(data, rows.view(0, count))
 
 
 def keratin_scan(buffer, start, end, *, count_max):
@@ -701,6 +507,19 @@ def write_and_sync(fd, offset, chunks, *, sync):
     return WriteOutcome(outcome.written, outcome.write_errno, outcome.sync_errno)
 
 
+def bytes_lengths(values):
+    """The sum and the largest of the lengths of `bytes`; None if one of them is anything else."""
+    cdef tuple taken = items(values, "values")
+    cdef uint64_t total = 0, longest = 0, length
+    for item in taken:
+        if not PyBytes_CheckExact(item):
+            return None
+        length = <uint64_t>PyBytes_GET_SIZE(item)
+        total += length
+        longest = max(longest, length)
+    return total, longest
+
+
 def zero_fill(fd, offset, length):
     """Write `length` zero bytes at `offset`, by the same rules; no sync."""
     cdef int number = <int>integer(fd, "fd", FD_MAX)
@@ -714,3 +533,4 @@ def zero_fill(fd, offset, length):
 
 
 include "record_batch.pxi"
+include "sources.pxi"

@@ -236,6 +236,39 @@ def keratin_encode(
     return KeratinEncoded(bytes(data), _column("Q", positions))
 
 
+class KeratinBatch(bytes):
+    """Encoded Keratin records, with what the compiled kernels' batch tells of itself."""
+
+    positions: memoryview
+    size: int
+
+
+def keratin_batch(
+    payloads: Iterable[ReadableBuffer],
+    headers: Sequence[ReadableBuffer | None] | None,
+    *,
+    offsets: Numbers,
+    timestamps_ms: Numbers,
+    flags: Numbers,
+    capacity: SupportsIndex,
+) -> KeratinBatch:
+    """As `keratin_encode`, as one bytes-like object for `write_and_sync`.
+
+    The compiled one encodes when it is written.
+    """
+    encoded = keratin_encode(
+        payloads,
+        headers,
+        offsets=offsets,
+        timestamps_ms=timestamps_ms,
+        flags=flags,
+        capacity=capacity,
+    )
+    batch = KeratinBatch(encoded.data)
+    batch.positions, batch.size = encoded.positions, len(encoded.data)
+    return batch
+
+
 def keratin_scan(
     buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex, *, count_max: SupportsIndex
 ) -> KeratinScan:
@@ -272,6 +305,13 @@ def write_and_sync(
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)
     sync_once = partial(os.fdatasync, number) if sync else None
     return write_all(_writer(number), place, chunks, sync_once=sync_once)
+
+
+def bytes_lengths(values: Iterable[object]) -> tuple[int, int] | None:
+    """The sum and the largest of the lengths of `bytes`; None if one of them is anything else."""
+    taken = arguments.items(values, "values")
+    lengths = [len(value) for value in taken if type(value) is bytes]
+    return (sum(lengths), max(lengths, default=0)) if len(lengths) == len(taken) else None
 
 
 def zero_fill(fd: SupportsIndex, offset: SupportsIndex, length: SupportsIndex) -> WriteOutcome:
