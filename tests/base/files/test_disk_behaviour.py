@@ -66,7 +66,7 @@ def test_creating_what_is_there_is_refused_and_leaves_it(disk: Disk, folder: str
 
 
 def test_a_missing_file_is_not_found_by_name(disk: Disk, folder: str) -> None:
-    for act in (disk.open, disk.unlink, disk.names, disk.sync_folder):
+    for act in (disk.open, disk.unlink, disk.names, disk.sync_folder, disk.sync_tree):
         with pytest.raises(NotFound, match="nothing"):
             act(f"{folder}/nothing")
     with pytest.raises(NotFound):
@@ -109,6 +109,14 @@ def test_renaming_replaces_and_names_are_sorted(disk: Disk, folder: str) -> None
     disk.unlink(f"{folder}/b")
     disk.sync_folder(folder)
     assert disk.names(folder) == ["a"]
+
+
+def test_a_tree_is_synced_whatever_is_in_it(disk: Disk, folder: str) -> None:
+    disk.make_folder(f"{folder}/sub")
+    for path in (f"{folder}/f", f"{folder}/sub/g"):
+        disk.create(path).close()
+    disk.sync_tree(folder)
+    assert disk.names(folder) == ["f", "sub"]
 
 
 def test_an_open_file_outlives_its_name(disk: Disk, folder: str) -> None:

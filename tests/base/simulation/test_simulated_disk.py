@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from lakebed.base.errors import DiskError, NoSpace, NotFound, Poisoned, SyncFail
 from lakebed.base.simulation.disk import Crash, MappedFileChanged, SimulatedDisk
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.scheduler import SimulatedCrash
+from lakebed.base.simulation.world import World
 
 
 def _disk(seed: int = 0) -> SimulatedDisk:
@@ -52,6 +54,28 @@ def test_what_a_kill_left_in_the_page_cache_can_still_be_lost() -> None:
     assert _content(disk, "/f") == b"new"
     disk.restart(Crash.POWER, survivors=0)
     assert _content(disk, "/f") == b"old"
+
+
+def test_a_synced_tree_survives_and_nothing_beside_it() -> None:
+    disk = _disk()
+    for path in ("/tree", "/tree/sub", "/beside"):
+        disk.make_folder(path)
+    disk.sync_folder("/")
+    for path in ("/tree/f", "/tree/sub/g", "/beside/h"):
+        disk.create(path).pwrite(0, path.encode())
+    disk.sync_tree("/tree")
+    disk.restart(Crash.POWER, survivors=0)
+    assert _content(disk, "/tree/f") == b"/tree/f"
+    assert _content(disk, "/tree/sub/g") == b"/tree/sub/g"
+    assert disk.names("/beside") == []
+
+
+def test_a_tree_whose_sync_fails_is_told() -> None:
+    disk = _disk()
+    disk.make_folder("/tree")
+    disk.faults.fail("fsync")
+    with pytest.raises(SyncFailed):
+        disk.sync_tree("/tree")
 
 
 def test_a_synced_file_in_an_unsynced_folder_is_gone() -> None:
@@ -282,3 +306,54 @@ def test_a_copy_goes_its_own_way() -> None:
     twin.restart(Crash.POWER, survivors=0)
     assert twin.names("/") == []
     assert disk.names("/d") == ["f"]
+
+
+def test_undisturbed_operations_are_steps_that_nobody_overtakes() -> None:
+    world = World(3)
+    ended: list[str] = []
+
+    def work(name: str) -> None:
+        with world.disk.undisturbed():
+            file = world.disk.create(f"/{name}")
+            for n in range(10):
+                file.pwrite(n, b"x")
+            ended.append(name)
+
+    for name in "abc":
+        world.runner.call(name, partial(work, name))
+    world.runner.run()
+    assert world.disk.steps == 33
+    owners = [line.rsplit("/", 1)[1] for line in world.trace]
+    assert owners == [name for name in ended for _ in range(11)]
+
+
+def test_undisturbed_operations_end_with_their_process() -> None:
+    world = World(3)
+    world.runner.kill_all()
+    with world.disk.undisturbed(), pytest.raises(SimulatedCrash):
+        world.disk.create("/f")
+    world.restart(Crash.KILL)
+    assert world.disk.names("/") == []
+
+
+def test_a_reopened_file_knows_nothing_of_a_failed_sync() -> None:
+    disk = _disk()
+    _synced_file(disk, "/f", b"old")
+    file = disk.open("/f", writable=True)
+    disk.faults.fail("fdatasync")
+    with pytest.raises(SyncFailed):
+        file.write_and_sync(0, [b"bad"])
+    with pytest.raises(Poisoned):
+        file.pwrite(0, b"new")
+    file.reopened().write_and_sync(0, [b"new"])
+    disk.restart(Crash.POWER)
+    assert _content(disk, "/f") == b"new"
+
+
+@pytest.mark.parametrize("survivors", range(8))
+def test_a_file_that_was_emptied_stays_so(survivors: int) -> None:
+    disk = _disk()
+    _synced_file(disk, "/f", b"a" * 2000)
+    disk.open("/f", writable=True).empty()
+    disk.restart(Crash.POWER, survivors=survivors)
+    assert _content(disk, "/f") == b""

@@ -102,6 +102,9 @@ class Disk(Protocol):
     def sync_folder(self, folder: PathLike) -> None:
         """Make the folder's entries durable: files created, renamed and removed in it."""
 
+    def sync_tree(self, folder: PathLike) -> None:
+        """Make everything below the folder durable: files and entries. For many small files."""
+
     def lock(self, path: PathLike) -> Lock:
         """Take the file's exclusive lock, creating it; `Locked` at once if it is held.
 

@@ -1,12 +1,12 @@
 """Threads, passed in: background work is a `step()`, and waiting is asked of the runner.
 
-- `protocol`: `Runner`, `Task`, `Event`, `Mutex`;
+- `protocol`: `Runner`, `Task`, `Event`, `Mutex`, `Computation`;
 - `threads`: the real one: a named thread per task;
 - `drive`: one task for many things, of which few have something to do;
 - `lakebed.base.simulation.scheduler`: the deterministic one, driven by a seed.
 """
 
-from lakebed.base.runner.protocol import Event, Mutex, Runner, Step, Task
+from lakebed.base.runner.protocol import Computation, Event, Mutex, Runner, Step, Task
 from lakebed.base.runner.threads import ThreadRunner
 
-__all__ = ["Event", "Mutex", "Runner", "Step", "Task", "ThreadRunner"]
+__all__ = ["Computation", "Event", "Mutex", "Runner", "Step", "Task", "ThreadRunner"]

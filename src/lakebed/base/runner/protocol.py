@@ -45,6 +45,13 @@ class Task(Protocol):
         """No step runs after this returns. Not to be called by the step itself. Idempotent."""
 
 
+class Computation(Protocol):
+    """Work that was handed to another core."""
+
+    def result(self) -> object:
+        """Wait for its end; what it raised is raised here."""
+
+
 class Runner(Protocol):
     @property
     def clock(self) -> Clock: ...
@@ -55,6 +62,9 @@ class Runner(Protocol):
 
     def spawn(self, name: str, step: Step) -> Task:
         """Run `step` now and whenever it asks for it. One that raises is not run again."""
+
+    def compute(self, work: Callable[[], object]) -> Computation:
+        """Do a piece of work beside the caller: computing alone, no I/O and no waiting."""
 
     def sleep_ns(self, duration_ns: int) -> None:
         """Wait, or return early because the runner is closed."""

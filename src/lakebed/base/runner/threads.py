@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from lakebed.base.clock import NS_PER_S, Clock, SystemClock
 from lakebed.base.errors import Closed
@@ -109,6 +112,7 @@ class ThreadRunner:
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._tasks: list[ThreadTask] = []  # guarded by _lock
+        self._computing: ThreadPoolExecutor | None = None  # guarded by _lock
 
     @property
     def clock(self) -> Clock:
@@ -128,6 +132,14 @@ class ThreadRunner:
             self._tasks.append(task)
             return task
 
+    def compute(self, work: Callable[[], object]) -> Future[object]:
+        with self._lock:
+            if self._closed.is_set():
+                raise Closed("cannot compute: the runner is closed")
+            if self._computing is None:
+                self._computing = ThreadPoolExecutor(os.cpu_count(), "lakebed-computing")
+            return self._computing.submit(work)
+
     def sleep_ns(self, duration_ns: int) -> None:
         self._closed.wait(duration_ns / NS_PER_S)
 
@@ -135,6 +147,9 @@ class ThreadRunner:
         with self._lock:
             self._closed.set()
             tasks, self._tasks = self._tasks, []
+            computing, self._computing = self._computing, None
+        if computing is not None:
+            computing.shutdown()
         with contextlib.ExitStack() as stack:
             for task in tasks:
                 stack.callback(task.stop)

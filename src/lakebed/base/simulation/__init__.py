@@ -1,6 +1,7 @@
 """Disk, clock and threads that obey one seed, and can lose power at any step.
 
 - `disk`: the simulated disk, with a page cache that may be lost (`node`, `folders`, `faults`);
+- `databases`: SQLite on that disk;
 - `scheduler`: the deterministic runner, and `clock`, whose time passes only when all wait;
 - `world`: the three together, and the restart after a crash;
 - `sweep`: runs a scenario with a crash at every I/O step in turn.

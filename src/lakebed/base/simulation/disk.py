@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from pathlib import PurePosixPath
 from random import Random
@@ -71,6 +71,7 @@ class SimulatedDisk:
         self._life = 0
         self._boots = 1
         self._crashed = False
+        self._undisturbed = False
         self._locked: set[str] = set()
         self._temporaries = 0
 
@@ -181,6 +182,15 @@ class SimulatedDisk:
         self.begin("fsync", folder)
         self._tree.sync(self._folder(folder))
 
+    def sync_tree(self, folder: PathLike) -> None:
+        """Nothing but what is below the folder: nobody counts on what a real one syncs beside."""
+        self.begin("fsync", folder)
+        for entry in self._tree.entries(below=self._folder(folder)):
+            if isinstance(entry, Node):
+                entry.sync()
+            else:
+                self._tree.sync(entry)
+
     def lock(self, path: PathLike) -> SimulatedLock:
         self.look("lock", path)
         if os.fspath(path) in self._locked:
@@ -211,6 +221,20 @@ class SimulatedDisk:
     def random(self) -> Random:
         return self._random
 
+    @property
+    def is_down(self) -> bool:
+        """Whether a crash has come, and no restart yet."""
+        return self._crashed or (self.scheduler is not None and self.scheduler.crash is not None)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Operations inside are steps as all are, but not places to be overtaken."""
+        before, self._undisturbed = self._undisturbed, True
+        try:
+            yield
+        finally:
+            self._undisturbed = before
+
     def used_bytes(self) -> int:
         nodes = [entry for entry in self._tree.entries() if isinstance(entry, Node)]
         return sum(len(node.blocks) for node in nodes) * BLOCK_BYTES
@@ -238,9 +262,9 @@ class SimulatedDisk:
         self._fail_if_due(operation, path)
 
     def _pause(self, operation: str, path: PathLike) -> None:
-        if self.scheduler is not None and not self._crashed:
+        if self.scheduler is not None and not self._crashed and not self._undisturbed:
             self.scheduler.pause(f"{operation} {os.fspath(path)}")
-        if self._crashed:
+        if self.is_down:
             raise SimulatedCrash("the disk is gone")
 
     def _crash(self, what: str) -> None:
@@ -323,6 +347,19 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._check_writable()
         self._disk.begin("truncate", self._path)
         self._node.truncate(size)
+
+    def empty(self) -> None:
+        """Cut to nothing, atomically and durably, as a file system with a journal would.
+
+        After `truncate` a power loss may bring back any of the sectors, and leave out others.
+        """
+        self.truncate(0)
+        self._node.sync()
+
+    def reopened(self) -> SimulatedFile:
+        """Another handle on the same file, which does not know of failures of this one."""
+        self._check("open")
+        return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
 
     def map(self) -> memoryview:
         self._check("map")

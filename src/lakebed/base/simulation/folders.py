@@ -74,10 +74,10 @@ class Tree:
             else:
                 entry.lose_power(keep_bytes)
 
-    def entries(self, *, durable: bool = False) -> list[Entry]:
-        """Everything that can be reached."""
+    def entries(self, *, durable: bool = False, below: Folder | None = None) -> list[Entry]:
+        """Everything that can be reached, from the root or from one folder."""
         found: list[Entry] = []
-        todo: list[Entry] = [self.root]
+        todo: list[Entry] = [below or self.root]
         while todo:
             entry = todo.pop()
             found.append(entry)

@@ -30,6 +30,9 @@ class Node:
         end = offset + len(data)
         if end > len(self.cached):
             self.cached.extend(bytes(end - len(self.cached)))
+        # After a sync that failed the device may be shorter than the page cache: pages that are
+        # written behind its end lengthen it when they reach it.
+        if end > (self._sizes[-1] if self._sizes else len(self.device)):
             self._sizes.append(end)
         self.cached[offset:end] = data
         self._note_sectors(offset, end)

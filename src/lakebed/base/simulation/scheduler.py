@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from concurrent.futures import Future
 from random import Random
 from typing import Generic, TypeVar
 
@@ -218,6 +219,12 @@ class Scheduler:
             self.settle()
         self._clock.advance(until - self._clock.monotonic_ns())
 
+    def compute(self, work: Callable[[], object]) -> Future[object]:
+        """At once: there is one core."""
+        done: Future[object] = Future()
+        done.set_result(work())
+        return done
+
     def sleep_ns(self, duration_ns: int) -> None:
         self.wait_until(lambda: self._closed, timeout_ns=duration_ns, name="time to pass")
 
@@ -281,9 +288,13 @@ class Scheduler:
                 strand.greenlet.throw(GreenletExit)
 
     def _check_alive(self) -> None:
-        """Code that is unwound by a crash must neither wait nor go on."""
+        """Code that is unwound by a crash must neither wait nor go on.
+
+        It is told by an error of its own: one that is raised again inside the handling of itself
+        can make a ring of contexts, which `ExitStack` would follow for ever.
+        """
         if self.crash is not None:
-            raise self.crash
+            raise SimulatedCrash(str(self.crash))
 
     def _drive_until(self, condition: Callable[[], bool], deadline: int | None, name: str) -> bool:
         while not condition():

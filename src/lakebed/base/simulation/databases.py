@@ -1,0 +1,336 @@
+"""SQLite on the simulated disk: its files lose power, fill up and fail as all others do.
+
+    databases = SimulatedDatabases(world.disk)
+    connection = databases.connect("/store/meta.db")
+
+Every byte of the database, its WAL and its rollback journal lives on the simulated disk, under
+its own path. Only what dies with a process is real: locks and shared memory, which SQLite keeps
+on empty scratch files, one folder of them for each life of the disk.
+
+- A write, cut, sync or delete of SQLite's is a step of the disk: a crash can be placed there.
+- Folders are synced when SQLite on Linux does it, and no more often: at the first sync of a new
+  journal or WAL (a failure there goes unnoticed, as it does in SQLite), and at deletes that ask
+  for it. After a failed sync the file goes on taking writes, as a descriptor does.
+- Emptying a file is atomic and durable: SQLite empties a WAL without a sync, and some of its old
+  frames alone, back after a power loss, would undo what had been committed behind them.
+- Faults become the codes that SQLite on Linux would return: IOERR_FSYNC, FULL and the like.
+- SQLite is not overtaken: another simulated thread goes on before a statement, never inside.
+  Whoever finds a lock taken is told so at once (BUSY), whatever the time-out: nobody could
+  release it while SQLite waits.
+- A connection belongs to a life of the disk. A crash comes out of the call that met it, and of
+  every use of the connection from then on; what SQLite still does to unwind reaches no file.
+
+Temporary tables and the like are real temporary files: no crash can lose them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from lakebed.base.errors import LakebedError, NoSpace, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.base.simulation.disk import SimulatedDisk, SimulatedFile
+from lakebed.base.simulation.scheduler import SimulatedCrash
+
+_SECTOR_BYTES = 4096
+_CHARACTERISTICS = apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE | apsw.SQLITE_IOCAP_SUBPAGE_READ
+_TEMPORARY = (
+    apsw.SQLITE_OPEN_TEMP_DB
+    | apsw.SQLITE_OPEN_TRANSIENT_DB
+    | apsw.SQLITE_OPEN_TEMP_JOURNAL
+    | apsw.SQLITE_OPEN_SUBJOURNAL
+)
+_JOURNALS = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL | apsw.SQLITE_OPEN_WAL
+
+_SCRATCH_FLAGS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+_numbers = itertools.count(1)  # SQLite knows file systems by name, one space for the process
+
+
+class SimulatedDatabases:
+    """Opens the databases of one simulated disk, in each of its lives.
+
+    One for a disk: connections of two of them would not see one another's locks.
+    """
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self._disk = disk
+        self._files: _Files | None = None
+        self._over: list[_Files] = []  # of earlier lives
+
+    def connect(self, path: str | os.PathLike[str]) -> apsw.Connection:
+        """A connection to the database there, made if it is missing; see `Connection`."""
+        if self._files is not None and self._files.is_over:
+            self._files.remove_scratch()
+            self._over.append(self._files)
+            self._files = None
+        if self._files is None:
+            self._files = _Files(self._disk)
+        with self._files.call(f"connect {os.fspath(path)}"):
+            connection = Connection(self._files, os.fspath(path))
+        self._files.connections.add(connection)
+        return connection
+
+    def close(self) -> None:
+        """Remove the scratch files; connections that are still open must not be used again."""
+        if self._files is not None:
+            self._files.remove_scratch()
+            self._over.append(self._files)
+            self._files = None
+        for files in self._over:
+            files.close_connections()
+        self._over.clear()
+
+
+class Connection(apsw.Connection):
+    """A connection of one life of a simulated disk."""
+
+    def __init__(self, files: _Files, path: str) -> None:
+        self.files = files
+        super().__init__(path, vfs=files.name)
+        self.cursor_factory = Cursor
+
+    def cursor(self) -> apsw.Cursor:
+        self.files.check("a connection")
+        return super().cursor()
+
+    def wal_checkpoint(self, *arguments: Any, **options: Any) -> tuple[int, int]:
+        with self.files.call("checkpoint"):
+            return super().wal_checkpoint(*arguments, **options)
+
+    def blob_open(self, *arguments: Any, **options: Any) -> apsw.Blob:
+        with self.files.call("open a blob"):
+            return super().blob_open(*arguments, **options)
+
+    def backup(self, *arguments: Any, **options: Any) -> apsw.Backup:
+        with self.files.call("backup"):
+            return super().backup(*arguments, **options)
+
+    def __enter__(self) -> apsw.Connection:
+        with self.files.call("savepoint"):
+            return super().__enter__()
+
+    def __exit__(self, *error: Any) -> bool:
+        with self.files.call("release savepoint"):
+            return super().__exit__(*error)
+
+    def close(self, force: bool = False) -> None:
+        """SQLite's close reports no failed operation on files, and so neither does this."""
+        if self.files.is_over:
+            super().close(force)
+            self.files.check("a connection")
+        with self.files.call("close"), contextlib.suppress(apsw.IOError, apsw.FullError):
+            super().close(force)
+
+
+class Cursor(apsw.Cursor):
+    """Runs statements; connections do so through one as well."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        assert isinstance(connection, Connection)
+        self._files = connection.files
+        super().__init__(connection)
+
+    def execute(self, *arguments: Any, **options: Any) -> apsw.Cursor:
+        with self._files.call("execute"):
+            return super().execute(*arguments, **options)
+
+    def executemany(self, *arguments: Any, **options: Any) -> apsw.Cursor:
+        with self._files.call("execute"):
+            return super().executemany(*arguments, **options)
+
+    def __next__(self) -> Any:
+        with self._files.undisturbed_call():
+            return super().__next__()
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
+
+    def fetchone(self) -> Any:
+        return next(self, None)
+
+    @property
+    def get(self) -> Any:
+        with self._files.undisturbed_call():
+            return super().get
+
+
+class _Files(apsw.VFS):
+    """The file system that SQLite sees, for one life of the disk.
+
+    Once that life is over it says that all is well and does nothing: SQLite calls it while it
+    unwinds, and when a forgotten connection is collected, where nobody could be told.
+    """
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.name = f"simulated-{next(_numbers)}"
+        self.disk = disk
+        self._life = disk.life
+        self._scratch = tempfile.mkdtemp(prefix="lakebed-databases-")
+        self._scratch_names: dict[str, str] = {}
+        self.remove_scratch = weakref.finalize(self, shutil.rmtree, self._scratch, True)
+        self.connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        super().__init__(self.name, "unix")
+
+    @property
+    def is_over(self) -> bool:
+        return self._life != self.disk.life or self.disk.is_down
+
+    def check(self, what: str) -> None:
+        if self.is_over:
+            raise SimulatedCrash(f"{what} from before the crash was used")
+
+    def close_connections(self) -> None:
+        """Those of a life that is over. Left to the end of the program, they would call Python
+        when there is none any more."""
+        if self.is_over:
+            for connection in list(self.connections):
+                apsw.Connection.close(connection, True)
+
+    @contextlib.contextmanager
+    def call(self, label: str) -> Iterator[None]:
+        """One call into SQLite, before which another thread may go on."""
+        self.check("a connection")
+        if self.disk.scheduler is not None:
+            self.disk.scheduler.pause(f"sqlite {label}")
+        with self.undisturbed_call():
+            yield
+
+    @contextlib.contextmanager
+    def undisturbed_call(self) -> Iterator[None]:
+        """One call into SQLite; whatever becomes of it, a crash inside is a crash outside."""
+        self.check("a connection")
+        try:
+            yield
+        except apsw.Error:
+            self.check("a connection")
+            raise
+        self.check("a connection")
+
+    @contextlib.contextmanager
+    def operation(self, code: int) -> Iterator[None]:
+        """What a callback does with the disk; `code` is what a failure is to SQLite."""
+        try:
+            with self.disk.undisturbed():
+                yield
+        except NoSpace as error:
+            raise apsw.exception_for(apsw.SQLITE_FULL) from error
+        except LakebedError as error:
+            raise apsw.exception_for(code) from error
+
+    def scratch_path(self, path: str) -> str:
+        name = self._scratch_names.setdefault(path, f"{len(self._scratch_names)}.db")
+        return os.path.join(self._scratch, name)
+
+    # What SQLite calls. The names are its own.
+
+    def xFullPathname(self, name: str) -> str:  # noqa: N802
+        return os.path.normpath(os.path.join("/", name))
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> Any:  # noqa: N802
+        if name is None or flags[0] & _TEMPORARY:
+            return super().xOpen(name, flags)
+        path = name if isinstance(name, str) else name.filename()
+        self.check("a file system")
+        with self.operation(apsw.SQLITE_CANTOPEN):
+            file = _open(self.disk, path, flags[0])
+        return _File(self, file, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        if self.is_over:
+            return
+        with self.operation(apsw.SQLITE_IOERR_DELETE):
+            try:
+                self.disk.unlink(filename)
+            except NotFound as error:
+                raise apsw.exception_for(apsw.SQLITE_IOERR_DELETE_NOENT) from error
+        if syncdir:
+            with self.operation(apsw.SQLITE_IOERR_DIR_FSYNC):
+                self.disk.sync_folder(os.path.dirname(filename))
+
+    def xAccess(self, pathname: str, flags: int) -> bool:  # noqa: N802
+        if self.is_over:
+            return False
+        with self.disk.undisturbed(), contextlib.suppress(LakebedError):
+            if flags != apsw.SQLITE_ACCESS_EXISTS or self.disk.is_folder(pathname):
+                return self.disk.exists(pathname)
+            return self.disk.open(pathname).size() > 0  # SQLite takes an empty file for none
+        return False
+
+    def xSleep(self, microseconds: int) -> int:  # noqa: N802
+        return microseconds
+
+
+class _File(apsw.VFSFile):
+    """One file: its bytes are on the simulated disk, its locks on a scratch file."""
+
+    def __init__(self, files: _Files, file: SimulatedFile, flags: list[int]) -> None:
+        self._files = files
+        self._file = file
+        # As SQLite on Linux: what makes a journal or WAL durable makes the database's entry so.
+        self._syncs_folder = bool(flags[0] & _JOURNALS and flags[0] & apsw.SQLITE_OPEN_CREATE)
+        super().__init__("unix", files.scratch_path(file.path), [_SCRATCH_FLAGS, 0])
+        flags[1] = flags[0]
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        if self._files.is_over:
+            return b""
+        with self._files.operation(apsw.SQLITE_IOERR_READ):
+            return self._file.pread(offset, amount)
+
+    def xWrite(self, data: Buffer, offset: int) -> None:  # noqa: N802
+        if not self._files.is_over:
+            with self._files.operation(apsw.SQLITE_IOERR_WRITE):
+                self._file.pwrite(offset, data)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        if not self._files.is_over:
+            with self._files.operation(apsw.SQLITE_IOERR_TRUNCATE):
+                if newsize:
+                    self._file.truncate(newsize)
+                else:
+                    self._file.empty()
+
+    def xSync(self, flags: int) -> None:  # noqa: ARG002, N802
+        if self._files.is_over:
+            return
+        with self._files.operation(apsw.SQLITE_IOERR_FSYNC):
+            try:
+                self._file.sync()
+            except LakebedError:
+                self._file = self._file.reopened()
+                raise
+            if self._syncs_folder:
+                self._syncs_folder = False
+                with contextlib.suppress(LakebedError):
+                    self._files.disk.sync_folder(os.path.dirname(self._file.path))
+
+    def xFileSize(self) -> int:  # noqa: N802
+        return 0 if self._files.is_over else self._file.size()
+
+    def xClose(self) -> None:  # noqa: N802
+        super().xClose()
+        if not self._files.is_over:
+            with self._files.disk.undisturbed(), contextlib.suppress(LakebedError):
+                self._file.close()
+
+    def xSectorSize(self) -> int:  # noqa: N802
+        return _SECTOR_BYTES
+
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+        return _CHARACTERISTICS
+
+
+def _open(disk: SimulatedDisk, path: str, flags: int) -> SimulatedFile:
+    if flags & apsw.SQLITE_OPEN_CREATE and not disk.exists(path):
+        return disk.create(path)
+    return disk.open(path, writable=bool(flags & apsw.SQLITE_OPEN_READWRITE))
