@@ -37,6 +37,7 @@ class Work:
     offered_bytes_per_s: int = 24 * MIB
     paced_batches: int = 24
     burst_batches: int = 192
+    burst_tier0_bytes_max: int = 192 * MIB  # filled more than once in a row of bursts
     burst_rest_s: float = 1.0
     read_records: int = 50_000
     reads: int = 4
@@ -134,7 +135,8 @@ def burst_row(name: str, work: Work) -> Row:
 @contextmanager
 def _append_burst(work: Work, is_tiered: bool) -> Iterator[Run]:
     payloads = json_records(work.batch_records)
-    with _opened(work, is_tiered=is_tiered) as store:
+    tier0_bytes_max = work.burst_tier0_bytes_max
+    with _opened(work, is_tiered=is_tiered, tier0_bytes_max=tier0_bytes_max) as store:
         yield Burst(
             partial(store.append, payloads),
             partial(_wait_for_tiers, store),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import threading
 import urllib.request
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -19,9 +20,14 @@ from lakebed.aof.tiers.folder_store import FolderStore
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.obstore_store import S3Options
 from lakebed.aof.tiers.opening import open_object_store
+from lakebed.base.runner import ThreadRunner
+from lakebed.base.simulation.databases import SimulatedDatabases
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.lake import Lake
+from lakebed.store.lake_object_store import LakeObjectStore
 from tests.fakes.object_store import FakeObjectStore
 
 # The simulated disk belongs to one thread: its callers are interleaved, never parallel.
@@ -29,9 +35,10 @@ KINDS_FOR_THREADS = [
     "fake",
     "memory",
     "folder",
+    "lake",
     pytest.param("s3", marks=[pytest.mark.process, pytest.mark.xdist_group("moto")]),
 ]
-KINDS = [*KINDS_FOR_THREADS, "simulated folder"]
+KINDS = [*KINDS_FOR_THREADS, "simulated folder", "simulated lake"]
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +85,27 @@ def s3_options(endpoint: str, **others: int) -> S3Options:
     )
 
 
+@pytest.fixture
+def opened_lake(tmp_path: Path) -> Iterator[Callable[[], Lake]]:
+    with (
+        ThreadRunner() as runner,
+        Lake(tmp_path / "store", disk=real_disk(), runner=runner) as lake,
+    ):
+        yield lambda: lake
+
+
+@pytest.fixture
+def simulated_lake() -> Iterator[Callable[[], Lake]]:
+    world = World(1)
+    config = SeglakeConfig(reserve_bytes=0)
+    with contextlib.closing(SimulatedDatabases(world.disk)) as databases:
+        connector = databases.connect
+        with Lake(
+            "/store", disk=world.disk, runner=world.runner, config=config, connector=connector
+        ) as lake:
+            yield lambda: lake
+
+
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     match request.param:
@@ -89,6 +117,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
             return open_object_store(f"file://{tmp_path}/tier2", disk=real_disk())
         case "simulated folder":
             return FolderStore(SimulatedDisk(Random(1)), "/store/tier2")
+        case "lake":
+            return LakeObjectStore(request.getfixturevalue("opened_lake"))
+        case "simulated lake":
+            return LakeObjectStore(request.getfixturevalue("simulated_lake"))
     endpoint: str = request.getfixturevalue("s3_endpoint")
     # Each test has a prefix of its own in the one bucket.
     url = f"s3://tier2/{re.sub('[^a-z0-9]', '-', request.node.name.lower())}"

@@ -9,6 +9,7 @@ from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.records import UploadDone, UploadFailed, UploadStarted
 from lakebed.aof.tiers.chunk_archive import ChunkArchive
 from lakebed.aof.tiers.errors import Unavailable
+from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from tests.aof.manifest.journals import Opened
@@ -176,6 +177,40 @@ def test_a_failed_upload_is_recorded_and_repeated() -> None:
     archive.step(opened.journal)
     expected = ["UploadStarted", "UploadFailed", "UploadStarted", "UploadDone"]
     assert recorded(opened.journal) == expected
+    opened.close()
+
+
+@pytest.mark.parametrize("harm", ["lost", "another object", "none"])
+def test_a_chunk_that_tier_2_lost_is_put_again_as_it_was(harm: str) -> None:
+    world = World(9)
+    store = fake_of(world)
+    opened = Opened(world)
+    seal_chunks(opened.journal, 3)
+    archive = archive_of(opened.journal, store)
+    archive.step(opened.journal)
+    objects = {key: (stored.data, stored.metadata) for key, stored in store.objects.items()}
+    if harm == "lost":
+        store.lose(archive.key(1))
+    elif harm == "another object":
+        store.put(archive.key(1), BytesSource(b"whatever"), metadata={"crc64": "0" * 16})
+    world.restart(Crash.POWER)
+    store.runner, puts = world.runner, store.calls["put", archive.key(1)]
+    again = Opened(world)
+    archive = archive_of(again.journal, store)
+    archive.reconcile(again.journal)
+    assert {key: (stored.data, stored.metadata) for key, stored in store.objects.items()} == objects
+    assert store.calls["put", archive.key(1)] - puts == (harm != "none")
+    assert recorded(again.journal).count("UploadDone") == (3 if harm == "none" else 4)
+    again.close()
+
+
+def test_chunks_that_were_not_uploaded_yet_are_no_matter_of_reconciliation() -> None:
+    world = World(10)
+    store = fake_of(world)
+    opened = Opened(world)
+    seal_chunks(opened.journal, 2)
+    archive_of(opened.journal, store).reconcile(opened.journal)
+    assert not store.calls
     opened.close()
 
 

@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from lakebed.aof.tiers.errors import Missing, Unauthorised, Unavailable
+from lakebed.aof.tiers.errors import Cancelled, Missing, Unauthorised, Unavailable
 from lakebed.aof.tiers.object_store import RETRY, ObjectStore
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.retrying import RetryingStore
+from lakebed.aof.tiers.transfer import StoppableSource
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from tests.fakes.object_store import FakeObjectStore, Trouble
@@ -73,6 +74,15 @@ def test_a_missing_object_is_told_at_once() -> None:
     with pytest.raises(Missing):
         bench.store.head("not/there")
     assert not bench.told
+
+
+def test_a_put_that_was_stopped_on_request_is_not_tried_again() -> None:
+    bench = Bench()
+    source = StoppableSource(BytesSource(b"x"), lambda: True)
+    with pytest.raises(Cancelled):
+        bench.store.put("a/b", source, metadata={})
+    assert not bench.told
+    assert sorted(bench.fake.objects) == ["a/a"]
 
 
 def test_a_lost_answer_puts_the_same_object_once_more() -> None:

@@ -151,6 +151,34 @@ def test_closing_does_not_wait_for_the_retries_of_an_upload() -> None:
     manager.close()
 
 
+@pytest.mark.parametrize("closes", ["the manager", "the log"])
+def test_closing_cuts_an_upload_short_and_it_is_made_after_the_restart(closes: str) -> None:
+    world = World(22)
+    store = fake_of(world)
+    manager, log = open_tiered(world, store)
+    log.append_record_with_timeout(world.random.randbytes(60_000), 60)
+    log.seal_current_segment()
+    store.delay_ns_max = 2 * SECOND  # for each of its pieces
+    world.runner.advance(4 * SECOND)
+    assert log.tiers.moves.claimed() == {0}
+    (key,) = [key for operation, key in store.calls if operation == "put"]
+    before = world.clock.monotonic_ns()
+    if closes == "the log":
+        manager.close_log("orders")
+        world.runner.advance(2 * SECOND)
+        assert not log.tiers.moves.claimed()
+    manager.close()
+    assert world.clock.monotonic_ns() - before <= 4 * SECOND
+    assert not store.objects
+    assert store.calls["put", key] == 1
+    world.restart(Crash.KILL)
+    calm(store)
+    manager, log = open_tiered(world, store)
+    world.runner.advance(60 * SECOND)
+    check_settled(world, log, store)
+    manager.close()
+
+
 def test_a_log_opened_later_is_looked_after_at_once() -> None:
     world = World(9)
     store = fake_of(world)

@@ -261,6 +261,23 @@ def test_a_missing_object_is_made_anew_from_a_local_copy_after_a_restart() -> No
     manager.close()
 
 
+def test_a_chunk_of_the_manifest_log_that_is_missing_is_made_anew_after_a_restart() -> None:
+    world = World(12)
+    manager, log = open_tiered(world)
+    write_segments(log, 1)
+    assert log.manifest is not None
+    log.manifest.rotate()
+    world.runner.advance(10 * SECOND)
+    store = log.tiers.cold.store
+    (chunk,) = store.list("aof2/manifest/")
+    store.delete(chunk.key)
+    manager.close()
+    manager, log = open_tiered(world)
+    world.runner.advance(10 * SECOND)
+    assert list(log.tiers.cold.store.list("aof2/manifest/")) == [chunk]
+    manager.close()
+
+
 def contents_of(log: Aof, segment_id: int) -> list[bytes]:
     records = log.read(start=log.segments()[segment_id].segment_id << 32)  # type: ignore[arg-type]
     return [bytes(record.payload) for record in records]

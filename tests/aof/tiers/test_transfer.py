@@ -17,6 +17,7 @@ from lakebed.base.errors import Corrupt, NotFound
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.base.simulation.world import World
+from lakebed.kernels import crc64nvme
 from tests.aof.tiers.samples import FOLDER, SEGMENT, WARM, content, disk_with, sealed_segment
 from tests.fakes.object_store import FakeObjectStore, Trouble
 
@@ -116,3 +117,23 @@ def test_a_download_stops_when_it_is_told_to(fake: FakeObjectStore) -> None:
     with pytest.raises(Cancelled):
         download_to(fake, KEY, disk, BACK, should_stop=lambda: True)
     assert disk.names(FOLDER) == ["a.seg", "a.zst"]
+
+
+@pytest.mark.parametrize("pieces", range(3))
+def test_an_upload_stops_between_two_pieces_when_it_is_told_to(
+    store: ObjectStore, pieces: int
+) -> None:
+    """Two are read to check it, the next to send it."""
+    disk = disk_with(b"")
+    data = Random(1).randbytes(2 << 20)
+    with disk.create(WARM) as file:
+        file.pwrite(0, data)
+        file.sync()
+    asked = iter([False] * pieces)
+    crc64, stop = crc64nvme(data), lambda: next(asked, True)
+    with pytest.raises(Cancelled):
+        upload_file(store, KEY, disk, WARM, crc64=crc64, metadata={}, should_stop=stop)
+    with pytest.raises(Missing):
+        store.head(KEY)
+    upload_file(store, KEY, disk, WARM, crc64=crc64, metadata={})
+    assert store.head(KEY).size == len(data)

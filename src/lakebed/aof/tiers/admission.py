@@ -20,6 +20,8 @@ from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.tiers.budget import TierBudget, Usage
 from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.pacing import Fill
+from lakebed.aof.tiers.planning import held_bytes
 from lakebed.base.errors import Busy, LakebedError, NoSpace
 from lakebed.base.events import event
 
@@ -45,6 +47,7 @@ class Admission:
         self._segment_bytes = context.config.segment_bytes
         self._journaling = journaling
         self._config = config
+        self._pacing = config.pacing()
         self._budget = budget
         self._metrics = metrics
         self._wake = wake
@@ -109,53 +112,71 @@ class Admission:
     def measure(self, states: Sequence[SegmentState]) -> None:
         """How much is where, by the states of now; the budget of all logs is told."""
         usage = Usage(
-            sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
-            sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
-            sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
+            tier0_bytes=sum(s.durable_bytes for s in states if s.residency & Residency.TIER0),
+            held_bytes=held_bytes(states),
+            tier1_bytes=sum(s.compressed_bytes for s in states if s.residency & Residency.TIER1),
+            tier2_bytes=sum(s.compressed_bytes for s in states if s.residency & Residency.TIER2),
         )
         with self._state.mutex:
             self._usage = usage
-            used_bytes = self._used_bytes()
-        self._budget.report(self._state.name, usage._replace(tier0_bytes=used_bytes))
+            used = self._used()
+        self._budget.report(self._state.name, used)
 
     def has_room_for(self, size: int) -> bool:
-        """Whether so much fits beside the next segment, without anything being evicted for it."""
-        return self._excess_bytes(size + self._segment_bytes) <= 0
+        """Whether so much fits beside what is kept free, without anything being evicted for it."""
+        return self.tier0_excess(is_pause=True, more_bytes=size) <= 0
 
-    def tier0_excess(self) -> int:
-        """How much must go from Tier 0 so that the next segment finds room."""
-        return self._excess_bytes(self._segment_bytes)
+    def tier0_excess(self, *, is_pause: bool, more_bytes: int = 0) -> int:
+        """How much must go from Tier 0 if that much more came.
+
+        So that the next segment finds room when this one is full: that is made while it fills, and
+        no append waits for it. In a pause: so that a burst does.
+        """
+        with self._state.mutex:
+            active, used = self._state.chain.active, self._used()
+        next_bytes = max(0, active.size - active.end) + self._segment_bytes
+        excesses = []
+        for used_bytes, bytes_max in (
+            (used.tier0_bytes, self._config.tier0_bytes_max),
+            (self._budget.total().tier0_bytes, self._budget.tier0_bytes_max),
+        ):
+            burst_bytes = self._pacing.burst_bytes(bytes_max) if is_pause else 0
+            needed_bytes = max(next_bytes, burst_bytes) + more_bytes
+            excesses.append(used_bytes + needed_bytes - bytes_max)
+        return max(excesses)
 
     def tier1_excess(self) -> int:
         """How much must go from Tier 1."""
         return self._budget.tier1_excess()
 
-    @property
-    def is_half_full(self) -> bool:
-        """Tier 0, of this log or of all."""
+    def fills(self) -> tuple[Fill, ...]:
+        """How much of Tier 0 is held, of this log's and of that of all."""
         with self._state.mutex:
-            used_bytes = self._used_bytes()
-        return 2 * used_bytes > self._config.tier0_bytes_max or self._budget.is_half_full
+            held = self._used().held_bytes
+        return (Fill(held, self._config.tier0_bytes_max), self._budget.fill())
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether somebody waits for admission."""
+        with self._state.mutex:
+            return self._is_refused
 
     def close(self) -> None:
         self._budget.forget(self._state.name)
-
-    def _excess_bytes(self, needed: int) -> int:
-        with self._state.mutex:
-            own = self._used_bytes() + needed - self._config.tier0_bytes_max
-        return max(own, self._budget.tier0_excess(needed_bytes=needed))
 
     # With the log's mutex.
 
     def _is_room(self) -> bool:
         """For another segment."""
         needed = self._segment_bytes
-        is_own_room = self._used_bytes() + needed <= self._config.tier0_bytes_max
+        is_own_room = self._used().tier0_bytes + needed <= self._config.tier0_bytes_max
         return is_own_room and self._budget.tier0_excess(needed_bytes=needed) <= 0
 
-    def _used_bytes(self) -> int:
-        """In Tier 0. Of unsealed segments what is used: many logs that stand still must not use up
-        the budget of all."""
-        chain = self._state.chain
+    def _used(self) -> Usage:
+        """With the unsealed segments, of which what is used counts: many logs that stand still must
+        not use up the budget of all."""
+        chain, usage = self._state.chain, self._usage
         unsealed = sum(segment.end for segment in (*chain.to_seal, chain.active))
-        return self._usage.tier0_bytes + unsealed
+        return usage._replace(
+            tier0_bytes=usage.tier0_bytes + unsealed, held_bytes=usage.held_bytes + unsealed
+        )

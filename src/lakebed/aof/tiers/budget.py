@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lakebed.aof.tiers.pacing import Fill
 from lakebed.base.runner import Mutex
 
 
 class Usage(NamedTuple):
     """Of one log."""
 
-    tier0_bytes: int = 0  # sealed segments as far as they are used, the others in full
+    tier0_bytes: int = 0  # of every segment what is used
+    held_bytes: int = 0  # the part of it that may not leave yet: no colder tier keeps it
     tier1_bytes: int = 0
     tier2_bytes: int = 0
 
@@ -41,9 +43,8 @@ class TierBudget:
         """What is used beyond the budget, if that much more were needed."""
         return self.total().tier0_bytes + needed_bytes - self.tier0_bytes_max
 
-    @property
-    def is_half_full(self) -> bool:
-        return 2 * self.total().tier0_bytes > self.tier0_bytes_max
+    def fill(self) -> Fill:
+        return Fill(self.total().held_bytes, self.tier0_bytes_max)
 
     def tier1_excess(self) -> int:
         return self.total().tier1_bytes - self.tier1_bytes_max

@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 
 from lakebed.aof.manifest.chunk import Judged, Verdict, encode_header
-from lakebed.aof.manifest.format import FLAG_UPLOADED, MANIFEST_ITSELF
+from lakebed.aof.manifest.format import FLAG_UPLOADED, MANIFEST_ITSELF, ChunkHeader
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import UploadDone, UploadFailed, UploadStarted
@@ -45,23 +45,31 @@ class ChunkArchive:
                 self._upload(journal, index)
         self._retain(sealed)
 
+    def reconcile(self, journal: Journal) -> None:
+        """See that chunks which were uploaded, and are here still, are in Tier 2 as they should be;
+        make anew those that are not."""
+        for index in self._reader.chunk_indexes():
+            judged = self._reader.chunk(index)
+            if _is_complete(judged) and _header(judged).flags & FLAG_UPLOADED:
+                self._put(journal, judged)
+
     def key(self, index: int) -> str:
         return self._prefix + os.path.basename(self._reader.paths.chunk(index))
 
     def _upload(self, journal: Journal, index: int) -> None:
         judged = self._reader.chunk(index)
-        header = judged.header
-        if header is None or not judged.is_sealed or judged.verdict is not Verdict.WHOLE:
+        if not _is_complete(judged):
             return  # damaged: it stays where it is
-        if not header.flags & FLAG_UPLOADED:
+        if not _header(judged).flags & FLAG_UPLOADED:
             self._put(journal, judged)
             self._mark(judged)
         self._uploaded.add(index)
 
     def _put(self, journal: Journal, judged: Judged) -> None:
-        key, header = self.key(judged.chunk_index), judged.header
-        assert header is not None
-        data = bytes(judged.data[: judged.end])
+        """Unless it is there: the same bytes, whether the chunk is marked here or not."""
+        key, header = self.key(judged.chunk_index), _header(judged)
+        start = _encoded_header(judged, flags=header.flags & ~FLAG_UPLOADED)
+        data = start + bytes(judged.data[len(start) : judged.end])
         crc64 = crc64_text(crc64nvme(data))
         if not self._is_there(key, crc64):
             self._note(journal, UploadStarted(key))
@@ -91,15 +99,7 @@ class ChunkArchive:
 
     def _mark(self, judged: Judged) -> None:
         """Set the flag in the header: a sector, which is written whole or not at all."""
-        header = judged.header
-        assert header is not None
-        marked = encode_header(
-            chunk_index=judged.chunk_index,
-            base_record=header.base_record,
-            end=judged.end,
-            chunk_crc64=header.chunk_crc64,
-            flags=header.flags | FLAG_UPLOADED,
-        )
+        marked = _encoded_header(judged, flags=_header(judged).flags | FLAG_UPLOADED)
         path = self._reader.paths.chunk(judged.chunk_index)
         with self._reader.disk.open(path, writable=True) as file:
             file.write_and_sync(0, [marked])
@@ -121,3 +121,23 @@ class ChunkArchive:
                 self._reader.disk.unlink(self._reader.paths.chunk(index))
         if gone:
             self._reader.disk.sync_folder(self._reader.paths.folder)
+
+
+def _is_complete(judged: Judged) -> bool:
+    return judged.header is not None and judged.is_sealed and judged.verdict is Verdict.WHOLE
+
+
+def _header(judged: Judged) -> ChunkHeader:
+    assert judged.header is not None
+    return judged.header
+
+
+def _encoded_header(judged: Judged, *, flags: int) -> bytes:
+    header = _header(judged)
+    return encode_header(
+        chunk_index=judged.chunk_index,
+        base_record=header.base_record,
+        end=judged.end,
+        chunk_crc64=header.chunk_crc64,
+        flags=flags,
+    )

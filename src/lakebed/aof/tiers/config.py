@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lakebed.aof.tiers.obstore_store import S3Options
+from lakebed.aof.tiers.pacing import Pacing
 from lakebed.aof.tiers.warm_file import Compression
+from lakebed.base.clock import NS_PER_MS
 from lakebed.base.config import bounded, check
 from lakebed.base.errors import BadConfig
 from lakebed.base.retry import RetryPolicy
@@ -20,9 +22,19 @@ class TierConfig:
 
     tiering_enabled: bool = False
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
+    pause_ms: int = bounded(250, minimum=0, maximum=60_000)  # 0: appends do not go first
+    wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
+    burst_percent: int = bounded(50, minimum=0, maximum=100)  # of Tier 0, kept for bursts
 
     def __post_init__(self) -> None:
         check(self)
+
+    def pacing(self) -> Pacing:
+        return Pacing(
+            pause_ns=self.pause_ms * NS_PER_MS,
+            wait_ns_max=self.wait_ms_max * NS_PER_MS,
+            burst_percent=self.burst_percent,
+        )
 
     def check_segments(self, segment_bytes: int) -> None:
         """A segment may take a quarter of the log's Tier 0 at most."""
@@ -46,7 +58,7 @@ class SharedTierConfig:
     downloads: int = bounded(2, minimum=1, maximum=64)
     retry_count: int = bounded(3, minimum=0, maximum=100)
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    url: str = ""  # "": the folder `tier2` of the root
+    url: str = ""  # "": the store's own object store; without a store, the folder `tier2`
     prefix: str = "aof2"
     endpoint: str = ""  # of an S3 store; this and the next three from `AWS_…` if they are empty
     region: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.tiers.tiering import PAUSE_NS, LogTiering
+from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.runner import Runner, Task
 
 Job = Callable[[LogTiering], bool]
@@ -36,7 +36,8 @@ class Coordinator:
         self._services = services
         self._logs = logs
         self._mutex = runner.mutex()
-        self._watcher: Task | None = None  # one of the tasks
+        self._watcher: Task | None = None  # one of the tasks, as is the next
+        self._keeper: Task | None = None
         self._tasks: list[Task] = []  # guarded by _mutex, as is the next
         self.is_stopping = False
 
@@ -54,18 +55,18 @@ class Coordinator:
             for name, workers, job in kinds:
                 for number in range(workers):
                     self._tasks.append(spawn(f"aof {name} {number}", self._step_of(job, number)))
-            self._tasks.append(spawn("aof tiers", self._upkeep))
+            self._keeper = spawn("aof tiers", self._upkeep)
             self._watcher = spawn("aof pauses", self._watch_for_pause)
-            self._tasks.append(self._watcher)
+            self._tasks += [self._keeper, self._watcher]
 
     def wake(self) -> None:
         """There may be work."""
-        for task in self._tasks:
-            if task is not self._watcher:
-                task.wake()
+        self._wake_workers()
+        if self._keeper is not None:
+            self._keeper.wake()
 
     def watch(self) -> None:
-        """There is work that waits for a pause: one task looks for it, the others rest."""
+        """There is work for which it is not time: one task looks for that, the others rest."""
         if self._watcher is not None:
             self._watcher.wake()
 
@@ -78,12 +79,20 @@ class Coordinator:
         for task in tasks:
             task.stop()
 
+    def _wake_workers(self) -> None:
+        for task in self._tasks:
+            if task not in (self._watcher, self._keeper):
+                task.wake()
+
     def _watch_for_pause(self) -> int | None:
-        waits = [log.waits_for_pause() for log in self._logs()]
-        if False in waits:
-            self.wake()
-            return None
-        return PAUSE_NS if True in waits else None
+        logs = list(self._logs())
+        times = [delay for log in logs for delay in log.times_due_ns()]
+        rooms = [log.room_due_ns() for log in logs]
+        if 0 in times:
+            self._wake_workers()  # who are busy, maybe: the keeper would only ask to watch again
+        if 0 in rooms and self._keeper is not None:
+            self._keeper.wake()
+        return min((delay for delay in (*times, *rooms) if delay), default=None)
 
     def _step_of(self, job: Job, number: int) -> Callable[[], int | None]:
         """Workers begin with different logs, so that none is always last."""

@@ -119,7 +119,7 @@ class Moves:
         self._stream_id = stream_id
         self._prefix = prefix
         self._compression = compression
-        self._should_stop = should_stop
+        self.should_stop = should_stop
         self._claimed: set[int] = set()  # guarded by the log's mutex
         # Set by whoever has workers: told when a segment that they left alone may be moved again.
         self.on_released: Callable[[], None] = lambda: None
@@ -149,8 +149,8 @@ class Moves:
         parsed = SegmentKey.parse(key, prefix=self._prefix)
         return MANIFEST_ITSELF if parsed is None else parsed.segment_id
 
-    def compress(self, segment_id: int) -> WarmName:
-        """Make the warm file, if there is none."""
+    def compress(self, segment_id: int, *, give_way: Callable[[], None] | None = None) -> WarmName:
+        """Make the warm file, if there is none. `give_way` is called before each frame."""
         info, state = self._find(segment_id)
         if state.residency & Residency.TIER1:
             name = self._cold.warm_names().get(segment_id)
@@ -158,7 +158,7 @@ class Moves:
                 return name
         if info.tier:
             raise InputError(f"{self._state.name}: segment {segment_id} is not in Tier 0")
-        return self._compress(info, state)
+        return self._compress(info, state, give_way)
 
     def upload(self, segment_id: int) -> None:
         """Make the object, by way of the warm file; returns when that is confirmed and durable."""
@@ -249,7 +249,17 @@ class Moves:
 
     # Steps.
 
-    def _compress(self, info: SegmentInfo, state: SegmentState) -> WarmName:
+    def _compress(
+        self,
+        info: SegmentInfo,
+        state: SegmentState,
+        give_way: Callable[[], None] | None = None,
+    ) -> WarmName:
+        def should_stop() -> bool:
+            if give_way is not None:
+                give_way()
+            return self.should_stop()
+
         if not state.pending & Pending.COMPRESSION:
             self._record(CompressionStarted(info.segment_id), info)
         try:
@@ -261,7 +271,7 @@ class Moves:
                 info.path,
                 path,
                 compression=self._compression,
-                should_stop=self._should_stop,
+                should_stop=should_stop,
             )
         except LakebedError as error:
             is_damaged = isinstance(error, DataError)
@@ -313,7 +323,15 @@ class Moves:
                 return self._confirmed(key, facts)
         snapshot_id = str(self._journal.snapshot_id)
         metadata = {**segment_metadata(facts), "snapshot-id": snapshot_id}
-        upload_file(self._cold.store, key, self._disk, path, crc64=facts.crc64, metadata=metadata)
+        upload_file(
+            self._cold.store,
+            key,
+            self._disk,
+            path,
+            crc64=facts.crc64,
+            metadata=metadata,
+            should_stop=self.should_stop,
+        )
         return self._confirmed(key, facts)
 
     def _confirmed(self, key: str, facts: WarmFacts) -> str:
@@ -352,7 +370,7 @@ class Moves:
             header = segment_header(source)
             name = SegmentName(info.segment_id, info.base_offset, header.created_at)
             path = self._paths.segment(name)
-            footer = decompress_to(source, self._disk, path, should_stop=self._should_stop)
+            footer = decompress_to(source, self._disk, path, should_stop=self.should_stop)
         return info._replace(
             created_at=header.created_at, path=path, end=footer.durable_bytes, tier=0
         )

@@ -47,6 +47,20 @@ def next_due_ns(states: Iterable[SegmentState], around: Circumstances) -> int | 
     return min(waiting, default=None)
 
 
+def waiting(states: Iterable[SegmentState]) -> set[int]:
+    """Segments that are to be compressed or uploaded."""
+    return {s.segment_id for s in states if _wants_compression(s) or _wants_upload(s)}
+
+
+def held_bytes(states: Iterable[SegmentState]) -> int:
+    """Of Tier 0, what may not leave it yet: no colder tier keeps it. Pins are not looked at."""
+    return sum(
+        state.durable_bytes
+        for state in states
+        if state.residency & Residency.TIER0 and not _is_kept(state)
+    )
+
+
 def tier0_evictions(
     states: Iterable[SegmentState], around: Circumstances, *, excess_bytes: int
 ) -> Iterator[SegmentState]:
@@ -105,14 +119,20 @@ def _first(
 
 
 def _is_stored(state: SegmentState, around: Circumstances) -> bool:
-    """Whether a local copy may go: Tier 2 has the segment, and keeps it."""
+    """Whether a local copy may go: Tier 2 has the segment, and keeps it; nobody needs it here."""
+    return (
+        _is_kept(state)
+        and state.segment_id not in around.claimed
+        and not around.is_pinned(state.segment_id)
+    )
+
+
+def _is_kept(state: SegmentState) -> bool:
     return (
         state.is_sealed
         and bool(state.residency & Residency.TIER2)
         and not state.pending & Pending.DELETE
         and not state.needs_repair
-        and state.segment_id not in around.claimed
-        and not around.is_pinned(state.segment_id)
     )
 
 

@@ -3,7 +3,8 @@
 Local copies are looked after when a log is opened: the records that set the manifest log right,
 and the files that belong to nobody. Tier 2 is looked after in the background, for it may be slow or
 out of reach: every object that should be there is, or is made anew from a local copy, or its
-segment is marked as in need of repair. What is not known to the manifest log is left alone there.
+segment is marked as in need of repair. The same for the chunks of the manifest log that are here
+still. What is not known to the manifest log is left alone there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An object store whose passing failures are tried again: the one place where that is done.
 
 Only what says of itself that waiting helps is repeated: no network, a failing server, a throttle.
-Refused credentials and missing objects come back at once.
+Refused credentials and missing objects come back at once, and so does what was stopped on request.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import TypeVar
 
+from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.object_store import RETRY, ObjectInfo, ObjectStore, PutResult
 from lakebed.aof.tiers.ranges import RangeSource
-from lakebed.base.retry import RetryPolicy, retry
+from lakebed.base.retry import RetryPolicy, is_retryable, retry
 
 Result = TypeVar("Result")
 OnRetry = Callable[[str, Exception], None]
@@ -60,5 +61,10 @@ class RetryingStore:
             policy=self._policy,
             random=self._random,
             sleep_ns=self._sleep_ns,
+            may_repeat=_may_repeat,
             on_retry=None if told is None else lambda error: told(operation, error),
         )
+
+
+def _may_repeat(error: Exception) -> bool:
+    return is_retryable(error) and not isinstance(error, Cancelled)

@@ -3,7 +3,8 @@
 `planning` says what is next, `moves` does it, the manager's coordinator calls. A log whose tiering
 is off has none of this: its segments stay until somebody moves them.
 
-- Compressing and uploading wait for a pause, unless Tier 0 is half full.
+- Compressing and uploading wait until it is time, as `pacing` has it. Bringing back, evicting and
+  what a person asks for does not.
 - A job that fails is tried again later, with growing delays; one that is refused for want of rights
   waits for an operator.
 """
@@ -11,7 +12,7 @@ is off has none of this: its segments stay until somebody moves them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from lakebed.aof.context import LogContext
@@ -25,6 +26,7 @@ from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.hydration import HydrationQueue, Priority
 from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.aof.tiers.metrics import TierMetrics
+from lakebed.aof.tiers.pace import Pace
 from lakebed.aof.tiers.planning import (
     Circumstances,
     next_compression,
@@ -32,6 +34,7 @@ from lakebed.aof.tiers.planning import (
     next_upload,
     tier0_evictions,
     tier1_evictions,
+    waiting,
 )
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Busy, LakebedError
@@ -39,7 +42,6 @@ from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger(__name__)
-PAUSE_NS = 250_000_000  # without a flush
 RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
 """Of jobs; the object store's own retries come before that."""
 
@@ -78,15 +80,13 @@ class LogTiering:
         self.admission = Admission(
             context, journaling, config=config, budget=budget, metrics=metrics, wake=wake
         )
+        self._pace = Pace(context, self.admission, config.pacing())
         # The log's mutex guards these.
         self._used_at_ns: dict[int, int] = {}
         self._retry_at_ns: dict[int, int] = {}
         self._backoffs: dict[int, Backoff] = {}
         self._is_reconciled = False  # the upkeep's own, as is the next
         self._upkeep_backoff = Backoff(RETRY, random)
-        self._flushes = context.metrics.flush_operations
-        self._flushes_seen = -1
-        self._busy_at_ns = 0
         tiers.cold.on_failure = self._on_warm_file_failed
         tiers.moves.on_released = journaling.on_chunk_sealed = wake
         self.measure()
@@ -96,7 +96,7 @@ class LogTiering:
     def on_sealed(self) -> None:
         """A segment was sealed: there is work, at the latest in the next pause."""
         self.measure()
-        if self._is_time():
+        if 0 in self.times_due_ns():
             self._wake()
         else:
             self._watch()
@@ -145,7 +145,7 @@ class LogTiering:
     # Jobs: each does one thing, and tells whether there was one.
 
     def compress_next(self) -> bool:
-        return self._run(next_compression, self._tiers.moves.compress)
+        return self._run(next_compression, self._compress)
 
     def upload_next(self) -> bool:
         return self._run(next_upload, self._tiers.moves.upload)
@@ -170,6 +170,8 @@ class LogTiering:
         failures = [error for work in works if (error := _failure(work)) is not None]
         failures = [error for error in failures if not isinstance(error, Cancelled)]
         self.measure()
+        if self.room_due_ns():
+            self._watch()
         if not failures:
             self._upkeep_backoff.reset()
             return None
@@ -179,26 +181,21 @@ class LogTiering:
         )  # fmt: skip
         return self._upkeep_backoff.next_ns()
 
-    def waits_for_pause(self) -> bool | None:
-        """Whether there is work that has to wait for one; None if there is no work."""
-        journal = self._journaling.journal
-        if journal is None:
-            return None
-        states, around = list(journal.index().segments()), self._circumstances()
-        if next_compression(states, around) is None and next_upload(states, around) is None:
-            return None
-        return not self._is_time()
+    def times_due_ns(self) -> list[int]:
+        """How long until it may be time for what is compressed next, and uploaded; 0: it is."""
+        return self._times_due_ns(self._states(), self._circumstances())
+
+    def room_due_ns(self) -> int | None:
+        """How long until something may have to leave Tier 0; 0: it has. None if nothing can."""
+        if self._evictions(is_pause=False):
+            return 0
+        return self._pace.pause_due_ns() if self._evictions(is_pause=True) else None
 
     def due_ns(self) -> int | None:
-        """How long until there may be a job: one that failed, or one that waits for a pause."""
-        journal = self._journaling.journal
-        if journal is None:
-            return None
-        states, around = list(journal.index().segments()), self._circumstances()
-        is_wanted = next_compression(states, around) or next_upload(states, around)
-        if is_wanted and not self._is_time():
-            return PAUSE_NS
-        return next_due_ns(states, around)
+        """How long until there may be a job: one that failed, or one for which it is not time."""
+        states, around = self._states(), self._circumstances()
+        delays = (*self._times_due_ns(states, around), next_due_ns(states, around))
+        return min((delay for delay in delays if delay), default=None)  # 0 is another worker's
 
     def measure(self) -> None:
         """Look how much is where, and tell the budget."""
@@ -206,6 +203,7 @@ class LogTiering:
         if journal is not None:
             states = list(journal.index().segments())
             self.admission.measure(states)
+            self._pace.note(waiting(states))
             known = {state.segment_id for state in states}
             with self._state.mutex:
                 for segment_id in self._used_at_ns.keys() - known:
@@ -214,24 +212,22 @@ class LogTiering:
 
     # Helpers.
 
-    def _is_time(self) -> bool:
-        """Whether to compress and upload now: in a pause, or if Tier 0 is half full.
+    def _states(self) -> list[SegmentState]:
+        journal = self._journaling.journal
+        return [] if journal is None else list(journal.index().segments())
 
-        A burst that Tier 0 can hold goes first; compression would take the processor from it.
-        """
-        flushes, now_ns = self._flushes.value, self._clock.monotonic_ns()
-        with self._state.mutex:
-            if flushes != self._flushes_seen:
-                self._flushes_seen, self._busy_at_ns = flushes, now_ns
-            is_pause = now_ns - self._busy_at_ns >= PAUSE_NS
-        return is_pause or self.admission.is_half_full
+    def _times_due_ns(self, states: Sequence[SegmentState], around: Circumstances) -> list[int]:
+        picked = (next_compression(states, around), next_upload(states, around))
+        return [self._pace.time_due_ns(state.segment_id) for state in picked if state is not None]
+
+    def _compress(self, segment_id: int) -> None:
+        moves = self._tiers.moves
+        give_way = self._pace.give_way(segment_id, moves.should_stop)
+        moves.compress(segment_id, give_way=give_way)
 
     def _run(self, pick: Pick, move: Callable[[int], object]) -> bool:
-        journal = self._journaling.journal
-        if journal is None or not self._is_time():
-            return False
-        state = pick(journal.index().segments(), self._circumstances())
-        if state is None:
+        state = pick(self._states(), self._circumstances())
+        if state is None or not self._pace.is_time(state.segment_id):
             return False
         self._do(state.segment_id, move)
         return True
@@ -278,18 +274,19 @@ class LogTiering:
         )  # fmt: skip
 
     def _evict(self) -> None:
-        journal = self._journaling.journal
-        if journal is None:
-            return
-        moves, around = self._tiers.moves, self._circumstances()
-        states = list(journal.index().segments())
-        excess = self.admission.tier0_excess()
-        for state in tier0_evictions(states, around, excess_bytes=excess):
+        moves = self._tiers.moves
+        for state in self._evictions(is_pause=self._pace.is_pause):
             self._do(state.segment_id, moves.evict)
-        states = list(journal.index().segments())
         excess = self.admission.tier1_excess()
-        for state in tier1_evictions(states, around, excess_bytes=excess):
+        around = self._circumstances()
+        for state in tier1_evictions(self._states(), around, excess_bytes=excess):
             self._do(state.segment_id, moves.evict_warm)
+
+    def _evictions(self, *, is_pause: bool) -> list[SegmentState]:
+        excess = self.admission.tier0_excess(is_pause=is_pause)
+        if excess <= 0:
+            return []
+        return list(tier0_evictions(self._states(), self._circumstances(), excess_bytes=excess))
 
     def _delete(self) -> None:
         journal = self._journaling.journal
@@ -312,6 +309,7 @@ class LogTiering:
         for state in self._tiers.doubtful(journal.index().segments()):
             with self._tiers.moves.claim(state.segment_id, is_worker=True):
                 self._tiers.moves.repair(state.segment_id)
+        self._tiers.chunks(journal).reconcile(journal)
         self._is_reconciled = True
 
     def _archive_chunks(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.object_store import ObjectInfo, ObjectSource, ObjectStore, PutResult
-from lakebed.aof.tiers.ranges import FileSource, crc64_of, pieces
+from lakebed.aof.tiers.ranges import FileSource, RangeSource, crc64_of, pieces
 from lakebed.aof.tiers.warm_file import ShouldStop, WarmFacts
 from lakebed.base.errors import Corrupt
 from lakebed.base.files import Disk, File, build_atomically
@@ -43,13 +43,42 @@ def crc64_text(crc64: int) -> str:
 
 
 def upload_file(
-    store: ObjectStore, key: str, disk: Disk, path: str, *, crc64: int, metadata: Mapping[str, str]
+    store: ObjectStore,
+    key: str,
+    disk: Disk,
+    path: str,
+    *,
+    crc64: int,
+    metadata: Mapping[str, str],
+    should_stop: ShouldStop = lambda: False,
 ) -> PutResult:
-    """Store a file that must have that checksum; `Corrupt`, and nothing is sent, if it does not."""
+    """Store a file that must have that checksum; `Corrupt`, and nothing is sent, if it does not.
+
+    `Cancelled` if `should_stop`, asked before each piece that is read, says so: it is stored by
+    another call then, or not at all.
+    """
     with disk.open(path) as file:
-        source = FileSource(file)
+        source = StoppableSource(FileSource(file), should_stop)
         _check(crc64_text(crc64), crc64_of(source), path=path)
         return store.put(key, source, metadata={**metadata, CRC64: crc64_text(crc64)})
+
+
+class StoppableSource:
+    """Another source, until it is told to stop: `Cancelled` then."""
+
+    def __init__(self, source: RangeSource, should_stop: ShouldStop) -> None:
+        self._source = source
+        self._should_stop = should_stop
+        self.name = source.name
+        self.size = source.size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        if self._should_stop():
+            raise Cancelled(f"{self.name}: stopped on request")
+        return self._source.read_range(offset, length)
+
+    def close(self) -> None:
+        self._source.close()
 
 
 def download_to(
