@@ -1,4 +1,7 @@
-"""Logs with segments to move, for the tests of the commands about tiers."""
+"""Logs with segments to move, for the tests of the commands about tiers.
+
+Their Tier 2 is the folder of the root, whose objects are files to lose and to damage.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ SETTINGS = """\
 segment_bytes = "64KiB"
 
 [aof_tier2]
+url = "tier2"
 retry_ms_first = 1
 """
 LINES = b"".join(b"line %05d %s\n" % (number, b"x" * (number % 300)) for number in range(1500))

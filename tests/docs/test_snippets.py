@@ -12,7 +12,8 @@ import pytest
 pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/guides/logs.md", "docs/guides/tiers.md", "docs/guides/topics.md"]
+GUIDES = ("logs", "tiers", "topics", "objects")
+PAGES = ["README.md", *(f"docs/guides/{name}.md" for name in GUIDES)]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

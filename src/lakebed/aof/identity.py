@@ -24,6 +24,7 @@ from lakebed.base.units import MIB
 
 FORMAT = "lakebed log"
 OWN_FOLDER = "tier2"  # the address of a Tier 2 that is a folder of the root itself
+OWN_STORE = "store://lakebed-tier2"  # and of one that is a bucket of the root's own object store
 VERSION = 1
 
 

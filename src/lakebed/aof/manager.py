@@ -19,6 +19,7 @@ from functools import partial
 from random import Random
 
 from lakebed.aof.config import AofConfig, ManagerConfig
+from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
 from lakebed.aof.recovery import recover
@@ -29,7 +30,7 @@ from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.counters import Counters
-from lakebed.base.errors import AlreadyExists, Busy, Closed
+from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, forking, make_folders
 from lakebed.base.filling import SpareBudget
@@ -52,13 +53,14 @@ class AofManager:
         manager_config: ManagerConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         object_store: ObjectStore | None = None,
+        own_store: ObjectStore | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
         random: Random | None = None,
     ) -> None:
         """`is_pinned` tells, by log and segment, what retention must leave alone. `object_store`
-        is Tier 2, whatever its address."""
+        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -78,6 +80,7 @@ class AofManager:
             config=tier_config,
             random=self._random,
             store=object_store,
+            own_store=own_store,
         )
         self._coordinator = Coordinator(self._runner, self._services, self._tierings)
         self._mutex = self._runner.mutex()
@@ -114,12 +117,13 @@ class AofManager:
     def migrate_tier2(
         self,
         name: str,
-        address: str,
+        address: str | None = None,
         *,
         delete: bool = False,
         progress: Progress = lambda *_: None,
     ) -> Migrated:
-        """Move the Tier 2 of a log that is not open to another address; see `tiers.migration`.
+        """Move the Tier 2 of a log that is not open to another address, by default to where new
+        logs have theirs; see `tiers.migration`.
 
         `delete` removes the objects from the old one; a later call with the same address does it
         too. What was cut short is gone on with by calling again.
@@ -139,13 +143,15 @@ class AofManager:
                 prefix=self._services.config.prefix,
                 random=self._random,
             )
-            return migration.run(address, delete=delete, progress=progress)
+            target = self._services.address if address is None else address
+            return migration.run(target, delete=delete, progress=progress)
         finally:
             with self._mutex:
                 self._opening.discard(name)
 
     def _open(self, paths: LogPaths, config: AofConfig) -> Aof:
         name = paths.name
+        self._check_tier2(paths)
         paths.ensure(self.disk)
         assert self._runner is not None
         clock = self._runner.clock
@@ -183,6 +189,13 @@ class AofManager:
         self._maintenance_task.wake()
         self._coordinator.wake()
         return log
+
+    def _check_tier2(self, paths: LogPaths) -> None:
+        """Before anything is touched: the log's Tier 2 can be reached from here."""
+        address = self._services.address
+        with contextlib.suppress(NotFound, DataError):  # what is wrong with it is told later
+            address = load_identity(self.disk, paths).tier2
+        self._services.check_address(address)
 
     def _tierings(self) -> list[LogTiering]:
         with self._mutex:

@@ -38,6 +38,11 @@ GROUPS = (
         "lakebed.cli.group",
         "Look at the consumer groups of topics, move them, and send dead letters back.",
     ),
+    Group(
+        "s3",
+        "lakebed.cli.s3",
+        "Store objects in buckets, list, get, remove and check them.",
+    ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
 )

@@ -24,7 +24,6 @@ from lakebed.cli.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakebed.aof.manager import AofManager
     from lakebed.store.tier_moves import Outcome, TierMoves
 
 _SEGMENT_MAX = (1 << 32) - 1
@@ -51,7 +50,8 @@ def tiers(context: typer.Context, log: LogName) -> None:
     run = invocation(context)
     with open_to_read(run) as store:
         found = find_manifest_log(store.disk, store.root, log)
-        place = tier2_place(store.root, tier2_address(store.disk, found.paths))
+        address = tier2_address(store.disk, found.paths, default=store.tiers.address)
+        place = tier2_place(store.root, address)
         residency = LogResidency(found, place, replayed(found.reader))
     run.output.result(tiers_document(residency), lines=tiers_lines(residency))
     if residency.problems():
@@ -99,17 +99,24 @@ def migrate_tier2(
     context: typer.Context,
     log: LogName,
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="s3://bucket/prefix, file:///folder or a folder.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            help="s3://bucket/prefix, file:///folder, a folder, or tier2 for the root's own; "
+            "else where new logs have theirs.",
+        ),
+    ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Then delete the objects at the address before.")
     ] = False,
 ) -> None:
     """Copy the objects of a log to another Tier 2, check them, and use that one from then on.
 
-    Run it again if it was cut short; with --delete also later.
+    Without URL it moves to where new logs have theirs: the store's own object store, unless
+    [aof_tier2] url says otherwise. Run it again if it was cut short; with --delete also later.
 
     \b
+    lakebed aof migrate-tier2 orders
     lakebed aof migrate-tier2 orders s3://bucket/prefix
     lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
     """
@@ -119,32 +126,12 @@ def migrate_tier2(
     with (
         reaching_tier2(log),
         Progress("migrate") as progress,
-        _open_closed_log(run, log) as manager,
+        open_to_write(run, log) as store,
     ):
-        done = manager.migrate_tier2(log, url, delete=delete, progress=progress.update)
+        done = store.migrate_tier2(log, url, delete=delete, progress=progress.update)
     run.output.result(migrated_document(log, done), lines=migrated_lines(log, done))
     if done.missing:
         raise typer.Exit(DAMAGED_EXIT_CODE)
-
-
-def _open_closed_log(run: Invocation, log: str) -> AofManager:
-    """The root, held for writing; the log is there, and stays closed."""
-    import os
-
-    from lakebed.aof.manager import AofManager
-    from lakebed.aof.paths import check_log_name
-    from lakebed.aof.tiers.config import SharedTierConfig
-    from lakebed.kernels.disk import real_disk
-    from lakebed.store import version
-    from lakebed.store.logs import require_log
-    from lakebed.store.settings import settings_of
-
-    check_log_name(log)
-    root = run.require_root()
-    require_log(real_disk(), root, log)
-    version.load(real_disk(), os.fspath(root))
-    settings = settings_of(root, environment=os.environ)
-    return AofManager(root, tier_config=settings.config(SharedTierConfig))
 
 
 def repair_objects(run: Invocation, log: str) -> None:

@@ -43,9 +43,11 @@ class Opened(Generic[Thing]):
         return entry.thing
 
     def take_all(self) -> list[Thing]:
-        """What is open, for whoever closes it."""
+        """What is open, or just being opened, for whoever closes it."""
         with self._mutex:
             entries, self._entries = self._entries, {}
+        for entry in entries.values():
+            entry.ready.wait()
         return [entry.thing for entry in entries.values() if entry.thing is not None]
 
     def _fill(self, name: str, entry: _Entry[Thing]) -> None:

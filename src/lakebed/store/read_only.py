@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,27 @@ from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.services import TierServices
-from lakebed.base.errors import BadName, Closed, NotFound
+from lakebed.base.errors import BadName, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
+from lakebed.seglake.config import SeglakeConfig
 from lakebed.store import version
+from lakebed.store.lake_object_store import ReadOnlyLakeObjectStore
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.opened import Opened
 from lakebed.store.pins import Pins
 from lakebed.store.settings import settings_of
 from lakebed.stroma.config import GroupConfig
 
-# What topics need is imported when somebody asks for one: who reads logs need not wait for it.
+# What topics and buckets need is imported when somebody asks for one: who reads logs need not wait
+# for it.
 if TYPE_CHECKING:
+    from lakebed.seglake.meta.connection import Connector
+    from lakebed.seglake.model import BucketInfo
+    from lakebed.seglake.read_only import ReadOnlyLake
+    from lakebed.store.read_only_bucket import ReadOnlyBucket
     from lakebed.store.read_only_topic import ReadOnlyTopic
 
 
@@ -41,8 +49,12 @@ class ReadOnlyStore:
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
+        connector: Connector | None = None,
     ) -> None:
-        """`tier_config` tells how Tier 2 is reached; see `Store.open`."""
+        """`tier_config` tells how Tier 2 is reached; see `Store.open`.
+
+        With a disk goes the `connector` of its metadata.
+        """
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         check_root(self.disk, self.root)
@@ -50,19 +62,30 @@ class ReadOnlyStore:
             raise NotFound(f"{self.root}: no such root")
         self.version = version.load(self.disk, self.root)
         self.topic_config, self.group_config = TopicConfig(), GroupConfig()
+        self.object_config = SeglakeConfig()
         if disk is None:
             settings = settings_of(Path(self.root), environment=os.environ)
             tier_config = tier_config or settings.config(SharedTierConfig)
             self.topic_config = settings.config(TopicConfig)
             self.group_config = settings.config(GroupConfig)
+            self.object_config = settings.config(SeglakeConfig)
         own_runner = ThreadRunner()
         self.runner: Runner = own_runner if runner is None else runner
         self._close_runner = own_runner.close if runner is None else None
-        self.tiers = TierServices(self.root, disk=self.disk, runner=self.runner, config=tier_config)
+        has_lake = disk is None or connector is not None
+        self.tiers = TierServices(
+            self.root,
+            disk=self.disk,
+            runner=self.runner,
+            config=tier_config,
+            own_store=ReadOnlyLakeObjectStore(lambda: self.lake) if has_lake else None,
+        )
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self._logs = Opened(self._open_log, runner=self.runner)
         self._readers = Opened(self._open_reader, runner=self.runner)
         self._topics = Opened(self._open_topic, runner=self.runner)
+        open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
+        self._lakes = Opened(open_lake, runner=self.runner)
         self._is_closed = False
 
     def logs(self) -> list[str]:
@@ -90,12 +113,31 @@ class ReadOnlyStore:
         self._check_open()
         return self._topics.get(name)
 
+    @property
+    def lake(self) -> ReadOnlyLake:
+        """The object store as its readers see it; it needs not be there."""
+        self._check_open()
+        return self._lakes.get("")
+
+    def buckets(self) -> list[BucketInfo]:
+        """All of them, by name."""
+        return self.lake.buckets.list()
+
+    def bucket(self, name: str) -> ReadOnlyBucket:
+        """The bucket as its readers see it; `NoSuchBucket` if there is none."""
+        from lakebed.store.read_only_bucket import ReadOnlyBucket
+
+        self.lake.buckets.get(name)
+        return ReadOnlyBucket(self.lake, name)
+
     def close(self) -> None:
-        """Close the readers, logs and topics. Idempotent."""
+        """Close the readers, logs, topics and buckets. Idempotent."""
         self._is_closed = True
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:
                 stack.callback(self._close_runner)
+            for lake in self._lakes.take_all():
+                stack.callback(lake.close)
             for log in self._logs.take_all():
                 stack.callback(log.close)
             for reader in self._readers.take_all():
@@ -125,6 +167,23 @@ class ReadOnlyStore:
             disk=self.disk,
             runner=self.runner,
             group_config=self.group_config,
+        )
+
+    def _open_lake(
+        self, connector: Connector | None, name: str, *, has_own_disk: bool
+    ) -> ReadOnlyLake:
+        from lakebed.seglake.meta.connection import connect_read_only
+        from lakebed.seglake.read_only import ReadOnlyLake
+
+        assert not name, "there is one of them"
+        if connector is None and not has_own_disk:
+            raise InputError("a disk that was passed in needs the connector of its metadata")
+        return ReadOnlyLake(
+            self.root,
+            disk=self.disk,
+            runner=self.runner,
+            config=self.object_config,
+            connector=connector or connect_read_only,
         )
 
     def _check_open(self) -> None:

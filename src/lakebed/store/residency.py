@@ -91,12 +91,12 @@ def warm_files(disk: Disk, paths: LogPaths) -> dict[int, str]:
     return {parsed.segment_id: os.path.join(paths.warm, name) for name, parsed in found if parsed}
 
 
-def tier2_address(disk: Disk, paths: LogPaths) -> str:
-    """As `log.json` has it; the default if that cannot be read."""
+def tier2_address(disk: Disk, paths: LogPaths, *, default: str) -> str:
+    """As `log.json` has it; that of a log that is created now if it cannot be read."""
     try:
         return load_identity(disk, paths).tier2
     except (NotFound, DataError):
-        return OWN_FOLDER
+        return default
 
 
 def tier2_place(root: PathLike, address: str) -> str:

@@ -2,8 +2,8 @@
 
 A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`,
 `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and `[aof_tier2]`
-are what all logs share. `[keratin]` are the settings of topics that have none of their own, and
-`[stroma]` those of groups.
+are what all logs share. `[keratin]` are the settings of topics that have none of their own,
+`[stroma]` those of groups, and `[s3]` those of the object store.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig, RetentionConfig
+from lakebed.aof.identity import OWN_FOLDER, OWN_STORE
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
 from lakebed.base.commit import CommitConfig
@@ -23,6 +24,7 @@ from lakebed.base.errors import BadConfig
 from lakebed.base.settings import FILE_NAME, Sections, Settings, load_settings
 from lakebed.base.units import shown
 from lakebed.keratin.config import TopicConfig
+from lakebed.seglake.config import SeglakeConfig
 from lakebed.stroma.config import GroupConfig
 
 _ADDRESSES = ("s3://", "file:///", "/")
@@ -61,6 +63,7 @@ SECTIONS: Sections = {
     "aof_tier2": SharedTierConfig,
     "keratin": TopicConfig,
     "stroma": GroupConfig,
+    "s3": SeglakeConfig,
 }
 
 
@@ -90,6 +93,8 @@ def aof_config(settings: Settings) -> AofConfig:
 def _check_address(config: SharedTierConfig) -> None:
     """A log keeps the address it was created with, wherever a process is started later."""
     config.s3_options()
-    if config.url and not config.url.startswith(_ADDRESSES):
-        known = "s3://bucket/prefix, file:///folder or the whole path of a folder"
+    is_own = config.url in ("", OWN_FOLDER, OWN_STORE)
+    if not is_own and not config.url.startswith(_ADDRESSES):
+        known = f"s3://bucket/prefix, file:///folder, a folder's whole path, {OWN_FOLDER}"
+        known += f" or {OWN_STORE}"
         raise BadConfig(f"[aof_tier2] url = {shown(config.url)}: expected {known}")

@@ -2,6 +2,7 @@
 
     <root>/lakebed.toml  lakebed.lock  store.json  pins/  quarantine/
            aof/<log>/  topics/<topic>/<partition>/  groups/
+           objects/{segments,manifests}/  meta.db
 
 The lock is taken through the engine's manager, so a bare `AofManager` on the same root is refused
 and refuses in turn. Nothing is created in a root whose `store.json` is newer or damaged.
@@ -13,19 +14,23 @@ import contextlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.config import SharedTierConfig
+from lakebed.aof.tiers.migration import Migrated, Progress
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed
+from lakebed.base.errors import Closed, InputError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.store import version
+from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.opened import Opened
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
@@ -34,6 +39,14 @@ from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.topics import StoreTopic, StoreTopics
 from lakebed.stroma.config import GroupConfig
+
+# Imported when somebody asks for a bucket: a program that has only logs needs no SQLite.
+if TYPE_CHECKING:
+    from apsw import Connection
+
+    from lakebed.seglake.lake import Lake
+    from lakebed.seglake.meta.connection import Connector
+    from lakebed.store.bucket import Bucket
 
 QUARANTINE_NAME = "quarantine"
 
@@ -50,9 +63,11 @@ class Store:
         config: AofConfig | None = None,
         topic_config: TopicConfig | None = None,
         group_config: GroupConfig | None = None,
+        object_config: SeglakeConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
+        connector: Connector | None = None,
     ) -> Store: ...
 
     @overload
@@ -64,9 +79,11 @@ class Store:
         config: AofConfig | None = None,
         topic_config: TopicConfig | None = None,
         group_config: GroupConfig | None = None,
+        object_config: SeglakeConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
+        connector: Connector | None = None,
     ) -> ReadOnlyStore: ...
 
     @staticmethod
@@ -77,19 +94,25 @@ class Store:
         config: AofConfig | None = None,
         topic_config: TopicConfig | None = None,
         group_config: GroupConfig | None = None,
+        object_config: SeglakeConfig | None = None,
         tier_config: SharedTierConfig | None = None,
         disk: Disk | None = None,
         runner: Runner | None = None,
+        connector: Connector | None = None,
     ) -> Store | ReadOnlyStore:
         """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
 
         `config` is that of the logs, `topic_config` that of topics that have none of their own and
-        `group_config` that of groups: reading needs none of them. `tier_config` tells what logs
-        share of their tiers, and how Tier 2 is reached. By default they are what `lakebed.toml`
-        and the environment say, or the defaults on a disk that was passed in.
+        `group_config` that of groups, `object_config` that of the object store: reading needs none
+        of them. `tier_config` tells what logs share of their tiers, and how Tier 2 is reached. By
+        default they are what `lakebed.toml` and the environment say, or the defaults on a disk
+        that was passed in. With a disk goes the `connector` of its metadata; without one there are
+        no buckets, and new logs have their Tier 2 in a folder.
         """
         if read_only:
-            return ReadOnlyStore(root, tier_config=tier_config, disk=disk, runner=runner)
+            return ReadOnlyStore(
+                root, tier_config=tier_config, disk=disk, runner=runner, connector=connector
+            )
         check_root(disk or real_disk(), os.fspath(root))
         manager_config = ManagerConfig()
         if disk is None:
@@ -97,6 +120,8 @@ class Store:
             tier_config = tier_config or settings.config(SharedTierConfig)
             topic_config = topic_config or settings.config(TopicConfig)
             group_config = group_config or settings.config(GroupConfig)
+            object_config = object_config or settings.config(SeglakeConfig)
+            connector = connector or _connect
             if config is None:
                 config = aof_config(settings)
                 manager_config = settings.config(ManagerConfig)
@@ -106,9 +131,11 @@ class Store:
             manager_config=manager_config,
             topic_config=topic_config or TopicConfig(),
             group_config=group_config or GroupConfig(),
+            object_config=object_config or SeglakeConfig(),
             tier_config=tier_config or SharedTierConfig(),
             disk=disk or real_disk(),
             runner=runner,
+            connector=connector,
         )
 
     def __init__(
@@ -119,9 +146,11 @@ class Store:
         manager_config: ManagerConfig,
         topic_config: TopicConfig,
         group_config: GroupConfig,
+        object_config: SeglakeConfig,
         tier_config: SharedTierConfig,
         disk: Disk,
         runner: Runner | None,
+        connector: Connector | None,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
@@ -129,17 +158,23 @@ class Store:
         self.config = config
         version.load(disk, self.root)
         self._is_closed = False
+        self._is_lake_closed = False
         with contextlib.ExitStack() as undo:
             if runner is None:
                 runner = ThreadRunner()
                 undo.callback(runner.close)
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
+            open_lake = partial(self._open_lake, object_config, connector)
+            self._lakes = Opened(open_lake, runner=runner)
+            undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
+            tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
                 self.root,
                 config=config,
                 manager_config=manager_config,
                 tier_config=tier_config,
+                own_store=tier2,
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
@@ -168,6 +203,17 @@ class Store:
             raise Closed(f"{self.root}: the store is closed")
         return self._logs.get(name)
 
+    def migrate_tier2(
+        self,
+        name: str,
+        address: str | None = None,
+        *,
+        delete: bool = False,
+        progress: Progress = lambda *_: None,
+    ) -> Migrated:
+        """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
+        return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
+
     @property
     def topics(self) -> StoreTopics:
         """All topics: to create, configure, list and delete them."""
@@ -181,6 +227,52 @@ class Store:
         `InputError` if it is there with another number of them.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    @property
+    def lake(self) -> Lake:
+        """The object store, as its engine; opened by the first who asks."""
+        if self._is_closed:
+            raise Closed(f"{self.root}: the store is closed")
+        return self._lakes.get("")
+
+    def buckets(self) -> list[BucketInfo]:
+        """All of them, by name."""
+        return self.lake.buckets.list()
+
+    def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
+        """The bucket of that name, created if need be.
+
+        `BucketExists` if it is there with another versioning than the one asked for.
+        """
+        from lakebed.store.bucket import Bucket
+
+        self.lake.buckets.create(name, versioning=versioning)
+        return Bucket(self.lake, name)
+
+    def delete_bucket(self, name: str) -> None:
+        """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
+        self.lake.buckets.delete(name)
+
+    def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
+        from lakebed.seglake.lake import Lake
+
+        assert not name, "there is one of them"
+        if self._is_lake_closed:
+            raise Closed(f"{self.root}: the store is closed")
+        if connector is None:
+            raise InputError("a disk that was passed in needs the connector of its metadata")
+        return Lake(
+            self.root,
+            disk=self.disk,
+            runner=self.runner,
+            config=config,
+            connector=connector,
+        )
+
+    def _close_lake(self) -> None:
+        self._is_lake_closed = True  # whoever still reads a cold segment must not open it again
+        for lake in self._lakes.take_all():
+            lake.close()
 
     def _open_topics(
         self, config: TopicConfig, group_config: GroupConfig, name: str
@@ -211,3 +303,9 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _connect(path: str) -> Connection:
+    from lakebed.seglake.meta.connection import connect
+
+    return connect(path)

@@ -96,7 +96,7 @@ class Copies:
         self._paths = paths
         self._services = store.tiers
         self._states = states
-        self._address = tier2_address(store.disk, paths)
+        self._address = tier2_address(store.disk, paths, default=store.tiers.address)
         self._place = tier2_place(store.root, self._address)
         self._warm = warm_files(store.disk, paths)
         self._store: ObjectStore | None = None

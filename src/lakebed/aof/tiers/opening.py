@@ -3,6 +3,9 @@
 s3://bucket[/prefix]        S3 or something like it, see `S3Options`
 file:///folder, a path      a folder on the disk that is passed in
 memory://                   nothing but memory, empty whenever it is opened
+
+The addresses that mean something of the root itself, its folder `tier2` and its object store
+(`identity.OWN_FOLDER`, `OWN_STORE`), are for whoever knows the root: see `services`.
 """
 
 from __future__ import annotations

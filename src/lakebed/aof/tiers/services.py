@@ -7,7 +7,7 @@ import logging
 import os
 from random import Random
 
-from lakebed.aof.identity import OWN_FOLDER
+from lakebed.aof.identity import OWN_FOLDER, OWN_STORE
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.cold import ColdSegments
 from lakebed.aof.tiers.config import SharedTierConfig
@@ -18,7 +18,7 @@ from lakebed.aof.tiers.opening import open_object_store
 from lakebed.aof.tiers.retrying import RetryingStore
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import BadConfig, LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
@@ -38,8 +38,13 @@ class TierServices:
         config: SharedTierConfig | None = None,
         random: Random | None = None,
         store: ObjectStore | None = None,
+        own_store: ObjectStore | None = None,
     ) -> None:
-        """`store` takes the place of whatever an address means."""
+        """`store` takes the place of whatever an address means.
+
+        `own_store` is in the root's own object store, if that can be reached: then it is where new
+        logs have their Tier 2, unless the settings say otherwise.
+        """
         self.config = config or SharedTierConfig()
         self.counters = Counters()
         self._root = root
@@ -47,6 +52,7 @@ class TierServices:
         self._runner = runner
         self._random = random or Random()
         self._given = store
+        self._own_store = own_store
         self._stopped = runner.event()
         self._mutex = runner.mutex()
         self._is_clean = False  # guarded by _mutex
@@ -55,15 +61,26 @@ class TierServices:
     @property
     def address(self) -> str:
         """Of Tier 2, for logs that are created now."""
-        return self.config.url or OWN_FOLDER
+        return self.config.url or (OWN_FOLDER if self._own_store is None else OWN_STORE)
+
+    def check_address(self, address: str) -> None:
+        """`BadConfig` if nothing at that address can be reached from here."""
+        if address == OWN_STORE and self._own_store is None and self._given is None:
+            raise BadConfig(
+                f"{address}: this log's Tier 2 is inside its store: "
+                "open the log through lakebed.Store, not by itself"
+            )
 
     def store(self, address: str, *, is_writer: bool = False) -> ObjectStore:
         """The store at an address that a log has recorded; failures that pass are tried again.
 
         The root's own folder is cleaned for its first writer: who has the root's lock is alone.
         """
+        self.check_address(address)
         if self._given is not None:
             found = self._given
+        elif address == OWN_STORE and self._own_store is not None:
+            found = self._own_store
         else:
             url = os.path.join(self._root, OWN_FOLDER) if address == OWN_FOLDER else address
             found = open_object_store(url, disk=self._disk, options=self.config.s3_options())

@@ -4,9 +4,10 @@
    acknowledgement over a pipe; then it is killed (-9).
 2. The store is opened again, and `verify` looks for every record that was acknowledged.
 3. `queue` produces messages and has a consumer group settle them, across a restart.
-4. `power_cut` repeats the same on the simulated disk, cutting the power at every I/O step.
-5. A Spark job verifies every checksum of the segments, one task per file.
-6. Every segment goes to Tier 2 and off the local disk, and is read from there.
+4. `objects` puts objects into a bucket from many threads, and reads them back.
+5. `power_cut` repeats the same on the simulated disk, cutting the power at every I/O step.
+6. A Spark job verifies every checksum of the segments, one task per file.
+7. Every segment goes to Tier 2 and off the local disk, and is read from there.
 """
 
 from lakebed.node.demo.tour import run

@@ -15,7 +15,7 @@ from lakebed.base.clock import NS_PER_S, SystemClock
 from lakebed.base.errors import Corrupt, DiskError
 from lakebed.base.files import make_folders
 from lakebed.kernels.disk import real_disk
-from lakebed.node.demo import queue, verify, writer
+from lakebed.node.demo import objects, queue, verify, writer
 from lakebed.node.demo.writer import Acknowledgement
 from lakebed.spark.errors import SparkUnavailable
 from lakebed.store.store import Store
@@ -44,6 +44,7 @@ def run(*, scratch: Path | None, report: Report, seed: int) -> dict[str, object]
             "records_per_second": round(len(ledger) * writer.BATCH_COUNT / seconds),
         }
         summary["queue"] = _settle_a_queue(root, report)
+        summary["objects"] = _keep_objects(root, seed, report)
         summary["simulated_crashes"] = _cut_power(seed, report)
         summary["spark"] = _scan_with_spark(paths, found, report)
         summary["tiers"] = _through_the_tiers(root, found, report)
@@ -133,6 +134,16 @@ def _settle_a_queue(root: Path, report: Report) -> dict[str, int]:
         "each was settled once"
     )
     return result._asdict()
+
+
+def _keep_objects(root: Path, seed: int, report: Report) -> dict[str, int]:
+    kept = objects.put_and_read(root, seed=seed)
+    report(
+        f"objects   {kept.objects:,} objects in {kept.versions:,} versions: {kept.byte_count:,} "
+        f"bytes read back and verified after a restart; of {objects.RACERS} who put if absent "
+        "one won"
+    )
+    return kept._asdict()
 
 
 def _cut_power(seed: int, report: Report) -> int:

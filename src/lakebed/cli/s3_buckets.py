@@ -1,0 +1,127 @@
+"""`lakebed s3 buckets`: what objects are kept in."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from lakebed.cli.invocation import invocation
+from lakebed.cli.s3_stores import BucketName, open_bucket_to_write
+from lakebed.cli.stores import open_to_read
+
+app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
+
+
+class NewVersioning(Enum):
+    """Of a bucket that is created."""
+
+    ENABLED = "enabled"
+    UNVERSIONED = "unversioned"
+
+
+class ChangedVersioning(Enum):
+    """What a bucket can be changed to."""
+
+    ENABLED = "enabled"
+    SUSPENDED = "suspended"
+
+
+@app.callback(invoke_without_command=True)
+def buckets(context: typer.Context) -> None:
+    """List, create, configure and delete buckets; without a command, list them."""
+    if context.invoked_subcommand is None:
+        list_buckets(context)
+
+
+@app.command("list")
+def list_buckets(context: typer.Context) -> None:
+    """List the buckets; also beside a writer."""
+    from lakebed.cli.s3_tables import bucket_document, bucket_lines
+
+    run = invocation(context)
+    with open_to_read(run) as store:
+        found = store.buckets()
+    document = {"buckets": [bucket_document(bucket) for bucket in found]}
+    run.output.result(document, lines=bucket_lines(found))
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: BucketName,
+    versioning: Annotated[
+        NewVersioning | None,
+        typer.Option(help="Whether old versions are kept; else as [s3] default_versioning says."),
+    ] = None,
+) -> None:
+    """Create a bucket; one that is there already is fine, if it is of that kind.
+
+    \b
+    lakebed s3 buckets create photos
+    lakebed s3 buckets create scratch --versioning unversioned
+    """
+    from lakebed.cli.s3_tables import bucket_document, versioning_text
+    from lakebed.seglake.model import Versioning
+    from lakebed.seglake.names import check_bucket_name
+    from lakebed.store.store import Store
+
+    run = invocation(context)
+    check_bucket_name(name)  # before anything is touched: a mistake creates no root
+    wanted = None
+    if versioning is not None:
+        is_enabled = versioning is NewVersioning.ENABLED
+        wanted = Versioning.ENABLED if is_enabled else Versioning.DISABLED
+    run.root_exists()
+    with Store.open(run.root) as store:
+        is_new = all(bucket.name != name for bucket in store.buckets())
+        info = store.bucket(name, versioning=wanted).info
+    done = "created" if is_new else "is there already"
+    document = {**bucket_document(info), "created": is_new}
+    run.output.result(
+        document, lines=[f"{name}: {done}, versioning is {versioning_text(info.versioning)}"]
+    )
+
+
+@app.command()
+def versioning(
+    context: typer.Context,
+    name: BucketName,
+    state: Annotated[
+        ChangedVersioning, typer.Argument(metavar="enabled|suspended", help="What it is to be.")
+    ],
+) -> None:
+    """Keep old versions of a bucket's objects from now on, or no more; those it has stay.
+
+    \b
+    lakebed s3 buckets versioning photos suspended
+    """
+    from lakebed.cli.s3_tables import bucket_document, versioning_text
+    from lakebed.seglake.model import Versioning
+    from lakebed.seglake.names import check_bucket_name
+
+    run = invocation(context)
+    check_bucket_name(name)
+    with open_bucket_to_write(run, name) as store:
+        info = store.lake.buckets.set_versioning(name, Versioning(state.value))
+    run.output.result(
+        bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
+    )
+
+
+@app.command()
+def delete(context: typer.Context, name: BucketName) -> None:
+    """Delete a bucket that is empty; delete markers do not count, old versions do."""
+    from lakebed.seglake.errors import BucketNotEmpty
+    from lakebed.seglake.names import check_bucket_name
+
+    run = invocation(context)
+    check_bucket_name(name)
+    with open_bucket_to_write(run, name) as store:
+        try:
+            store.delete_bucket(name)
+        except BucketNotEmpty as error:
+            advice = f"lakebed s3 rm {name} --recursive --versions --yes removes objects"
+            raise BucketNotEmpty(f"{error}; {advice}") from None
+    run.output.result({"bucket": name, "deleted": True}, lines=[f"{name}: deleted"])

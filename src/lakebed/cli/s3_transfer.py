@@ -1,0 +1,212 @@
+"""`lakebed s3 put` and `get`: objects from files, and files from objects.
+
+An object that is put is there whole or not at all. A file that is got is written beside its place
+and renamed when all of it is there and was checked: damage leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.interrupts import HeldInterrupts
+from lakebed.cli.invocation import invocation
+from lakebed.cli.progress import Progress
+from lakebed.cli.s3_stores import (
+    ObjectPlace,
+    VersionOption,
+    open_bucket_to_write,
+    parse_object_place,
+)
+from lakebed.cli.stores import open_to_read, quiet
+
+if TYPE_CHECKING:
+    from lakebed.cli.lines import Read
+    from lakebed.seglake.reading import ObjectReader
+
+STREAM = "-"
+_MIB = 1 << 20
+_TEMPORARY_NAME = ".lakebed-get"
+
+
+def put(
+    context: typer.Context,
+    place: ObjectPlace,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Its bytes; - is standard input.")],
+    content_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Else guessed by the name.")
+    ] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Kept with it; repeatable.")
+    ] = None,
+    if_none_match: Annotated[
+        bool, typer.Option("--if-none-match", help="Only if there is no such object.")
+    ] = False,
+) -> None:
+    """Store a file as an object, and wait until it is durable.
+
+    \b
+    lakebed s3 put photos/2025/city.jpg city.jpg
+    tar c data | lakebed s3 put backups/data.tar - --metadata host=ada
+    """
+    from lakebed.cli.s3_content import content_of
+    from lakebed.cli.s3_tables import info_document
+    from lakebed.seglake.body import READ_BYTES
+    from lakebed.seglake.model import Condition
+
+    run = invocation(context)
+    where = parse_object_place(place)
+    names = (file, where.key)
+    content = content_of(names, content_type=content_type, metadata=metadata or ())
+    condition = Condition(if_none_match="*" if if_none_match else None)
+    if file != STREAM:
+        _check_source(file)
+    with (
+        open_bucket_to_write(run, where.bucket) as store,
+        Progress("put") as progress,
+        HeldInterrupts() as interrupts,
+        _opened(file, interrupts) as (read, size),
+        store.lake.objects.begin_put(*where, content=content, condition=condition) as putting,
+    ):
+        done = 0
+        while piece := read(READ_BYTES):
+            putting.write(piece)
+            done += len(piece)
+            _show(progress, done, size)
+            interrupts.raise_kept()
+        info = putting.finish()
+    line = f"{where}: stored {info.size} bytes, version {info.shown_version_id}"
+    run.output.result(info_document(info), lines=[line])
+
+
+def get(
+    context: typer.Context,
+    place: ObjectPlace,
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Where to; - or none is standard output.")
+    ] = STREAM,
+    version_id: VersionOption = None,
+    byte_range: Annotated[
+        str | None,
+        typer.Option("--range", metavar="A-B", help="These bytes, both inclusive; A- or -COUNT."),
+    ] = None,
+) -> None:
+    """Get an object, every byte of it checked.
+
+    A file is there when it is whole, and not before: if the object is damaged (exit code 65) or
+    the command is interrupted, what was there before stays. Standard output has what comes
+    before the damage.
+
+    \b
+    lakebed s3 get photos/2025/city.jpg city.jpg
+    lakebed s3 get photos/2025/city.jpg --range 0-1023 | file -
+    """
+    from lakebed.base.errors import InputError
+    from lakebed.cli.s3_content import parse_range
+    from lakebed.cli.s3_tables import info_document
+
+    run = invocation(context)
+    where = parse_object_place(place)
+    wanted = None if byte_range is None else parse_range(byte_range)
+    if file == STREAM and run.output.as_json:
+        raise InputError("--json needs a FILE: standard output is for the object")
+    target = None if file == STREAM else _target(file)
+    with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("get") as progress:
+        reader = store.lake.objects.get(*where, version_id=version_id, byte_range=wanted)
+        pieces = _counted(reader, progress)
+        if target is None:
+            for piece in pieces:
+                run.output.write(piece)
+            return
+        _write(target, pieces)
+    document = {**info_document(reader.info), "start": reader.start, "end": reader.end}
+    line = f"{where}: {len(reader)} bytes written to {file}"
+    run.output.result({**document, "file": file}, lines=[line])
+
+
+# The object's bytes.
+
+
+def _check_source(path: str) -> None:
+    """Before the store is touched: a file that is not there is most likely a mistyped name."""
+    from lakebed.base.errors import InputError, NotFound
+
+    if not os.path.exists(path):
+        raise NotFound(f"{path}: no such file or folder")
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: not a regular file; what comes from a pipe is put with -")
+
+
+@contextmanager
+def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int | None]]:
+    """How to read it, and how long it is if that is known."""
+    from lakebed.cli.lines import reads_of
+    from lakebed.cli.streams import standard_input
+    from lakebed.kernels.disk import real_disk
+
+    if path == STREAM:
+        yield standard_input(interrupts), None
+        return
+    with real_disk().open(path) as source:
+        yield reads_of(source), source.size()
+
+
+def _counted(reader: ObjectReader, progress: Progress) -> Iterator[bytes]:
+    done = 0
+    for piece in reader:
+        yield bytes(piece)
+        done += len(piece)
+        _show(progress, done, len(reader))
+
+
+def _show(progress: Progress, done: int, size: int | None) -> None:
+    if size is None:
+        progress.count(done // _MIB, "MiB")
+    else:
+        progress.update(done // _MIB, max(done, size) // _MIB)
+
+
+# The file.
+
+
+def _target(path: str) -> str:
+    """Where the file will be: nothing but a regular one is replaced."""
+    from lakebed.base.errors import BadName, InputError, NotFound
+
+    if "\0" in path:
+        raise BadName(f"{path}: no file can have that name")
+    found = os.path.realpath(path)
+    if os.path.isdir(found):
+        raise InputError(f"{path}: is a folder, expected the name of a file")
+    if os.path.exists(found) and not os.path.isfile(found):
+        raise InputError(f"{path}: not a regular file; redirect standard output into it")
+    if not os.path.isdir(os.path.dirname(found)):
+        raise NotFound(f"{path}: there is no such folder")
+    return found
+
+
+def _write(target: str, pieces: Iterator[bytes]) -> None:
+    """All of it or nothing, durably."""
+    from lakebed.base.errors import NotFound
+    from lakebed.kernels.disk import real_disk
+
+    disk = real_disk()
+    folder = os.path.dirname(target)
+    temporary = disk.temporary_name(os.path.join(folder, _TEMPORARY_NAME))
+    try:
+        with disk.create(temporary) as file:
+            end = 0
+            for piece in pieces:
+                file.pwrite(end, piece)
+                end += len(piece)
+            file.sync()
+        disk.rename(temporary, target)
+    except BaseException:
+        with suppress(NotFound):
+            disk.unlink(temporary)
+        raise
+    disk.sync_folder(folder)

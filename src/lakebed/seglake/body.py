@@ -1,0 +1,175 @@
+"""A body on its way in: cut into chunks, hashed, and written as it comes.
+
+A small one is held whole and travels with its request into the commit, so that the bodies of many
+requests share one write and one sync. A larger one borrows a segment for itself: chunk by chunk
+it is written and synced here, while another thread computes its digests. Memory is bounded by one
+chunk, whatever the size.
+
+What may be lost: nothing was promised before the commit; chunks of a body that was given up stay
+in their segment until it is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from lakebed.base.checksum import blake3
+from lakebed.base.errors import Closed, InputError, TooLarge
+from lakebed.base.layout import Buffer
+from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
+from lakebed.seglake.digests import BodyDigests, Expected
+from lakebed.seglake.errors import BadSize
+from lakebed.seglake.meta.rows import SegmentRow
+from lakebed.seglake.model import CHUNK_BYTES, Algorithm, Checksum, Chunk
+from lakebed.seglake.segment_writer import SegmentWriter
+from lakebed.seglake.segments import Segments
+
+INLINE_BYTES_MAX = 1 * MIB
+READ_BYTES = 1 * MIB
+
+
+class Readable(Protocol):
+    def read(self, length: int, /) -> bytes: ...
+
+
+Source = Buffer | Readable | Iterable[Buffer]
+"""What a body can be given as. A file is read from where it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Body:
+    """What became of a body: held with its hash, or in segments, where it is durable."""
+
+    size: int
+    md5: bytes
+    checksums: tuple[Checksum, ...]
+    inline: tuple[bytes, bytes] | None = None  # hash and data
+    chunks: tuple[Chunk, ...] = ()
+    segments: tuple[SegmentRow, ...] = field(default=())  # as far as they are durable
+
+
+def pieces_of(source: Source) -> Iterator[Buffer]:
+    """The body's bytes, in whatever pieces they come."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        yield source
+    elif hasattr(source, "read"):
+        while piece := source.read(READ_BYTES):
+            yield _checked(piece)
+    else:
+        for piece in source:
+            yield _checked(piece)
+
+
+def _checked(piece: object) -> Buffer:
+    if not isinstance(piece, bytes | bytearray | memoryview):
+        raise InputError("a body is bytes, a file or an iterable of bytes, not text")
+    return piece
+
+
+class BodyWriter:
+    """Takes one body in pieces. Not thread-safe; end it by `finish` or `give_up`."""
+
+    def __init__(
+        self,
+        segments: Segments,
+        *,
+        runner: Runner,
+        algorithms: Iterable[Algorithm],
+        size_max: int,
+        what: str,
+    ) -> None:
+        """`size_max` 0 is no limit; `what` is stored, for errors."""
+        self._segments = segments
+        self._runner = runner
+        self._digests = BodyDigests(algorithms)
+        self._size_max = size_max
+        self._what = what
+        self._size = 0
+        self._held = bytearray()  # not written yet: the whole body, or the chunk that fills up
+        self._chunks: list[Chunk] = []
+        self._writer: SegmentWriter | None = None
+        self._rows: dict[str, SegmentRow] = {}
+        self._is_finished = False
+
+    def write(self, data: Buffer) -> None:
+        """The next bytes; they may be reused when it returns."""
+        self._check_unfinished()
+        view = memoryview(data).cast("B")
+        self._size += len(view)
+        if self._size_max and self._size > self._size_max:
+            raise TooLarge(self._what, size=self._size, limit=self._size_max)
+        if self._size <= INLINE_BYTES_MAX:
+            self._held += view
+            return
+        while view:
+            if not self._held and len(view) >= CHUNK_BYTES:
+                self._store(view[:CHUNK_BYTES])
+                view = view[CHUNK_BYTES:]
+                continue
+            room = CHUNK_BYTES - len(self._held)
+            self._held += view[:room]
+            view = view[room:]
+            if len(self._held) == CHUNK_BYTES:
+                self._store_held()
+
+    def finish(self, *, expected: Expected, size: int | None = None) -> Body:
+        """The whole body; `BadSize` or `BadDigest` if it is not the one that was announced."""
+        self._check_unfinished()
+        self._is_finished = True
+        if size is not None and size != self._size:
+            raise BadSize(f"{self._what}: {self._size} bytes came, {size} were announced")
+        inline = None
+        if self._size <= INLINE_BYTES_MAX:
+            data = bytes(self._held)
+            self._digests.update(data)
+            inline = (blake3(data), data) if data else None
+        elif self._held:
+            self._store_held()
+        self._digests.check(expected)
+        self.give_up()
+        return Body(
+            size=self._size,
+            md5=self._digests.md5,
+            checksums=self._digests.checksums(),
+            inline=inline,
+            chunks=tuple(self._chunks),
+            segments=tuple(self._rows.values()),
+        )
+
+    def give_up(self) -> None:
+        """Let go of the segment. Idempotent."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._segments.give_back(writer)
+
+    def _check_unfinished(self) -> None:
+        if self._is_finished:
+            raise Closed(f"{self._what}: the body was ended already")
+
+    def _store_held(self) -> None:
+        with memoryview(self._held) as view:
+            self._store(view)
+        self._held.clear()
+
+    def _store(self, data: memoryview) -> None:
+        """Write one chunk and sync it, while its digests are computed beside."""
+        digesting = self._runner.compute(partial(self._digests.update, data))
+        try:
+            self._append(data)
+        finally:
+            digesting.result()  # it must not read what the caller reuses
+
+    def _append(self, data: memoryview) -> None:
+        self._segments.check_room(len(data))
+        digest = blake3(data)
+        if self._writer is not None and self._writer.is_full:
+            self.give_up()
+        if self._writer is None:
+            self._writer = self._segments.borrow()
+        self._chunks.append(self._writer.append(digest, data))
+        self._writer.sync()
+        self._rows[self._writer.segment_id] = self._writer.row

@@ -1,0 +1,105 @@
+"""Buckets: created, configured, listed and deleted."""
+
+from __future__ import annotations
+
+from lakebed.base.clock import NS_PER_MS, HybridClock
+from lakebed.base.units import shown
+from lakebed.seglake.commits import Commits
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import BucketInfo, Chunk, Versioning
+from lakebed.seglake.names import check_bucket_name
+from lakebed.seglake.versions import require_bucket
+
+CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
+
+
+class Buckets:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        commits: Commits,
+        *,
+        clock: HybridClock,
+        site_id: str,
+        config: SeglakeConfig,
+    ) -> None:
+        self._database = database
+        self._commits = commits
+        self._clock = clock
+        self._site_id = site_id
+        self._config = config
+
+    def list(self) -> list[BucketInfo]:
+        """By name."""
+        with self._database.reading() as reader:
+            return reader.buckets()
+
+    def get(self, name: str) -> BucketInfo:
+        """`NoSuchBucket` if there is none."""
+        with self._database.reading() as reader:
+            return require_bucket(reader, name)
+
+    def create(self, name: str, *, versioning: Versioning | None = None) -> BucketInfo:
+        """A new bucket; one that is there already is fine, unless it should be another kind.
+
+        Without `versioning` it is what the configuration says, or whatever the bucket has.
+        """
+        check_bucket_name(name)
+        if versioning is Versioning.SUSPENDED:
+            raise BadState("a bucket is created enabled or unversioned, and suspended later")
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
+            found = writer.bucket(name)
+            if found is not None:
+                if versioning not in (None, found.versioning):
+                    raise BucketExists(
+                        f"bucket {name} is there, and its versioning is {found.versioning.value}"
+                    )
+                return found
+            now = self._clock.now()
+            bucket = BucketInfo(
+                name=name,
+                created_ms=now.wall_ns // NS_PER_MS,
+                versioning=versioning or self._config.versioning,
+            )
+            writer.add_bucket(bucket)
+            self._note(writer, CREATE, name, hlc=str(now))
+            return bucket
+
+        return self._commits.run(apply)
+
+    def set_versioning(self, name: str, versioning: Versioning) -> BucketInfo:
+        """Enabled or suspended; never back to unversioned."""
+        if versioning is Versioning.DISABLED:
+            raise BadState("versioning can be enabled or suspended, a bucket stays versioned")
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> BucketInfo:
+            found = require_bucket(writer, name)
+            if found.versioning is not versioning:
+                writer.set_versioning(name, versioning)
+                self._note(writer, CONFIGURE, name, hlc=str(self._clock.now()))
+            return BucketInfo(name=name, created_ms=found.created_ms, versioning=versioning)
+
+        return self._commits.run(apply)
+
+    def delete(self, name: str) -> None:
+        """An empty one: delete markers do not count, old versions and uploads do."""
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+            require_bucket(writer, name)
+            if not writer.is_empty(name):
+                raise BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
+            writer.remove_bucket(name)
+            self._note(writer, DELETE, name, hlc=str(self._clock.now()))
+
+        self._commits.run(apply)
+
+    def _note(self, writer: Writer, kind: str, name: str, *, hlc: str) -> None:
+        writer.add_oplog(
+            hlc=hlc, site_id=self._site_id, op=kind, bucket=name, key="", version_id=""
+        )

@@ -1,0 +1,82 @@
+"""Verified chunks in memory, bounded by their bytes, so that small ranges of a chunk are cheap.
+
+A chunk is on probation until it is asked for a second time; only then can it push out others that
+were asked for often. So one pass over a large object leaves what is used again and again alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from lakebed.base.runner import Mutex
+
+_PROBATION_PART = 4  # one of that many parts is for chunks that were read once
+_OVERHEAD_BYTES = 256  # of an entry: key, view, and their places in a table
+
+
+class ChunkCache:
+    """Thread-safe. Entries are found by the hash that they were verified against."""
+
+    def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
+        self._mutex = mutex
+        self._probation = _Queue(bytes_max // _PROBATION_PART)  # guarded by _mutex
+        self._proven = _Queue(bytes_max - bytes_max // _PROBATION_PART)  # guarded by _mutex
+
+    @property
+    def used_bytes(self) -> int:
+        return self._probation.used_bytes + self._proven.used_bytes
+
+    def get(self, chunk_hash: bytes) -> memoryview | None:
+        with self._mutex:
+            data = self._proven.get(chunk_hash)
+            if data is None:
+                data = self._probation.pop(chunk_hash)
+                if data is not None:
+                    # What is pushed out by it gets another chance.
+                    for old_hash, old in self._proven.add(chunk_hash, data):
+                        self._probation.add(old_hash, old)
+            return data
+
+    def add(self, chunk_hash: bytes, data: memoryview) -> None:
+        """Not kept if it is larger than what there is for new ones."""
+        with self._mutex:
+            if self._proven.get(chunk_hash) is None:
+                self._probation.add(chunk_hash, data)
+
+
+class _Queue:
+    """The least recently used goes first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.used_bytes = 0
+        self._bytes_max = bytes_max
+        self._entries: OrderedDict[bytes, memoryview] = OrderedDict()
+
+    def get(self, chunk_hash: bytes) -> memoryview | None:
+        data = self._entries.get(chunk_hash)
+        if data is not None:
+            self._entries.move_to_end(chunk_hash)
+        return data
+
+    def pop(self, chunk_hash: bytes) -> memoryview | None:
+        data = self._entries.pop(chunk_hash, None)
+        if data is not None:
+            self.used_bytes -= _cost(data)
+        return data
+
+    def add(self, chunk_hash: bytes, data: memoryview) -> list[tuple[bytes, memoryview]]:
+        """What it pushed out."""
+        if chunk_hash in self._entries or _cost(data) > self._bytes_max:
+            return []
+        self._entries[chunk_hash] = data
+        self.used_bytes += _cost(data)
+        pushed_out = []
+        while self.used_bytes > self._bytes_max:
+            old = self._entries.popitem(last=False)
+            self.used_bytes -= _cost(old[1])
+            pushed_out.append(old)
+        return pushed_out
+
+
+def _cost(data: memoryview) -> int:
+    return len(data) + _OVERHEAD_BYTES

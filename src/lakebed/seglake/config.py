@@ -1,0 +1,42 @@
+"""The settings of the object store: section `[s3]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.base.config import bounded, check
+from lakebed.base.errors import BadConfig
+from lakebed.base.units import GIB, KIB, MIB, TIB
+from lakebed.seglake.model import Versioning
+
+_DAY_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeglakeConfig:
+    """What the specification fixes (chunks of 4 MiB, limits of parts) is not here."""
+
+    segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
+    segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
+    sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)  # ceilings: a flush waits for
+    sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)  # neither if it need not
+    max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)  # 0 is no limit
+    part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)  # of all parts but the last
+    cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)  # of verified chunks
+    open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
+    readers_max: int = bounded(16, minimum=1, maximum=1000)  # connections to the metadata
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    default_versioning: str = "enabled"
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.default_versioning not in ("enabled", "unversioned"):
+            raise BadConfig(
+                f"default_versioning is {self.default_versioning!r}: enabled or unversioned"
+            )
+
+    @property
+    def versioning(self) -> Versioning:
+        """Of a new bucket, if nothing else is asked for."""
+        enabled = self.default_versioning == "enabled"
+        return Versioning.ENABLED if enabled else Versioning.DISABLED

@@ -1,0 +1,132 @@
+"""The bytes of segments and manifests. Little-endian; every checksum is a BLAKE3.
+
+<segment id>.seg := SEGMENT_HEADER record* [sealing]
+record           := CHUNK_HEADER data[length]
+sealing          := bloom index SEGMENT_FOOTER
+index            := INDEX_COUNT INDEX_ENTRY[entry_count]
+
+manifest := MANIFEST_HEADER text text text MANIFEST_TOTALS chunk[chunk_count] metadata MANIFEST_END
+chunk    := CHUNK_START segment_id CHUNK_PLACE
+text     := TEXT_LENGTH byte[length]                  bucket, key, version id
+metadata := TEXT_LENGTH byte[length]                  JSON; not in versions 1 and 2
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from lakebed.base.layout import Layout, Raw, i64, u32, u64
+
+
+class SegmentHeader(NamedTuple):
+    """Starts a segment."""
+
+    magic: u32  # 0x53474C53, "SGLS"
+    version: u32  # 1
+
+
+class ChunkHeader(NamedTuple):
+    """Precedes the data of every record of a segment."""
+
+    hash: Annotated[bytes, Raw(32)]  # BLAKE3 of the data
+    length: u32  # of the data, 1 to 4,194,304
+
+
+class IndexCount(NamedTuple):
+    """Starts the index of a sealed segment."""
+
+    entry_count: u32
+
+
+class IndexEntry(NamedTuple):
+    """Where the data of one record is."""
+
+    offset: i64  # of the data, in the segment's file
+    hash: Annotated[bytes, Raw(32)]  # as in the record
+
+
+class SegmentFooter(NamedTuple):
+    """Ends a sealed segment."""
+
+    magic: u32  # 0x53474C4B, "SGLK"
+    version: u32  # 1
+    bloom_offset: i64  # where the records end
+    index_offset: i64  # where the bloom filter ends
+    bloom_bytes: u32
+    index_bytes: u32
+    checksum: Annotated[bytes, Raw(32)]  # over filter, index and footer with this field zero
+
+
+class HashWords(NamedTuple):
+    """The part of a hash that chooses its bits of the bloom filter."""
+
+    first: u64  # where they start
+    second: u64  # how far they are apart; 0 counts as 1
+
+
+class ManifestHeader(NamedTuple):
+    """Starts a manifest."""
+
+    magic: u32  # 0x53474C4D, "SGLM"
+    version: u32  # 3
+
+
+class TextLength(NamedTuple):
+    """Precedes bucket, key, version id, and the metadata."""
+
+    length: u32  # bytes that follow
+
+
+class ManifestTotals(NamedTuple):
+    """Stands before the chunks of a manifest."""
+
+    size: u64  # of the object
+    chunk_count: u32
+
+
+class ChunkStart(NamedTuple):
+    """One chunk of a manifest, up to its segment's id."""
+
+    chunk_index: u32  # 0, 1, 2 …
+    hash: Annotated[bytes, Raw(32)]  # BLAKE3 of the data
+    segment_id_length: u32  # bytes of the segment's id, which follows
+
+
+class ChunkPlace(NamedTuple):
+    """One chunk of a manifest, behind its segment's id."""
+
+    offset: u64  # of the data, in the segment's file
+    length: u32  # of the data, 1 to 4,194,304
+
+
+class ManifestEnd(NamedTuple):
+    """Ends a manifest."""
+
+    checksum: Annotated[bytes, Raw(32)]  # over everything between the header and this
+
+
+SEGMENT_HEADER = Layout(SegmentHeader, order="<", size=8)
+CHUNK_HEADER = Layout(ChunkHeader, order="<", size=36)
+INDEX_COUNT = Layout(IndexCount, order="<", size=4)
+INDEX_ENTRY = Layout(IndexEntry, order="<", size=40)
+SEGMENT_FOOTER = Layout(SegmentFooter, order="<", size=64)
+HASH_WORDS = Layout(HashWords, order="<", size=16)
+MANIFEST_HEADER = Layout(ManifestHeader, order="<", size=8)
+TEXT_LENGTH = Layout(TextLength, order="<", size=4)
+MANIFEST_TOTALS = Layout(ManifestTotals, order="<", size=12)
+CHUNK_START = Layout(ChunkStart, order="<", size=40)
+CHUNK_PLACE = Layout(ChunkPlace, order="<", size=12)
+MANIFEST_END = Layout(ManifestEnd, order="<", size=32)
+
+SEGMENT_MAGIC = 0x53474C53
+FOOTER_MAGIC = 0x53474C4B
+SEGMENT_VERSION = 1  # of header and footer
+MANIFEST_MAGIC = 0x53474C4D
+MANIFEST_VERSION = 3  # that is written; 1 and 2 are read, too
+
+HASH_BYTES = 32
+NO_CHECKSUM = bytes(HASH_BYTES)
+OFFSET_MAX = (1 << 63) - 1
+ENTRIES_MAX = ((1 << 32) - 1 - INDEX_COUNT.size) // INDEX_ENTRY.size  # of one index
+TEXT_BYTES_MAX = 1024  # of bucket, key, version id and segment id
+METADATA_BYTES_MAX = 1 << 24

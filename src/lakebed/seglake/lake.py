@@ -1,0 +1,175 @@
+"""The object store of a root, open for writing: the door to buckets, objects and uploads.
+
+    <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
+
+Whoever opens it holds the root's lock. Opening seals the segments that a crash left open, writes
+nothing else, and costs nothing that grows with what is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from lakebed.base.clock import HybridClock
+from lakebed.base.commit import Barrier, CommitConfig
+from lakebed.base.commit.linger import Linger
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
+from lakebed.seglake.buckets import Buckets
+from lakebed.seglake.chunk_reader import ChunkReader
+from lakebed.seglake.commit import CommitSink, Request
+from lakebed.seglake.commits import Commits
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.manifest_files import ManifestFiles
+from lakebed.seglake.meta.connection import Connector, connect
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.model import State
+from lakebed.seglake.multipart import Uploads
+from lakebed.seglake.objects import Objects
+from lakebed.seglake.opening import recover
+from lakebed.seglake.paths import LakePaths
+from lakebed.seglake.segments import Segments
+from lakebed.seglake.upkeep import Upkeep
+from lakebed.seglake.versions import VersionRules
+
+_log = logging.getLogger(__name__)
+
+_BATCH_BYTES_MAX = 16 * MIB
+
+
+class Lake:
+    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: SeglakeConfig | None = None,
+        connector: Connector = connect,
+        random: Random | None = None,
+    ) -> None:
+        """`connector` opens the metadata on the same disk."""
+        config = config or SeglakeConfig()
+        random = random or Random()
+        paths = LakePaths(root)
+        for folder in (paths.segments, paths.manifests):
+            make_folders(disk, folder)
+        with contextlib.ExitStack() as undo:
+            self._database = Database(
+                paths.database,
+                disk=disk,
+                connector=connector,
+                runner=runner,
+                readers_max=config.readers_max,
+            )
+            undo.callback(self._database.close)
+            self.damage = recover(self._database, disk, paths, clock=runner.clock)
+            with self._database.reading() as reader:
+                last, site_id = reader.last_hlc(), reader.site_id()
+            clock = HybridClock(runner.clock, last=last)
+            segments = Segments(
+                paths.segments, disk=disk, runner=runner, config=config, random=random
+            )
+            chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=config)
+            undo.callback(chunks.close)
+            rules = VersionRules(clock=clock, site_id=site_id, random=random)
+            sink = CommitSink(segments, self._database, rules.put_all)
+            self._barrier = self._make_barrier(sink, runner, config)
+            self._commits = Commits(self._barrier)
+            files = ManifestFiles(paths.manifests, disk=disk)
+            self._upkeep = Upkeep(self._database, segments, files, self._commits, runner=runner)
+            self.buckets = Buckets(
+                self._database, self._commits, clock=clock, site_id=site_id, config=config
+            )
+            self.objects = Objects(
+                self._database,
+                chunks,
+                mark_damaged=self._mark_damaged,
+                segments=segments,
+                commits=self._commits,
+                rules=rules,
+                config=config,
+                runner=runner,
+            )
+            self.uploads = Uploads(
+                self._database,
+                self.objects,
+                self._commits,
+                rules=rules,
+                config=config,
+                clock=runner.clock,
+                random=random,
+            )
+            self._committing = runner.spawn("objects: commit", self._barrier.step)
+            self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
+            self._undo = undo.pop_all()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Finish what was handed over, seal all segments, write what is due. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with self._undo:
+            self._keeping_up.stop()
+            self._barrier.close()
+            self._committing.stop()
+            self._upkeep.finish()
+
+    def __enter__(self) -> Lake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _make_barrier(
+        self,
+        sink: CommitSink,
+        runner: Runner,
+        config: SeglakeConfig,
+    ) -> Barrier[Request, Any]:
+        limits = CommitConfig(
+            batch_bytes_max=min(_BATCH_BYTES_MAX, config.sync_bytes),
+            delay_ms_max=config.sync_interval_ms,
+            queue_bytes_max=config.sync_bytes,
+        )
+        return Barrier(
+            _NotedSink(sink, self),
+            name="objects",
+            runner=runner,
+            wake=self._wake,
+            config=limits,
+            linger=Linger(delay_ms_max=config.sync_interval_ms),
+        )
+
+    def _wake(self) -> None:
+        self._committing.wake()
+
+    def note_commit(self) -> None:
+        self._upkeep.note_commit()
+
+    def _mark_damaged(self, version_id: str) -> None:
+        """Reading found it; whether it could be noted or not, the reader hears of the damage."""
+        _log.error("version %s is damaged", version_id)
+        with contextlib.suppress(LakebedError):
+            self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))
+
+
+class _NotedSink:
+    """Tells the upkeep that requests are there."""
+
+    def __init__(self, sink: CommitSink, lake: Lake) -> None:
+        self._sink = sink
+        self._lake = lake
+
+    def commit(self, items: Sequence[Request]) -> list[Any]:
+        self._lake.note_commit()
+        return self._sink.commit(items)

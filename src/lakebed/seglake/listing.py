@@ -1,0 +1,200 @@
+"""Pages of a listing, as S3 cuts them.
+
+Keys and common prefixes stand in one bytewise order and count alike. A common prefix is the part
+of a key up to the first delimiter behind the asked-for prefix; all keys that share it are one
+entry. A page goes on behind its marker; a marker that is a common prefix, or lies inside one,
+goes on behind all of that prefix.
+
+What a page costs depends on its entries alone: each common prefix is one seek to the first key
+behind it, however many keys it stands for, and delete markers are not in the way of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
+
+from lakebed.seglake.meta.reader import KEYS_END, Reader, key_bytes
+from lakebed.seglake.meta.rows import UploadRow, VersionRow
+from lakebed.seglake.model import NULL_VERSION
+
+PAGE_MAX = 1000
+
+Item = TypeVar("Item")
+Row = TypeVar("Row", VersionRow, UploadRow)
+
+
+class ListedVersion(NamedTuple):
+    row: VersionRow
+    is_latest: bool
+
+
+class Page(NamedTuple, Generic[Item]):
+    """If there are more entries, the markers say where the next page goes on.
+
+    `next_marker` is the last entry, a key or a common prefix. `next_id` is the version or upload
+    id of that entry, as it is told, where there can be several of one key.
+    """
+
+    items: list[Item]
+    prefixes: list[str]
+    next_marker: str | None = None
+    next_id: str | None = None
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.next_marker is not None
+
+
+def list_objects(
+    reader: Reader,
+    bucket: str,
+    *,
+    prefix: str = "",
+    delimiter: str = "",
+    after: str = "",
+    max_keys: int = PAGE_MAX,
+) -> Page[VersionRow]:
+    """The objects with keys behind `after`."""
+    span = _Span(prefix, delimiter)
+
+    def rows_from(start: bytes) -> Iterator[VersionRow]:
+        return reader.current_from(bucket, start=start, end=span.end)
+
+    return _page(span, rows_from, start=span.start_behind(after), count_max=max_keys)
+
+
+def list_versions(
+    reader: Reader,
+    bucket: str,
+    *,
+    prefix: str = "",
+    delimiter: str = "",
+    key_marker: str = "",
+    version_id_marker: str | None = None,
+    max_keys: int = PAGE_MAX,
+) -> Page[ListedVersion]:
+    """All versions and delete markers, by key and then the newest first.
+
+    With a version id it goes on behind that version of the key. If that was removed meanwhile,
+    with all the key still has: some may be told twice, none is left out.
+    """
+    span = _Span(prefix, delimiter)
+    start = span.start_behind(key_marker)
+    marked = None
+    if version_id_marker and span.has_own_entry(key_marker):
+        marked = _find(reader, bucket, key_marker, version_id_marker)
+        if marked is None:
+            start = key_bytes(key_marker)
+
+    def rows_from(start: bytes) -> Iterator[VersionRow]:
+        return reader.versions_from(bucket, start=start, end=span.end)
+
+    rest = () if marked is None else reader.versions_older(marked)
+    page = _page(span, rows_from, start=start, count_max=max_keys, first=rest)
+    items = []
+    key = None if marked is None else marked.key
+    for row in page.items:
+        items.append(ListedVersion(row, is_latest=row.key != key))
+        key = row.key
+    return Page(items, page.prefixes, page.next_marker, page.next_id)
+
+
+def list_uploads(
+    reader: Reader,
+    bucket: str,
+    *,
+    prefix: str = "",
+    delimiter: str = "",
+    key_marker: str = "",
+    upload_id_marker: str | None = None,
+    max_uploads: int = PAGE_MAX,
+) -> Page[UploadRow]:
+    """The multipart uploads under way, by key and then by upload id."""
+    span = _Span(prefix, delimiter)
+
+    def rows_from(start: bytes) -> Iterator[UploadRow]:
+        return reader.uploads_from(bucket, start=start, end=span.end)
+
+    rest: Iterable[UploadRow] = ()
+    if upload_id_marker and span.has_own_entry(key_marker):
+        rest = reader.uploads_after(bucket, key_marker, upload_id=upload_id_marker)
+    start = span.start_behind(key_marker)
+    return _page(span, rows_from, start=start, count_max=max_uploads, first=rest)
+
+
+class _Span:
+    """The keys that begin with a prefix, and how a delimiter groups them."""
+
+    def __init__(self, prefix: str, delimiter: str) -> None:
+        self._prefix = prefix
+        self._delimiter = delimiter
+        self.end = _end_of(prefix)  # behind them all
+
+    def common_prefix(self, key: str) -> str | None:
+        """Of a key in here: what it is told as, if not as itself."""
+        if not self._delimiter:
+            return None
+        found = key.find(self._delimiter, len(self._prefix))
+        return None if found < 0 else key[: found + len(self._delimiter)]
+
+    def has_own_entry(self, key: str) -> bool:
+        """Whether it would be listed as itself."""
+        return key.startswith(self._prefix) and self.common_prefix(key) is None
+
+    def start_behind(self, marker: str) -> bytes:
+        """The first place that a page behind that marker may look at."""
+        if not marker.startswith(self._prefix):
+            return max(key_bytes(marker), key_bytes(self._prefix))
+        common = self.common_prefix(marker)
+        return key_bytes(marker) + b"\0" if common is None else _end_of(common)
+
+
+def _page(
+    span: _Span,
+    rows_from: Callable[[bytes], Iterator[Row]],
+    *,
+    start: bytes,
+    count_max: int,
+    first: Iterable[Row] = (),
+) -> Page[Row]:
+    """`first` are rows in front of those from `start`."""
+    items: list[Row] = []
+    prefixes: list[str] = []
+    left = min(count_max, PAGE_MAX)
+    if left <= 0:
+        return Page(items, prefixes)
+    marker, marker_id = "", None
+    rows: Iterator[Row] = chain(first, rows_from(start))
+    while (row := next(rows, None)) is not None:
+        if not left:
+            return Page(items, prefixes, marker, marker_id)
+        left -= 1
+        common = span.common_prefix(row.key)
+        if common is None:
+            items.append(row)
+            marker, marker_id = row.key, _told_id(row)
+        else:
+            prefixes.append(common)
+            marker, marker_id = common, None
+            rows = rows_from(_end_of(common))
+    return Page(items, prefixes)
+
+
+def _find(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow | None:
+    if version_id == NULL_VERSION:
+        return reader.null_version(bucket, key)
+    return reader.version(bucket, key, version_id)
+
+
+def _told_id(row: VersionRow | UploadRow) -> str:
+    if isinstance(row, UploadRow):
+        return row.upload_id
+    return NULL_VERSION if row.is_null else row.version_id
+
+
+def _end_of(prefix: str) -> bytes:
+    """The first place behind all keys with that prefix."""
+    found = key_bytes(prefix)
+    return found[:-1] + bytes([found[-1] + 1]) if found else KEYS_END  # no UTF-8 has 0xff in it

@@ -1,0 +1,298 @@
+"""A version of an object as bytes: where its chunks are, and everything that is told about it.
+
+    data = encode(Manifest(bucket="photos", key="k", version_id=id, size=3, chunks=(chunk,)))
+    decode(data, path=path).chunks
+
+The bytes stand in the metadata's row and, written from there, in a file of their own, from which
+`rebuild-index` restores the rest. A delete marker is a manifest with no chunks.
+
+Version 3 is written. Version 2 has no metadata section, and version 1 may lack the bucket's name
+and the key as well (both are empty then); they are read, what they lack has its default.
+
+Decoding tells three cases apart. `Torn`: the bytes end before the manifest does. `UnknownVersion`:
+the checksum matches, and the version is none of these. `Corrupt`: everything else. A length that
+damage made larger looks like bytes that were cut; neither is ever read as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lakebed.base.checksum import blake3
+from lakebed.base.errors import Corrupt, DataError, TooLarge, Torn, UnknownVersion
+from lakebed.base.layout import Buffer
+from lakebed.seglake.format import (
+    CHUNK_PLACE,
+    CHUNK_START,
+    MANIFEST_END,
+    MANIFEST_HEADER,
+    MANIFEST_MAGIC,
+    MANIFEST_TOTALS,
+    MANIFEST_VERSION,
+    METADATA_BYTES_MAX,
+    OFFSET_MAX,
+    TEXT_BYTES_MAX,
+    TEXT_LENGTH,
+    ChunkPlace,
+    ChunkStart,
+    ManifestHeader,
+    ManifestTotals,
+    TextLength,
+)
+from lakebed.seglake.manifest_metadata import (
+    NO_CONTENT,
+    NO_TEXTS,
+    Metadata,
+    decode_metadata,
+    encode_metadata,
+    is_name,
+)
+from lakebed.seglake.model import CHUNK_BYTES, Checksum, Chunk, Content, State
+
+_HEADER = MANIFEST_HEADER.pack(ManifestHeader(MANIFEST_MAGIC, MANIFEST_VERSION))
+_CHUNKS_MAX = 1 << 24  # 64 TiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Of one version, or of a delete marker."""
+
+    bucket: str
+    key: str
+    version_id: str
+    size: int
+    chunks: tuple[Chunk, ...]
+    state: State = State.ACTIVE
+    etag: str = ""  # without quotes
+    modified_ms: int = 0
+    is_null: bool = False
+    content: Content = NO_CONTENT
+    checksums: tuple[Checksum, ...] = ()
+    part_sizes: tuple[int, ...] = ()  # of a multipart upload, else empty
+    tags: Mapping[str, str] = field(default_factory=lambda: NO_TEXTS)
+    hlc: str = ""
+    site_id: str = ""
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The bytes, of version 3."""
+    assert is_name(manifest.version_id), "a version id is the name of a file"
+    length = TEXT_LENGTH.pack
+    pieces = [_HEADER]
+    for text in (manifest.bucket, manifest.key, manifest.version_id):
+        data = text.encode()
+        assert len(data) <= TEXT_BYTES_MAX, "no name is that long"
+        pieces += (length(TextLength(len(data))), data)
+    pieces.append(MANIFEST_TOTALS.pack(ManifestTotals(manifest.size, len(manifest.chunks))))
+    segment_id, segment_bytes = "", b""
+    total = 0
+    for index, chunk in enumerate(manifest.chunks):
+        if chunk.segment_id != segment_id:  # most often the same as before
+            segment_id, segment_bytes = chunk.segment_id, chunk.segment_id.encode()
+            assert is_name(segment_id), "a segment's id is the name of a file"
+        total += chunk.length
+        pieces += (
+            CHUNK_START.pack(ChunkStart(index, chunk.hash, len(segment_bytes))),
+            segment_bytes,
+            CHUNK_PLACE.pack(ChunkPlace(chunk.offset, chunk.length)),
+        )
+    assert total == manifest.size, "the chunks are not the object"
+    metadata = encode_metadata(_metadata(manifest))
+    if len(metadata) > METADATA_BYTES_MAX:  # it could be stored, and never be read again
+        raise TooLarge("an object's metadata", size=len(metadata), limit=METADATA_BYTES_MAX)
+    pieces += (length(TextLength(len(metadata))), metadata)
+    body = b"".join(pieces)
+    return body + blake3(memoryview(body)[MANIFEST_HEADER.size :])
+
+
+def decode(data: Buffer, *, path: str) -> Manifest:
+    """The manifest in these bytes. `path` is for the errors."""
+    data = bytes(data)
+    end = len(data) - MANIFEST_END.size
+    if end < MANIFEST_HEADER.size:
+        raise Torn("the manifest is cut short", path=path, found=f"{len(data)} bytes")
+    magic, version = MANIFEST_HEADER.values(data, 0)
+    if magic != MANIFEST_MAGIC:
+        kind = Corrupt if any(data) else Torn  # created, and lost before its bytes were there
+        raise kind("wrong magic of a manifest", path=path, offset=0,
+                   expected=hex(MANIFEST_MAGIC), found=hex(magic))  # fmt: skip
+    if blake3(data[MANIFEST_HEADER.size : end]) != data[end:]:
+        raise _broken(data, version, path)
+    if version not in _READERS:
+        raise UnknownVersion("not a version that is read", path=path, expected="1, 2 or 3",
+                             found=version)  # fmt: skip
+    try:
+        return _READERS[version](data, end)
+    except DataError as error:  # also where it ends too early: it was checksummed like this
+        raise _placed(Corrupt, error, path) from None
+
+
+def _metadata(manifest: Manifest) -> Metadata:
+    return Metadata(
+        manifest.state,
+        manifest.etag,
+        manifest.modified_ms,
+        manifest.is_null,
+        manifest.content,
+        manifest.checksums,
+        manifest.part_sizes,
+        manifest.tags,
+        manifest.hlc,
+        manifest.site_id,
+    )
+
+
+def _broken(data: bytes, version: int, path: str) -> DataError:
+    """What is wrong with bytes that do not match their checksum: cut off, or changed."""
+    try:
+        _READERS.get(version, _read_v3)(data, len(data) - MANIFEST_END.size)
+    except Torn as error:
+        return _placed(Torn, error, path)
+    except Corrupt:
+        pass
+    return Corrupt("wrong checksum of a manifest", path=path)
+
+
+def _placed(kind: type[DataError], error: DataError, path: str) -> DataError:
+    return kind(error.problem, path=path, offset=error.offset, expected=error.expected,
+                found=error.found)  # fmt: skip
+
+
+def _read_v1(data: bytes, end: int) -> Manifest:
+    """As version 2, or without bucket and key."""
+    _, totals_at = _text(data, MANIFEST_HEADER.size, end)
+    if totals_at + MANIFEST_TOTALS.size > end:
+        raise _cut(totals_at)
+    size, count = MANIFEST_TOTALS.values(data, totals_at)
+    # The letters of a key, read as numbers, give more chunks than there can be, or too few.
+    if count > _CHUNKS_MAX or size > count * CHUNK_BYTES:
+        return _read_v2(data, end)
+    version_id, size, chunks, at = _version(data, MANIFEST_HEADER.size, end)
+    _check_end(at, end)
+    return Manifest(bucket="", key="", version_id=version_id, size=size, chunks=chunks)
+
+
+def _read_v2(data: bytes, end: int) -> Manifest:
+    bucket, at = _text(data, MANIFEST_HEADER.size, end)
+    key, at = _text(data, at, end)
+    version_id, size, chunks, at = _version(data, at, end)
+    _check_end(at, end)
+    return Manifest(bucket=bucket, key=key, version_id=version_id, size=size, chunks=chunks)
+
+
+def _read_v3(data: bytes, end: int) -> Manifest:
+    bucket, at = _text(data, MANIFEST_HEADER.size, end)
+    key, at = _text(data, at, end)
+    version_id, size, chunks, section_at = _version(data, at, end)
+    section, at = _bytes(data, section_at, end, METADATA_BYTES_MAX)
+    _check_end(at, end)
+    try:
+        metadata = decode_metadata(section, size=size)
+    except Corrupt as error:
+        raise Corrupt(error.problem, offset=section_at, found=error.found) from None
+    if metadata.state is State.DELETED and chunks:
+        raise Corrupt("a delete marker has chunks", offset=section_at, found=len(chunks))
+    return Manifest(
+        bucket=bucket,
+        key=key,
+        version_id=version_id,
+        size=size,
+        chunks=chunks,
+        state=metadata.state,
+        etag=metadata.etag,
+        modified_ms=metadata.modified_ms,
+        is_null=metadata.is_null,
+        content=metadata.content,
+        checksums=metadata.checksums,
+        part_sizes=metadata.part_sizes,
+        tags=metadata.tags,
+        hlc=metadata.hlc,
+        site_id=metadata.site_id,
+    )
+
+
+_READERS: dict[int, Callable[[bytes, int], Manifest]] = {1: _read_v1, 2: _read_v2, 3: _read_v3}
+
+
+def _version(data: bytes, at: int, end: int) -> tuple[str, int, tuple[Chunk, ...], int]:
+    """Version id, size and chunks, which stand together in every version; and where they end."""
+    version_id, totals_at = _text(data, at, end)
+    if not is_name(version_id):
+        raise Corrupt("a version id is not one", offset=at, found=version_id)
+    at = totals_at + MANIFEST_TOTALS.size
+    if at > end:
+        raise _cut(totals_at)
+    size, count = MANIFEST_TOTALS.values(data, totals_at)
+    if count > _CHUNKS_MAX:
+        raise Corrupt("there are too many chunks", offset=totals_at, found=count)
+    chunks, at, total = _chunks(data, at, end, count)
+    if total != size:
+        raise Corrupt("the chunks are not the object", offset=totals_at, expected=size,
+                      found=total)  # fmt: skip
+    return version_id, size, chunks, at
+
+
+def _chunks(data: bytes, at: int, end: int, count: int) -> tuple[tuple[Chunk, ...], int, int]:
+    """The chunks, where they end, and the sum of their lengths."""
+    chunks = []
+    total = 0
+    segment_id, segment_bytes = "", b""
+    for index in range(count):
+        name_at = at + CHUNK_START.size
+        if name_at > end:
+            raise _cut(at)
+        found_index, hash_, name_length = CHUNK_START.values(data, at)
+        place_at = name_at + name_length
+        if found_index != index or name_length > TEXT_BYTES_MAX:
+            raise Corrupt("a chunk is out of its place", offset=at, expected=index,
+                          found=found_index)  # fmt: skip
+        if place_at + CHUNK_PLACE.size > end:
+            raise _cut(at)
+        name = data[name_at:place_at]
+        if name != segment_bytes:  # most often the same as before
+            segment_id, segment_bytes = _segment_id(name, name_at), name
+        offset, length = CHUNK_PLACE.values(data, place_at)
+        if not 0 < length <= CHUNK_BYTES or not segment_id or offset > OFFSET_MAX:
+            raise Corrupt("a chunk is nowhere", offset=at, found=f"{length} bytes at {offset}")
+        chunks.append(Chunk(hash_, segment_id, offset, length))
+        total += length
+        at = place_at + CHUNK_PLACE.size
+    return tuple(chunks), at, total
+
+
+def _segment_id(name: bytes, at: int) -> str:
+    segment_id = name.decode("ascii", "replace")
+    if not is_name(segment_id):
+        raise Corrupt("a segment's id is not one", offset=at, found=segment_id)
+    return segment_id
+
+
+def _text(data: bytes, at: int, end: int) -> tuple[str, int]:
+    text, text_end = _bytes(data, at, end, TEXT_BYTES_MAX)
+    try:
+        return text.decode(), text_end
+    except UnicodeDecodeError:
+        raise Corrupt("a name is not UTF-8", offset=at, found=text[:80]) from None
+
+
+def _bytes(data: bytes, at: int, end: int, length_max: int) -> tuple[bytes, int]:
+    """What stands behind its length, and where it ends."""
+    start = at + TEXT_LENGTH.size
+    if start > end:
+        raise _cut(at)
+    (length,) = TEXT_LENGTH.values(data, at)
+    if length > length_max:
+        raise Corrupt("a length is too large", offset=at, expected=length_max, found=length)
+    if start + length > end:
+        raise _cut(at)
+    return data[start : start + length], start + length
+
+
+def _check_end(at: int, end: int) -> None:
+    if at != end:
+        raise Corrupt("bytes are left over", offset=at, found=end - at)
+
+
+def _cut(at: int) -> Torn:
+    return Torn("the manifest is cut short", offset=at)

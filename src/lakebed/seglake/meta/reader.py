@@ -1,0 +1,212 @@
+"""What can be asked of the metadata inside one transaction: a consistent snapshot.
+
+Small typed questions, one statement each; what they mean for a request is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from lakebed.base.clock import HybridTime
+from lakebed.base.errors import Corrupt
+from lakebed.seglake.meta import statements
+from lakebed.seglake.meta.rows import (
+    OplogRow,
+    PartRow,
+    PendingManifest,
+    SegmentRow,
+    UploadRow,
+    VersionRow,
+)
+from lakebed.seglake.model import BucketInfo, State, Versioning
+
+KEYS_END = b"\xff"  # behind every key: no UTF-8 begins with it
+
+_STATES = {state.value: state for state in State}
+
+
+def key_bytes(text: str) -> bytes:
+    """As it is stored. What is no key, and never stored, can still be looked for."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+class Reader:
+    """Not to be used after its transaction, nor by two threads at once."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self._execute = connection.execute
+
+    # Buckets.
+
+    def site_id(self) -> str:
+        """Made when the database was, and never changed."""
+        found: str = self._execute(statements.SITE_ID).get
+        return found
+
+    def bucket(self, name: str) -> BucketInfo | None:
+        row = self._execute(statements.BUCKET, (name,)).fetchone()
+        return None if row is None else _bucket(row)
+
+    def buckets(self) -> list[BucketInfo]:
+        """By name."""
+        return [_bucket(row) for row in self._execute(statements.BUCKETS)]
+
+    def is_empty(self, bucket: str) -> bool:
+        """Whether it has no version with data and no upload. Delete markers do not count."""
+        return not (
+            self._execute(statements.HAS_DATA, (bucket,)).get
+            or self._execute(statements.HAS_UPLOADS, (bucket,)).get
+        )
+
+    # Versions.
+
+    def current(self, bucket: str, key: str) -> VersionRow | None:
+        """The newest version: it may be a delete marker."""
+        row = self._execute(statements.CURRENT, (bucket, key_bytes(key))).fetchone()
+        return self._marker(bucket, key) if row is None else _version(row)
+
+    def current_manifest(self, bucket: str, key: str) -> tuple[VersionRow, bytes] | None:
+        """The newest version with its manifest: one statement, unless it is a marker or none."""
+        row = self._execute(statements.CURRENT_WITH_MANIFEST, (bucket, key_bytes(key))).fetchone()
+        if row is not None:
+            return _version(row), row[11]
+        marker = self._marker(bucket, key)
+        data = None if marker is None else self.manifest(marker.version_id)
+        return None if marker is None or data is None else (marker, data)
+
+    def version(self, bucket: str, key: str, version_id: str) -> VersionRow | None:
+        row = self._execute(statements.VERSION, (version_id,)).fetchone()
+        if row is None or row[1] != bucket or row[2] != key_bytes(key):
+            return None
+        return _version(row)
+
+    def null_version(self, bucket: str, key: str) -> VersionRow | None:
+        row = self._execute(statements.NULL_VERSION, (bucket, key_bytes(key))).fetchone()
+        return None if row is None else _version(row)
+
+    def newest(self, bucket: str, key: str, *, excluding: str = "") -> VersionRow | None:
+        for row in self._execute(statements.NEWEST, (bucket, key_bytes(key))).fetchall():
+            if row[0] != excluding:
+                return _version(row)
+        return None
+
+    def last_hlc(self) -> HybridTime | None:
+        """The largest that was ever stored: where the hybrid clock goes on."""
+        found: list[str] = [
+            hlc
+            for sql in (statements.LAST_HLC_OF_VERSIONS, statements.LAST_HLC_OF_OPLOG)
+            if (hlc := self._execute(sql).get) is not None
+        ]
+        return HybridTime.parse(max(found)) if found else None
+
+    # Ranges, in order, fetched row by row: stop whenever enough was seen.
+
+    def current_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
+        """The objects with keys in `[start, end)`. Delete markers are not even stepped over."""
+        return map(_version, self._execute(statements.CURRENT_FROM, (bucket, start, end)))
+
+    def versions_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:
+        """All versions of keys in `[start, end)`, a key's newest first."""
+        return map(_version, self._execute(statements.VERSIONS_FROM, (bucket, start, end)))
+
+    def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
+        """The versions of the same key before that one, newest first."""
+        place = (row.bucket, key_bytes(row.key), row.hlc, row.site_id)
+        return map(_version, self._execute(statements.VERSIONS_OLDER, place))
+
+    def uploads_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[UploadRow]:
+        """The uploads to keys in `[start, end)`, by key and upload id."""
+        return map(_upload, self._execute(statements.UPLOADS_FROM, (bucket, start, end)))
+
+    def uploads_after(self, bucket: str, key: str, *, upload_id: str) -> Iterator[UploadRow]:
+        """The uploads to that key behind that one."""
+        place = (bucket, key_bytes(key), upload_id)
+        return map(_upload, self._execute(statements.UPLOADS_AFTER, place))
+
+    # Manifests and segments.
+
+    def manifest(self, version_id: str) -> bytes | None:
+        row = self._execute(statements.MANIFEST, (version_id,)).fetchone()
+        return None if row is None else row[0]
+
+    def manifest_file(self, version_id: str) -> PendingManifest | None:
+        """The manifest, and how far its file is."""
+        row = self._execute(statements.MANIFEST_WITH_STATE, (version_id,)).fetchone()
+        return None if row is None else PendingManifest(*row)
+
+    def manifests(self, after: str = "", limit: int = 1000) -> list[tuple[str, bytes]]:
+        """By version id, those behind `after`."""
+        found = self._execute(statements.MANIFESTS_AFTER, (after, limit))
+        return [(version_id, data) for version_id, data in found]
+
+    def pending_manifests(self, limit: int) -> list[PendingManifest]:
+        """Those whose files are behind, the oldest first."""
+        found = self._execute(statements.PENDING_MANIFESTS, (limit,))
+        return [PendingManifest(*row) for row in found]
+
+    def segments(self) -> list[SegmentRow]:
+        """By id, which is by age."""
+        return [SegmentRow(*row) for row in self._execute(statements.SEGMENTS)]
+
+    # Multipart uploads.
+
+    def upload(self, upload_id: str) -> UploadRow | None:
+        row = self._execute(statements.UPLOAD, (upload_id,)).fetchone()
+        return None if row is None else _upload(row)
+
+    def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
+        """By number, those behind `after`."""
+        found = self._execute(statements.PARTS, (upload_id, after, limit))
+        return [PartRow(*row) for row in found]
+
+    def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
+        """Of all uploads, with the number of the row, behind which the next ones are."""
+        found = self._execute(statements.PARTS_BY_ID, (after, limit))
+        return [(row[0], PartRow(*row[1:])) for row in found]
+
+    # The operation log, and the database itself.
+
+    def oplog(self, after: int = 0, limit: int = 1000) -> list[OplogRow]:
+        """In the order of happening, those behind the sequence number `after`."""
+        found = self._execute(statements.OPLOG_AFTER, (after, limit))
+        return [OplogRow._make(row)._replace(key=row[5].decode()) for row in found]
+
+    def problems(self) -> list[str]:
+        """What SQLite's own check finds; it reads everything."""
+        found = [row[0] for row in self._execute(statements.INTEGRITY)]
+        return [] if found == ["ok"] else found
+
+    def _marker(self, bucket: str, key: str) -> VersionRow | None:
+        newest = self.newest(bucket, key)
+        return newest if newest is not None and newest.state is State.DELETED else None
+
+
+def _bucket(row: tuple[Any, ...]) -> BucketInfo:
+    return BucketInfo(name=row[0], created_ms=row[1], versioning=Versioning(row[2]))
+
+
+def _version(row: tuple[Any, ...]) -> VersionRow:
+    try:
+        return VersionRow(
+            row[0],
+            row[1],
+            row[2].decode(),
+            _STATES[row[3]],
+            row[4] != 0,
+            row[5],
+            row[6],
+            row[7],
+            row[8],
+            row[9],
+            row[10],
+        )
+    except (KeyError, UnicodeDecodeError) as error:
+        raise Corrupt(f"a row of the metadata is damaged ({error})") from error
+
+
+def _upload(row: tuple[Any, ...]) -> UploadRow:
+    return UploadRow(row[0], row[1], row[2].decode(), row[3], row[4], row[5])

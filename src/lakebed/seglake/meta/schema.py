@@ -1,0 +1,187 @@
+"""The tables, as numbered migrations. One that was released is never edited, only followed.
+
+Keys are blobs of UTF-8, so they sort bytewise. How many trees a put touches decides what it
+costs: each one whose place is random is a page of the write-ahead log.
+
+- `manifests` owns the internal `id` of a version: it grows, so rows of `manifests` and `versions`
+  are appended. Its row outlives the version until the manifest's file is removed.
+- `versions_by_key` has a key's versions newest first; the newest is the current one.
+- `objects_current` holds objects only: a key whose newest version is a delete marker has no row
+  there, so listings never step over markers.
+- `versions_data` tells in one step whether a bucket is empty; `versions_null` finds a key's null
+  version and keeps it the only one; `versions_by_hlc` has the largest hybrid time.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x53474C44  # "SGLD": whose database this is
+
+_CORE = """
+CREATE TABLE site (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    site_id TEXT NOT NULL
+) STRICT;
+INSERT INTO site VALUES (1, lower(hex(randomblob(8))));
+
+CREATE TABLE buckets (
+    name TEXT PRIMARY KEY,
+    created_ms INTEGER NOT NULL,
+    versioning TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE manifests (
+    id INTEGER PRIMARY KEY,
+    version_id TEXT NOT NULL UNIQUE,
+    file_state INTEGER NOT NULL,
+    data BLOB
+) STRICT;
+CREATE INDEX manifests_pending ON manifests (id) WHERE file_state <> 1;
+
+CREATE TABLE versions (
+    id INTEGER PRIMARY KEY,
+    version_id TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    key BLOB NOT NULL,
+    state TEXT NOT NULL,
+    is_null INTEGER NOT NULL,
+    etag TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    content_type TEXT,
+    last_modified_utc INTEGER NOT NULL,
+    hlc TEXT NOT NULL,
+    site_id TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX versions_by_key ON versions (bucket, key, hlc DESC, site_id DESC);
+CREATE UNIQUE INDEX versions_null ON versions (bucket, key) WHERE is_null <> 0;
+CREATE INDEX versions_data ON versions (bucket) WHERE state <> 'DELETED';
+CREATE INDEX versions_by_hlc ON versions (hlc);
+
+CREATE TABLE objects_current (
+    bucket TEXT NOT NULL,
+    key BLOB NOT NULL,
+    manifest INTEGER NOT NULL,
+    version_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    is_null INTEGER NOT NULL,
+    etag TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    content_type TEXT,
+    last_modified_utc INTEGER NOT NULL,
+    hlc TEXT NOT NULL,
+    site_id TEXT NOT NULL,
+    PRIMARY KEY (bucket, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE segments (
+    segment_id TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    footer_checksum BLOB,
+    created_ms INTEGER NOT NULL,
+    sealed_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE multipart_uploads (
+    upload_id TEXT PRIMARY KEY,
+    bucket TEXT NOT NULL,
+    key BLOB NOT NULL,
+    initiated_ms INTEGER NOT NULL,
+    content_type TEXT,
+    details TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX uploads_by_key ON multipart_uploads (bucket, key, upload_id);
+
+CREATE TABLE multipart_parts (
+    id INTEGER PRIMARY KEY,
+    upload_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    etag TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    modified_ms INTEGER NOT NULL,
+    chunks BLOB NOT NULL,
+    checksums TEXT NOT NULL,
+    UNIQUE (upload_id, number)
+) STRICT;
+
+CREATE TABLE oplog (
+    sequence INTEGER PRIMARY KEY,
+    hlc TEXT NOT NULL,
+    site_id TEXT NOT NULL,
+    op TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    key BLOB NOT NULL,
+    version_id TEXT NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX oplog_by_hlc ON oplog (hlc, site_id);
+"""
+
+_ADMINISTRATION = """
+CREATE TABLE api_keys (
+    access_key TEXT PRIMARY KEY,
+    secret BLOB NOT NULL,
+    policy TEXT NOT NULL DEFAULT 'rw',
+    is_enabled INTEGER NOT NULL DEFAULT 1,
+    inflight_max INTEGER,
+    label TEXT,
+    created_ms INTEGER NOT NULL,
+    last_used_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_key_bucket_allow (
+    access_key TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    PRIMARY KEY (access_key, bucket)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE bucket_policies (
+    bucket TEXT PRIMARY KEY,
+    policy TEXT NOT NULL,
+    updated_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rebuild_state (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    state TEXT NOT NULL,
+    last_version_id TEXT NOT NULL DEFAULT '',
+    started_ms INTEGER NOT NULL,
+    finished_ms INTEGER
+) STRICT;
+
+CREATE TABLE ops_runs (
+    id INTEGER PRIMARY KEY,
+    mode TEXT NOT NULL,
+    started_ms INTEGER NOT NULL,
+    finished_ms INTEGER,
+    errors INTEGER NOT NULL DEFAULT 0,
+    reclaimed_bytes INTEGER NOT NULL DEFAULT 0,
+    rewritten_bytes INTEGER NOT NULL DEFAULT 0,
+    report TEXT
+) STRICT;
+CREATE INDEX ops_runs_by_mode ON ops_runs (mode, finished_ms);
+
+CREATE TABLE repl_state (
+    remote TEXT PRIMARY KEY,
+    last_pull_hlc TEXT NOT NULL DEFAULT '',
+    last_pull_sequence INTEGER NOT NULL DEFAULT 0,
+    last_push_hlc TEXT NOT NULL DEFAULT '',
+    last_push_sequence INTEGER NOT NULL DEFAULT 0,
+    updated_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE repl_state_remote (
+    remote TEXT NOT NULL,
+    site_id TEXT NOT NULL,
+    last_hlc TEXT NOT NULL DEFAULT '',
+    updated_ms INTEGER NOT NULL,
+    PRIMARY KEY (remote, site_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE repl_metrics (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE + _ADMINISTRATION,)
+"""The first is number 1. All of the specification's tables are in it."""

@@ -1,0 +1,119 @@
+"""The values of the object store: what is asked for, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
+
+CHUNK_BYTES = 4 * 1024 * 1024
+NULL_VERSION = "null"  # how the version id of a null version is told and asked for
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class Versioning(Enum):
+    """Of a bucket. One that was enabled or suspended is never disabled again."""
+
+    ENABLED = "enabled"
+    SUSPENDED = "suspended"
+    DISABLED = "disabled"
+
+
+class State(Enum):
+    """Of a version."""
+
+    ACTIVE = "ACTIVE"
+    DELETED = "DELETED"  # a delete marker
+    DAMAGED = "DAMAGED"
+    CONFLICT = "CONFLICT"  # it lost against another site's write
+
+
+class Algorithm(Enum):
+    """Of a checksum that is stored with an object."""
+
+    CRC32 = "CRC32"
+    CRC32C = "CRC32C"
+    CRC64NVME = "CRC64NVME"
+    SHA1 = "SHA1"
+    SHA256 = "SHA256"
+
+
+class Checksum(NamedTuple):
+    """`value` is base64 as S3 writes it; of a composite one with `-<parts>` behind it."""
+
+    algorithm: Algorithm
+    value: str
+    is_composite: bool = False
+
+
+class Chunk(NamedTuple):
+    """A piece of an object, and where its bytes are."""
+
+    hash: bytes  # BLAKE3
+    segment_id: str
+    offset: int  # of the data
+    length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """The headers that are kept with an object and given back with it."""
+
+    content_type: str | None = None
+    cache_control: str | None = None
+    content_disposition: str | None = None
+    content_encoding: str | None = None
+    content_language: str | None = None
+    expires: str | None = None
+    metadata: Mapping[str, str] = field(
+        default_factory=lambda: _NONE
+    )  # the user's, names in lower case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """What must hold of the current object for a write to happen; decided in its transaction."""
+
+    if_match: str | None = None  # an ETag, or "*": there is one
+    if_none_match: str | None = None  # only "*": there is none
+
+    @property
+    def is_given(self) -> bool:
+        return self.if_match is not None or self.if_none_match is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketInfo:
+    name: str
+    created_ms: int
+    versioning: Versioning
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectInfo:
+    """A version of an object, or a delete marker."""
+
+    bucket: str
+    key: str
+    version_id: str  # 32 hex digits, always, also of a null version
+    is_null: bool
+    is_latest: bool
+    state: State
+    etag: str  # without quotes
+    size: int
+    modified_ms: int
+    content: Content
+    checksums: tuple[Checksum, ...]
+    part_sizes: tuple[int, ...]  # of a multipart upload, else empty
+
+    @property
+    def is_marker(self) -> bool:
+        return self.state is State.DELETED
+
+    @property
+    def shown_version_id(self) -> str:
+        """As it is told: null versions have no id that anyone sees."""
+        return NULL_VERSION if self.is_null else self.version_id

@@ -1,0 +1,356 @@
+"""Multipart uploads: an object in parts, which come in any order and become one at the end.
+
+A part is stored like an object's body and noted as a manifest of its own in the upload's rows;
+completing joins the chunks of the parts asked for, moves none of them, and forgets the upload in
+the same transaction. So a crash leaves an upload with its parts, or the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.errors import InputError, TooLarge
+from lakebed.base.units import GIB, shown
+from lakebed.seglake import digests
+from lakebed.seglake.body import Body, Source, pieces_of
+from lakebed.seglake.commits import Commits
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.digests import Expected
+from lakebed.seglake.errors import BadPart, BadPartOrder, NoSuchUpload, PartTooSmall
+from lakebed.seglake.listing import Page, list_uploads
+from lakebed.seglake.manifest import Manifest
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.reader import Reader
+from lakebed.seglake.meta.rows import UploadRow
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import (
+    Algorithm,
+    Checksum,
+    Chunk,
+    Condition,
+    Content,
+    ObjectInfo,
+)
+from lakebed.seglake.names import check_key
+from lakebed.seglake.objects import (
+    NO_CONDITION,
+    NO_CONTENT,
+    NOTHING_EXPECTED,
+    Objects,
+    Put,
+    check_write,
+    wanted_algorithms,
+)
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.upload_rows import (
+    PartInfo,
+    UploadInfo,
+    all_parts,
+    part_info,
+    part_manifest,
+    part_row,
+    upload_info,
+    upload_row,
+)
+from lakebed.seglake.versions import NewVersion, VersionRules, require_bucket
+
+PART_NUMBER_MAX = 10_000
+PART_BYTES_MAX = 5 * GIB
+LISTED_MAX = 1000
+
+
+class PartPage(NamedTuple):
+    upload: UploadInfo
+    parts: list[PartInfo]
+    next_number: int | None  # to be given as `after`; None: these were the last
+
+
+class NamedPart(NamedTuple):
+    """A part, as the caller who completes an upload names it."""
+
+    number: int
+    etag: str
+    checksum: Checksum | None = None
+
+
+class Uploads:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        objects: Objects,
+        commits: Commits,
+        *,
+        rules: VersionRules,
+        config: SeglakeConfig,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._commits = commits
+        self._rules = rules
+        self._config = config
+        self._clock = clock
+        self._random = random
+
+    def create(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        content: Content = NO_CONTENT,
+        algorithm: Algorithm | None = None,
+        is_composite: bool | None = None,
+    ) -> UploadInfo:
+        """Begin an upload. By default CRC64NVME is of the whole object, all others composite."""
+        check_key(key)
+        if is_composite is None:
+            is_composite = algorithm is not None and algorithm is not Algorithm.CRC64NVME
+        if algorithm is not None:
+            _check_kind(algorithm, is_composite=is_composite)
+        started_ms = self._clock.wall_ns() // NS_PER_MS
+        upload = UploadInfo(
+            # Those of one key are listed by their ids, and should be by their age.
+            upload_id=f"{started_ms:012x}{self._random.getrandbits(80):020x}",
+            bucket=bucket,
+            key=key,
+            started_ms=started_ms,
+            content=content,
+            algorithm=algorithm,
+            is_composite=is_composite,
+        )
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> UploadInfo:
+            require_bucket(writer, bucket)
+            writer.add_upload(upload_row(upload))
+            return upload
+
+        return self._commits.run(apply)
+
+    def put_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        source: Source,
+        *,
+        expected: Expected = NOTHING_EXPECTED,
+        size: int | None = None,
+    ) -> PartInfo:
+        """Store a part; one of the same number is replaced."""
+        with self.begin_part(bucket, key, upload_id, number, expected=expected, size=size) as put:
+            for piece in pieces_of(source):
+                put.write(piece)
+            return put.finish()
+
+    def begin_part(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        *,
+        expected: Expected = NOTHING_EXPECTED,
+        size: int | None = None,
+    ) -> Put[PartInfo]:
+        """As `put_part`, of a body that comes in pieces."""
+        if not 1 <= number <= PART_NUMBER_MAX:
+            raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
+        with self._database.reading() as reader:
+            upload = require_upload(reader, bucket, key, upload_id)
+        where = f"{bucket}/{shown(key)}, part {number}"
+
+        def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
+            require_upload(writer, bucket, key, upload_id)
+            part = PartInfo(
+                number=number,
+                etag=body.md5.hex(),
+                size=body.size,
+                modified_ms=self._clock.wall_ns() // NS_PER_MS,
+                checksums=body.checksums,
+            )
+            writer.put_part(part_row(upload, part, chunks))
+            return part
+
+        return Put(
+            self._objects.body_writer(
+                wanted_algorithms(upload.algorithm, expected), what=where, size_max=PART_BYTES_MAX
+            ),
+            self._commits,
+            apply=apply,
+            check_early=lambda: None,
+            expected=expected,
+            size=size,
+        )
+
+    def copy_part(
+        self,
+        source_bucket: str,
+        source_key: str,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        *,
+        source_version_id: str | None = None,
+        byte_range: ByteRange | None = None,
+    ) -> PartInfo:
+        """A part from the bytes of an object; they are read, since the part's MD5 is told."""
+        source = self._objects.get(
+            source_bucket, source_key, version_id=source_version_id, byte_range=byte_range
+        )
+        return self.put_part(bucket, key, upload_id, number, iter(source))
+
+    def parts(
+        self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
+    ) -> PartPage:
+        """By number, from behind `after` on."""
+        limit = max(0, min(max_parts, LISTED_MAX))
+        with self._database.reading() as reader:
+            upload = require_upload(reader, bucket, key, upload_id)
+            rows = reader.parts(upload_id, after=after, limit=limit + 1)
+        parts = [part_info(row) for row in rows[:limit]]
+        is_cut = len(rows) > limit
+        return PartPage(upload, parts, (parts[-1].number if parts else after) if is_cut else None)
+
+    def list(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        delimiter: str = "",
+        key_marker: str = "",
+        upload_id_marker: str | None = None,
+        max_uploads: int = LISTED_MAX,
+    ) -> Page[UploadRow]:
+        """Uploads that are under way, by key and then by age."""
+        with self._database.reading() as reader:
+            require_bucket(reader, bucket)
+            return list_uploads(
+                reader,
+                bucket,
+                prefix=prefix,
+                delimiter=delimiter,
+                key_marker=key_marker,
+                upload_id_marker=upload_id_marker,
+                max_uploads=max_uploads,
+            )
+
+    def abort(self, bucket: str, key: str, upload_id: str) -> None:
+        """Forget it and its parts."""
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+            require_upload(writer, bucket, key, upload_id)
+            writer.remove_upload(upload_id)
+
+        self._commits.run(apply)
+
+    def complete(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[NamedPart],
+        *,
+        condition: Condition = NO_CONDITION,
+        checksum: Checksum | None = None,
+    ) -> ObjectInfo:
+        """The object of those parts; other parts of the upload are dropped.
+
+        `checksum`, if given, is what that of the whole must be.
+        """
+        check_write(condition)
+        if not parts:
+            raise InputError("an upload is completed with at least one part")
+        numbers = [part.number for part in parts]
+        if numbers != sorted(set(numbers)):
+            raise BadPartOrder("the parts must be named once each, in ascending order")
+        # Others wait for the transaction: what takes long is done before it.
+        with self._database.reading() as reader:
+            known = {row.chunks: part_manifest(row) for row in all_parts(reader, upload_id)}
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
+            upload = require_upload(writer, bucket, key, upload_id)
+            found = _named_parts(writer, upload, parts, known)
+            self._check_sizes(found)
+            whole = _whole_checksum(upload, found)
+            if checksum is not None and checksum not in whole:
+                raise BadPart(f"the {checksum.algorithm.value} of the whole is another")
+            new = NewVersion(
+                size=sum(part.size for part in found),
+                etag=digests.multipart_etag([part.etag for part in found]),
+                chunks=tuple(chunk for part in found for chunk in part.chunks),
+                content=upload.content,
+                checksums=whole,
+                part_sizes=tuple(part.size for part in found),
+            )
+            info = self._rules.put(writer, bucket, key, new, condition)
+            writer.remove_upload(upload_id)
+            return info
+
+        return self._commits.run(apply)
+
+    def _check_sizes(self, parts: Sequence[Manifest]) -> None:
+        minimum = self._config.part_bytes_min
+        for part in parts[:-1]:
+            if part.size < minimum:
+                raise PartTooSmall(f"a part has {part.size} bytes: all but the last need {minimum}")
+        size = sum(part.size for part in parts)
+        if self._config.max_object_size and size > self._config.max_object_size:
+            raise TooLarge("the object", size=size, limit=self._config.max_object_size)
+
+
+def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> UploadInfo:
+    require_bucket(reader, bucket)
+    row = reader.upload(upload_id)
+    if row is None or (row.bucket, row.key) != (bucket, key):
+        raise NoSuchUpload(f"{bucket}/{shown(key)}: there is no upload {shown(upload_id)}")
+    return upload_info(row)
+
+
+def _named_parts(
+    reader: Reader,
+    upload: UploadInfo,
+    parts: Sequence[NamedPart],
+    known: Mapping[bytes, Manifest],
+) -> list[Manifest]:
+    """The manifests of the parts asked for, as they are now; `known` are some of them, read."""
+    rows = {row.number: row for row in all_parts(reader, upload.upload_id)}
+    found = []
+    for part in parts:
+        row = rows.get(part.number)
+        if row is None or row.etag != part.etag.strip('"'):
+            raise BadPart(f"part {part.number} was not uploaded, or has another ETag")
+        manifest = known.get(row.chunks) or part_manifest(row)
+        if part.checksum is not None and part.checksum not in manifest.checksums:
+            raise BadPart(f"part {part.number} has another {part.checksum.algorithm.value}")
+        found.append(manifest)
+    return found
+
+
+def _whole_checksum(upload: UploadInfo, parts: Sequence[Manifest]) -> tuple[Checksum, ...]:
+    """From the parts' own; without a choice the CRC64NVME of the whole, if all parts have one."""
+    algorithm = upload.algorithm or Algorithm.CRC64NVME
+    each = [
+        next((one for one in part.checksums if one.algorithm is algorithm), None) for part in parts
+    ]
+    known = [one for one in each if one is not None]
+    if len(known) != len(parts):
+        return ()
+    if upload.is_composite:
+        return (digests.composite(algorithm, known),)
+    sizes = [part.size for part in parts]
+    return (digests.combined(algorithm, zip(known, sizes, strict=True)),)
+
+
+def _check_kind(algorithm: Algorithm, *, is_composite: bool) -> None:
+    if is_composite and algorithm is Algorithm.CRC64NVME:
+        raise InputError("CRC64NVME is always of the full object")
+    if not is_composite and not digests.can_be_full(algorithm):
+        raise InputError(f"{algorithm.value} of a full object cannot be had from its parts")

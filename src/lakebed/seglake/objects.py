@@ -1,0 +1,367 @@
+"""Objects: put, copied, deleted and listed; reading them is `ObjectReading`'s.
+
+Every change is acknowledged when it is durable. Whether a condition holds is decided in the
+transaction that makes the change, so of many who put if absent exactly one succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+from lakebed.base.errors import InputError, LakebedError
+from lakebed.base.layout import Buffer
+from lakebed.base.runner import Runner
+from lakebed.base.units import shown
+from lakebed.seglake.body import INLINE_BYTES_MAX, Body, BodyWriter, Source, pieces_of
+from lakebed.seglake.chunk_reader import ChunkReader
+from lakebed.seglake.commit import Plan
+from lakebed.seglake.commits import Commits, Pending
+from lakebed.seglake.conditions import NotModified, ReadCondition
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.digests import BodyDigests, Expected, decoded
+from lakebed.seglake.errors import ConditionConflict, PreconditionFailed
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import (
+    Algorithm,
+    Checksum,
+    Chunk,
+    Condition,
+    Content,
+    ObjectInfo,
+)
+from lakebed.seglake.names import check_key
+from lakebed.seglake.reading import Found, MarkDamaged, ObjectReading, require_object
+from lakebed.seglake.segments import Segments
+from lakebed.seglake.versions import (
+    Deleted,
+    NewVersion,
+    PlannedPut,
+    VersionRules,
+    check_condition,
+    require_bucket,
+)
+
+Result = TypeVar("Result")
+
+NO_CONTENT = Content()
+NO_CONDITION = Condition()
+NOTHING_EXPECTED = Expected()
+DEFAULT_ALGORITHM = Algorithm.CRC64NVME
+DELETED_AT_ONCE_MAX = 1000
+
+
+class Doomed(NamedTuple):
+    """One of many to be deleted."""
+
+    key: str
+    version_id: str | None = None
+    condition: Condition = NO_CONDITION
+
+
+class Put(Generic[Result]):
+    """A body on its way to become an object, or a part of one.
+
+    Ended by `finish` or `submit`; as a context manager it gives up what was not ended.
+    """
+
+    def __init__(
+        self,
+        writer: BodyWriter,
+        commits: Commits,
+        *,
+        apply: Callable[[Writer, Body, tuple[Chunk, ...]], Result],
+        check_early: Callable[[], None],
+        expected: Expected,
+        size: int | None,
+        plan: Callable[[Body, tuple[Chunk, ...]], PlannedPut] | None = None,
+    ) -> None:
+        """`plan` is what `apply` does, if that is a put without a condition."""
+        self._writer = writer
+        self._commits = commits
+        self._apply = apply
+        self._plan = plan
+        self._check_early = check_early
+        self._expected = expected
+        self._size = size
+        self._came_bytes = 0
+
+    def write(self, data: Buffer) -> None:
+        """The next bytes of the body."""
+        was_small = self._came_bytes <= INLINE_BYTES_MAX
+        self._came_bytes += len(data)
+        if was_small and self._came_bytes > INLINE_BYTES_MAX:
+            self._check_early()  # rather than after gigabytes
+        self._writer.write(data)
+
+    def finish(self) -> Result:
+        """What it became, durable."""
+        return self._commits.run(*self._request())
+
+    def submit(self) -> Pending[Result]:
+        """As `finish`, without waiting for it."""
+        return self._commits.submit(*self._request())
+
+    def give_up(self) -> None:
+        """Nothing is stored. Idempotent, and without effect on what was ended."""
+        self._writer.give_up()
+
+    def _request(
+        self,
+    ) -> tuple[Callable[[Writer, tuple[Chunk, ...]], Result], Body, Plan | None]:
+        body = self._writer.finish(expected=self._expected, size=self._size)
+        apply, plan = self._apply, self._plan
+        return (
+            lambda writer, chunks: apply(writer, body, chunks),
+            body,
+            None if plan is None else partial(plan, body),
+        )
+
+    def __enter__(self) -> Put[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_up()
+
+
+class Objects(ObjectReading):
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        database: Database,
+        chunks: ChunkReader,
+        *,
+        mark_damaged: MarkDamaged,
+        segments: Segments,
+        commits: Commits,
+        rules: VersionRules,
+        config: SeglakeConfig,
+        runner: Runner,
+    ) -> None:
+        super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner)
+        self._segments = segments
+        self._commits = commits
+        self._rules = rules
+        self._config = config
+        self._runner = runner
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        source: Source,
+        *,
+        content: Content = NO_CONTENT,
+        condition: Condition = NO_CONDITION,
+        algorithm: Algorithm | None = None,
+        expected: Expected = NOTHING_EXPECTED,
+        size: int | None = None,
+    ) -> ObjectInfo:
+        """Store all of a body. An error of its source comes through, and nothing is stored."""
+        with self.begin_put(
+            bucket,
+            key,
+            content=content,
+            condition=condition,
+            algorithm=algorithm,
+            expected=expected,
+            size=size,
+        ) as put:
+            for piece in pieces_of(source):
+                put.write(piece)
+            return put.finish()
+
+    def begin_put(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        content: Content = NO_CONTENT,
+        condition: Condition = NO_CONDITION,
+        algorithm: Algorithm | None = None,
+        expected: Expected = NOTHING_EXPECTED,
+        size: int | None = None,
+    ) -> Put[ObjectInfo]:
+        """Store a body that comes in pieces. `size` is what was announced, if it was.
+
+        A CRC64NVME is stored if neither an algorithm nor a checksum is given.
+        """
+        check_key(key)
+        check_write(condition)
+        where = f"{bucket}/{shown(key)}"
+
+        def plan(body: Body, chunks: tuple[Chunk, ...]) -> PlannedPut:
+            new = NewVersion(
+                size=body.size,
+                etag=body.md5.hex(),
+                chunks=chunks,
+                content=content,
+                checksums=body.checksums,
+            )
+            return PlannedPut(bucket, key, new)
+
+        def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> ObjectInfo:
+            return self._rules.put(writer, *plan(body, chunks), condition)
+
+        def check_early() -> None:
+            with self._database.reading() as reader:
+                require_bucket(reader, bucket)
+                check_condition(condition, reader.current(bucket, key), what=where)
+
+        writer = self.body_writer(
+            wanted_algorithms(algorithm, expected),
+            what=where,
+            size_max=self._config.max_object_size,
+        )
+        return Put(
+            writer,
+            self._commits,
+            apply=apply,
+            check_early=check_early,
+            expected=expected,
+            size=size,
+            plan=None if condition.is_given else plan,
+        )
+
+    def body_writer(
+        self, algorithms: Iterable[Algorithm], *, what: str, size_max: int
+    ) -> BodyWriter:
+        return BodyWriter(
+            self._segments,
+            runner=self._runner,
+            algorithms=algorithms,
+            size_max=size_max,
+            what=what,
+        )
+
+    def copy(
+        self,
+        source_bucket: str,
+        source_key: str,
+        bucket: str,
+        key: str,
+        *,
+        source_version_id: str | None = None,
+        source_condition: ReadCondition | None = None,
+        content: Content | None = None,
+        condition: Condition = NO_CONDITION,
+        algorithm: Algorithm | None = None,
+    ) -> ObjectInfo:
+        """The same chunks under another key (or the same), with `content` in place of its own.
+
+        Nothing is read or written, unless a checksum is asked for that the source does not have.
+        """
+        check_key(key)
+        check_write(condition)
+        known: tuple[str, Checksum] | None = None
+        if algorithm is not None:
+            known = self._checksum_of(source_bucket, source_key, source_version_id, algorithm)
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
+            found = require_object(writer, source_bucket, source_key, source_version_id)
+            if source_condition is not None:
+                _check_source(source_condition, found)
+            manifest = found.manifest
+            checksums = manifest.checksums
+            if known is not None:
+                version_id, checksum = known
+                if version_id != manifest.version_id:
+                    raise ConditionConflict(f"{source_key}: it changed while it was copied")
+                checksums = (checksum,)
+            new = NewVersion(
+                size=manifest.size,
+                etag=manifest.etag,
+                chunks=manifest.chunks,
+                content=manifest.content if content is None else content,
+                checksums=checksums,
+                part_sizes=manifest.part_sizes,
+            )
+            return self._rules.put(writer, bucket, key, new, condition)
+
+        return self._commits.run(apply)
+
+    def delete(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        condition: Condition = NO_CONDITION,
+    ) -> Deleted:
+        """The newest version, or for good the one given. What is not there is deleted already."""
+        check_key(key)
+        return self._commits.run(self._deletion(bucket, Doomed(key, version_id, condition)))
+
+    def submit_delete(self, bucket: str, doomed: Doomed) -> Pending[Deleted]:
+        check_key(doomed.key)
+        return self._commits.submit(self._deletion(bucket, doomed))
+
+    def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
+        """Up to 1,000; each by itself, its error in its place."""
+        if len(doomed) > DELETED_AT_ONCE_MAX:
+            raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+        with self._database.reading() as reader:
+            require_bucket(reader, bucket)
+        pending: list[Pending[Deleted] | LakebedError] = []
+        for one in doomed:
+            try:
+                pending.append(self.submit_delete(bucket, one))
+            except LakebedError as error:
+                pending.append(error)
+        results: list[Deleted | LakebedError] = []
+        for request in pending:
+            try:
+                results.append(request.wait() if isinstance(request, Pending) else request)
+            except LakebedError as error:
+                results.append(error)
+        return results
+
+    def _deletion(
+        self, bucket: str, doomed: Doomed
+    ) -> Callable[[Writer, tuple[Chunk, ...]], Deleted]:
+        key, version_id, condition = doomed
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> Deleted:
+            if version_id is None:
+                return self._rules.delete(writer, bucket, key, condition)
+            return self._rules.delete_version(writer, bucket, key, version_id, condition)
+
+        return apply
+
+    def _checksum_of(
+        self, bucket: str, key: str, version_id: str | None, algorithm: Algorithm
+    ) -> tuple[str, Checksum]:
+        """Of the whole object: the one it has, or computed."""
+        reader = self.get(bucket, key, version_id=version_id)
+        for checksum in reader.info.checksums:
+            if checksum.algorithm is algorithm and not checksum.is_composite:
+                return reader.info.version_id, checksum
+        digests = BodyDigests([algorithm])
+        for piece in reader:
+            digests.update(piece)
+        return reader.info.version_id, digests.checksums()[0]
+
+
+def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:
+    """Which checksums are computed and stored; those given are checked to be of their kind."""
+    for checksum in expected.checksums:
+        decoded(checksum)
+    given = [checksum.algorithm for checksum in expected.checksums]
+    if algorithm is not None and algorithm not in given:
+        given.append(algorithm)
+    return given or [DEFAULT_ALGORITHM]
+
+
+def check_write(condition: Condition) -> None:
+    if condition.if_none_match not in (None, "*"):
+        raise InputError('If-None-Match of a write takes only "*"')
+
+
+def _check_source(condition: ReadCondition, found: Found) -> None:
+    try:
+        condition.check(etag=found.manifest.etag, modified_ms=found.manifest.modified_ms)
+    except NotModified as error:
+        raise PreconditionFailed(str(error)) from error

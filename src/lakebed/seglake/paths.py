@@ -1,0 +1,18 @@
+"""Where a lake's files are, below the root of its store."""
+
+from __future__ import annotations
+
+import os
+
+from lakebed.base.files import PathLike
+
+DATABASE_NAME = "meta.db"
+
+
+class LakePaths:
+    def __init__(self, root: PathLike) -> None:
+        self.root = os.fspath(root)
+        self.segments = os.path.join(self.root, "objects", "segments")
+        self.manifests = os.path.join(self.root, "objects", "manifests")
+        self.database = os.path.join(self.root, DATABASE_NAME)
+        self.quarantine = os.path.join(self.root, "quarantine")

@@ -1,0 +1,85 @@
+"""The object store of a root, only to be read: beside its writer, or after it.
+
+    lake = ReadOnlyLake(root, disk=disk, runner=runner)
+    lake.buckets.list()
+    for piece in lake.objects.get("photos", "2025/city.jpg"): ...
+
+It takes no lock, repairs nothing, marks nothing as damaged and creates nothing but what SQLite's
+readers share with its writer (`meta.db-wal`, `meta.db-shm`). It sees what is committed. A root
+without metadata has no buckets, until somebody makes one.
+"""
+
+from __future__ import annotations
+
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.runner import Runner
+from lakebed.seglake.chunk_reader import ChunkReader
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.meta.connection import Connector, connect_read_only
+from lakebed.seglake.meta.snapshots import ReadOnlyMetadata, Snapshots
+from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.paths import LakePaths
+from lakebed.seglake.reading import ObjectReading
+from lakebed.seglake.versions import require_bucket
+
+
+class ReadOnlyBuckets:
+    """Thread-safe."""
+
+    def __init__(self, metadata: Snapshots) -> None:
+        self._metadata = metadata
+
+    def list(self) -> list[BucketInfo]:
+        """By name."""
+        with self._metadata.reading() as reader:
+            return reader.buckets()
+
+    def get(self, name: str) -> BucketInfo:
+        """`NoSuchBucket` if there is none."""
+        with self._metadata.reading() as reader:
+            return require_bucket(reader, name)
+
+
+class ReadOnlyLake:
+    """Thread-safe. Nothing is opened before somebody asks."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: SeglakeConfig | None = None,
+        connector: Connector = connect_read_only,
+    ) -> None:
+        """`connector` opens the metadata on the same disk."""
+        config = config or SeglakeConfig()
+        self.disk = disk
+        self.paths = LakePaths(root)
+        self.metadata = ReadOnlyMetadata(
+            self.paths.database,
+            disk=disk,
+            runner=runner,
+            readers_max=config.readers_max,
+            connector=connector,
+        )
+        self.chunks = ChunkReader(self.paths.segments, disk=disk, runner=runner, config=config)
+        self.buckets = ReadOnlyBuckets(self.metadata)
+        self.objects = ObjectReading(
+            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner
+        )
+
+    def close(self) -> None:
+        """Idempotent."""
+        self.chunks.close()
+        self.metadata.close()
+
+    def __enter__(self) -> ReadOnlyLake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _leave_it(_version_id: str) -> None:
+    """The reader hears of the damage; marking it is the writer's."""

@@ -1,0 +1,246 @@
+"""A segment's file as bytes: its header, its records, and what seals it.
+
+    header = segment_header()
+    record = record_header(blake3(data), len(data)) + data
+    file.write_and_sync(end, [sealing(entries, data_end=end).data])
+    read_sealed(file).has(hash)
+
+A sealed segment ends in a bloom filter, an index of its records and a footer whose checksum
+covers all three. The records have their own hashes: `walk` (in `segment_walk`) checks those.
+
+`read_sealed` tells apart: `Torn`, if there is no footer at the file's end (cut, or never sealed);
+`UnknownVersion`; and `Corrupt`, if there is one and anything does not match. A newer version is
+believed only where the checksum matches or the places do not add up as ours do, so that a flipped
+bit does not look like a newer program. Nothing is read before its place is known to be in the
+file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lakebed.base.checksum import blake3
+from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.base.files import File
+from lakebed.seglake.bloom import bloom_shape, build_bloom, may_contain
+from lakebed.seglake.format import (
+    CHUNK_HEADER,
+    ENTRIES_MAX,
+    FOOTER_MAGIC,
+    HASH_BYTES,
+    INDEX_COUNT,
+    INDEX_ENTRY,
+    NO_CHECKSUM,
+    SEGMENT_FOOTER,
+    SEGMENT_HEADER,
+    SEGMENT_MAGIC,
+    SEGMENT_VERSION,
+    ChunkHeader,
+    IndexCount,
+    IndexEntry,
+    SegmentFooter,
+    SegmentHeader,
+)
+from lakebed.seglake.model import CHUNK_BYTES
+from lakebed.seglake.segment_walk import Damage, Walk, walk
+
+__all__ = [
+    "FOOTER_BYTES",
+    "HEADER_BYTES",
+    "RECORD_HEADER_BYTES",
+    "Damage",
+    "IndexEntry",
+    "SealedSegment",
+    "Sealing",
+    "Walk",
+    "is_sealed",
+    "read_sealed",
+    "record_header",
+    "sealing",
+    "segment_header",
+    "walk",
+]
+
+HEADER_BYTES = SEGMENT_HEADER.size
+RECORD_HEADER_BYTES = CHUNK_HEADER.size
+FOOTER_BYTES = SEGMENT_FOOTER.size
+_SEALING_BYTES_MIN = bloom_shape(0).size + INDEX_COUNT.size + FOOTER_BYTES
+
+
+class Sealing(NamedTuple):
+    """What is appended to a segment to seal it."""
+
+    data: bytes
+    checksum: bytes  # the footer's
+
+
+class SealedSegment:
+    """What the end of a sealed segment says of it."""
+
+    __slots__ = ("_bloom", "_index", "checksum", "data_end")
+
+    def __init__(self, *, bloom: bytes, index: bytes, data_end: int, checksum: bytes) -> None:
+        self._bloom = bloom
+        self._index = index  # the entries, without their count
+        self.data_end = data_end  # where the records end
+        self.checksum = checksum  # the footer's
+
+    def __len__(self) -> int:
+        """The number of its records."""
+        return len(self._index) // INDEX_ENTRY.size
+
+    @property
+    def entries(self) -> list[IndexEntry]:
+        """In the order of the file; made when asked for."""
+        return list(INDEX_ENTRY.iter_unpack(self._index))
+
+    def has(self, hash_: bytes) -> bool:
+        assert len(hash_) == HASH_BYTES, "not a hash"
+        if not may_contain(self._bloom, hash_, count=len(self)):
+            return False
+        place = self._index.find(hash_)
+        while place >= 0:
+            if place % INDEX_ENTRY.size == INDEX_ENTRY.offset_of("hash"):
+                return True
+            place = self._index.find(hash_, place + 1)
+        return False
+
+
+def segment_header() -> bytes:
+    """What a segment starts with."""
+    return SEGMENT_HEADER.pack(SegmentHeader(SEGMENT_MAGIC, SEGMENT_VERSION))
+
+
+def record_header(hash_: bytes, length: int) -> bytes:
+    """What stands before the data of a record."""
+    assert len(hash_) == HASH_BYTES, "not a hash"
+    assert 0 < length <= CHUNK_BYTES, "not a chunk"
+    return CHUNK_HEADER.pack(ChunkHeader(hash_, length))
+
+
+def sealing(entries: Sequence[IndexEntry], *, data_end: int) -> Sealing:
+    """What seals a segment with these records, in the order of the file."""
+    assert len(entries) <= ENTRIES_MAX, "an index has 32 bits for its length"
+    bloom = build_bloom((entry.hash for entry in entries), count=len(entries))
+    index = b"".join([INDEX_COUNT.pack(IndexCount(len(entries))), *map(INDEX_ENTRY.pack, entries)])
+    footer = SegmentFooter(
+        magic=FOOTER_MAGIC,
+        version=SEGMENT_VERSION,
+        bloom_offset=data_end,
+        index_offset=data_end + len(bloom),
+        bloom_bytes=len(bloom),
+        index_bytes=len(index),
+        checksum=NO_CHECKSUM,
+    )
+    body = bloom + index
+    checksum = _checksum(body, footer)
+    return Sealing(body + SEGMENT_FOOTER.pack(footer._replace(checksum=checksum)), checksum)
+
+
+def is_sealed(file: File) -> bool:
+    """Whether it ends in a whole and valid footer; `UnknownVersion` if that is a newer one."""
+    try:
+        read_sealed(file)
+    except (Torn, Corrupt):
+        return False
+    return True
+
+
+def read_sealed(file: File) -> SealedSegment:
+    """The end of a sealed segment, verified; its records are not looked at."""
+    size = file.size()
+    if size < HEADER_BYTES + _SEALING_BYTES_MIN:
+        raise Torn("the segment is too short to be sealed", path=file.path, found=f"{size} bytes")
+    footer_at = size - FOOTER_BYTES
+    footer = SEGMENT_FOOTER.unpack(_read(file, footer_at, FOOTER_BYTES))
+    _check_places(file, footer, footer_at)
+    body = _read(file, footer.bloom_offset, footer_at - footer.bloom_offset)
+    _check_checksum(file, footer, footer_at, body)
+    index_at = footer.bloom_bytes
+    count = INDEX_COUNT.unpack(body, index_at).entry_count
+    if (
+        footer.index_bytes != INDEX_COUNT.size + count * INDEX_ENTRY.size
+        or footer.bloom_bytes != bloom_shape(count).size
+    ):
+        raise Corrupt("filter and index do not fit the number of entries", path=file.path,
+                      offset=footer.index_offset, found=f"{count} entries")  # fmt: skip
+    index = body[index_at + INDEX_COUNT.size :]
+    _check_entries(file, index, footer)
+    _check_header(file)
+    return SealedSegment(
+        bloom=body[:index_at],
+        index=index,
+        data_end=footer.bloom_offset,
+        checksum=footer.checksum,
+    )
+
+
+def _read(file: File, offset: int, length: int) -> bytes:
+    data = file.pread(offset, length)
+    if len(data) < length:
+        raise Torn("the segment is cut short", path=file.path, offset=offset,
+                   expected=f"{length} bytes", found=len(data))  # fmt: skip
+    return data
+
+
+def _check_places(file: File, footer: SegmentFooter, footer_at: int) -> None:
+    fits = (
+        footer.bloom_offset >= HEADER_BYTES
+        and footer.bloom_bytes >= bloom_shape(0).size
+        and footer.index_bytes >= INDEX_COUNT.size
+        and footer.bloom_offset + footer.bloom_bytes == footer.index_offset
+        and footer.index_offset + footer.index_bytes == footer_at
+    )
+    error: DataError | None = None
+    if footer.magic != FOOTER_MAGIC:
+        kind = Corrupt if fits else Torn
+        error = kind("no footer ends the segment", path=file.path, offset=footer_at,
+                     expected=hex(FOOTER_MAGIC), found=hex(footer.magic))  # fmt: skip
+    elif not fits and footer.version != SEGMENT_VERSION:
+        error = _unknown_version(file, footer_at, footer.version)
+    elif not fits:
+        error = Corrupt("filter, index and footer do not follow one another", path=file.path,
+                        offset=footer_at)  # fmt: skip
+    if error is not None:
+        raise error
+
+
+def _check_checksum(file: File, footer: SegmentFooter, footer_at: int, body: bytes) -> None:
+    if footer.checksum == NO_CHECKSUM:
+        raise Corrupt("the footer has no checksum", path=file.path, offset=footer_at)
+    checksum = _checksum(body, footer)
+    if checksum != footer.checksum:
+        raise Corrupt("wrong checksum of filter, index and footer", path=file.path,
+                      offset=footer.bloom_offset, expected=checksum.hex(),
+                      found=footer.checksum.hex())  # fmt: skip
+    if footer.version != SEGMENT_VERSION:
+        raise _unknown_version(file, footer_at, footer.version)
+
+
+def _check_entries(file: File, index: bytes, footer: SegmentFooter) -> None:
+    """Each has room for its record behind the one before it."""
+    end = HEADER_BYTES
+    for number, entry in enumerate(INDEX_ENTRY.iter_unpack(index)):
+        if not end + RECORD_HEADER_BYTES <= entry.offset < footer.bloom_offset:
+            place = footer.index_offset + INDEX_COUNT.size + number * INDEX_ENTRY.size
+            raise Corrupt("an entry of the index is out of its place", path=file.path,
+                          offset=place, found=entry.offset)  # fmt: skip
+        end = entry.offset + 1
+
+
+def _check_header(file: File) -> None:
+    """The footer is of our version, so there is no other that this could be."""
+    header = _read(file, 0, HEADER_BYTES)
+    if header != segment_header():
+        raise Corrupt("wrong header of a segment", path=file.path, offset=0,
+                      expected=segment_header().hex(), found=header.hex())  # fmt: skip
+
+
+def _checksum(body: bytes, footer: SegmentFooter) -> bytes:
+    return blake3(body + SEGMENT_FOOTER.pack(footer._replace(checksum=NO_CHECKSUM)))
+
+
+def _unknown_version(file: File, offset: int, version: int) -> UnknownVersion:
+    return UnknownVersion("not a version that is read", path=file.path, offset=offset,
+                          expected=SEGMENT_VERSION, found=version)  # fmt: skip

@@ -1,0 +1,124 @@
+"""What a lake does beside its requests: seal segments, write manifest files, checkpoint the WAL.
+
+None of it is waited for by anyone, and none of it is needed for what was acknowledged: after a
+crash recovery finds what was not done. It gives way to requests: files are written in batches
+while nothing is committed, or when too many are due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import Busy, Closed, LakebedError
+from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
+from lakebed.seglake.commit import put_segments
+from lakebed.seglake.commits import Commits
+from lakebed.seglake.manifest_files import ManifestFiles
+from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.rows import PendingManifest, SegmentRow
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.segments import Segments
+
+_log = logging.getLogger(__name__)
+
+FILES_AT_ONCE = 2048
+_QUIET_NS = 200 * NS_PER_MS  # without requests, before files are written
+_ROUND_NS = 1 * NS_PER_S
+_WAL_BYTES_MAX = 16 * MIB  # it slows down readers, and what is put off is paid in the end
+_PATIENCE_ROUNDS = 30  # so many rounds requests may put it off
+
+
+class Upkeep:
+    """One step at a time, by the runner."""
+
+    def __init__(
+        self,
+        database: Database,
+        segments: Segments,
+        files: ManifestFiles,
+        commits: Commits,
+        *,
+        runner: Runner,
+    ) -> None:
+        self._database = database
+        self._segments = segments
+        self._files = files
+        self._commits = commits
+        self._clock = runner.clock
+        self._noted_ns = 0  # when a request was committed last
+        self._put_off = 0  # rounds
+
+    def note_commit(self) -> None:
+        """By the leader of a commit."""
+        self._noted_ns = self._clock.monotonic_ns()
+
+    def step(self) -> int | None:
+        """Do what is due; ns until the next look."""
+        try:
+            self._seal()
+            if self._is_busy():
+                self._put_off += 1
+                if self._database.wal_bytes > _WAL_BYTES_MAX:
+                    self._database.checkpoint()
+                return _ROUND_NS
+            self._put_off = 0
+            if self._write_files():
+                return 0
+            self._database.checkpoint()
+        except (Busy, Closed):
+            pass
+        except LakebedError as error:
+            _log.warning("upkeep of the object store failed and is tried again: %s", error)
+        due_ns = self._segments.due_in_ns()
+        return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
+
+    def finish(self) -> None:
+        """At close, when nobody writes any more: everything, however much it is."""
+        record(self._database, self._segments.close())
+        while pending := self._pending():
+            _require(self._database.write([self._carry_out(pending)]))
+        self._database.checkpoint()
+
+    def _seal(self) -> None:
+        rows = self._segments.seal_due()
+        if rows:
+            self._commits.run(lambda writer, _chunks: put_segments(writer, rows))
+
+    def _is_busy(self) -> bool:
+        quiet_ns = self._clock.monotonic_ns() - self._noted_ns
+        return quiet_ns < _QUIET_NS and self._put_off < _PATIENCE_ROUNDS
+
+    def _write_files(self) -> bool:
+        """Whether there may be more to do."""
+        pending = self._pending()
+        if not pending:
+            return False
+        noted_ns = self._noted_ns
+        mark = self._carry_out(pending)
+        self._commits.run(lambda writer, _chunks: mark(writer))
+        self._noted_ns = noted_ns  # that was not a request
+        return len(pending) == FILES_AT_ONCE
+
+    def _carry_out(self, pending: Sequence[PendingManifest]) -> Callable[[Writer], None]:
+        """Bring files up to date; what is to be noted of it."""
+        written, removed = self._files.carry_out(pending)
+        return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
+
+    def _pending(self) -> Sequence[PendingManifest]:
+        with self._database.reading() as reader:
+            return reader.pending_manifests(FILES_AT_ONCE)
+
+
+def record(database: Database, rows: Sequence[SegmentRow]) -> None:
+    """Write rows of segments, outside of any request."""
+    if rows:
+        _require(database.write([lambda writer: put_segments(writer, rows)]))
+
+
+def _require(results: Sequence[object]) -> None:
+    for result in results:
+        if isinstance(result, LakebedError):
+            raise result

@@ -1,0 +1,276 @@
+"""What a write does to the versions of a key: the rules of the three states of versioning.
+
+    enabled     every write is a version; a delete puts a delete marker on top
+    suspended   a write replaces the null version, a delete puts a null marker in its place
+    disabled    there is one null version; a delete removes it
+
+All of it runs inside the transaction that decides it, so conditions are never out of date. Every
+write is stamped by the hybrid clock and noted in the operation log, a removal as a tombstone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from lakebed.base.clock import NS_PER_MS, HybridClock
+from lakebed.base.errors import LakebedError
+from lakebed.base.units import shown
+from lakebed.seglake.errors import NoSuchBucket, NoSuchKey, PreconditionFailed
+from lakebed.seglake.manifest import Manifest, encode
+from lakebed.seglake.manifest_metadata import NO_CONTENT, NO_TEXTS
+from lakebed.seglake.meta.reader import Reader
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import (
+    NULL_VERSION,
+    BucketInfo,
+    Checksum,
+    Chunk,
+    Condition,
+    Content,
+    ObjectInfo,
+    State,
+    Versioning,
+)
+
+PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # kinds of operations in the oplog
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewVersion:
+    """What is stored; which version it becomes is decided in the transaction."""
+
+    size: int
+    etag: str
+    chunks: tuple[Chunk, ...]
+    content: Content = NO_CONTENT
+    checksums: tuple[Checksum, ...] = ()
+    part_sizes: tuple[int, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: NO_TEXTS)
+
+
+class PlannedPut(NamedTuple):
+    """A put without a condition: nothing that is stored decides whether it happens."""
+
+    bucket: str
+    key: str
+    new: NewVersion
+
+
+class Deleted(NamedTuple):
+    """What a delete did. In a bucket without versions there are no ids to tell."""
+
+    key: str
+    version_id: str | None  # as it is told: of the marker made, or of the version removed
+    is_marker: bool  # whether that version is, or was, a delete marker
+
+
+class VersionRules:
+    """Used by the leader of the commit alone: its clock needs no lock."""
+
+    def __init__(self, *, clock: HybridClock, site_id: str, random: Random) -> None:
+        self._clock = clock
+        self._site_id = site_id
+        self._random = random
+
+    def put(
+        self, writer: Writer, bucket: str, key: str, new: NewVersion, condition: Condition
+    ) -> ObjectInfo:
+        """A new version, on top."""
+        found = require_bucket(writer, bucket)
+        if condition.is_given:
+            check_condition(condition, writer.current(bucket, key), what=f"{bucket}/{shown(key)}")
+        manifest = self._manifest(found, key, State.ACTIVE, new)
+        self._add(writer, manifest, PUT)
+        return info_of(manifest, is_latest=True)
+
+    def put_all(
+        self, writer: Writer, puts: Sequence[PlannedPut]
+    ) -> list[ObjectInfo | LakebedError]:
+        """As `put` of one after the other, with few statements.
+
+        If it raises, nothing of it may stand, and `put` tells whose fault it was. So it does for
+        two null versions of one key.
+        """
+        buckets = {name: writer.bucket(name) for name in {put.bucket for put in puts}}
+        results: list[ObjectInfo | LakebedError] = []
+        objects: list[tuple[VersionRow, bytes]] = []
+        for name, key, new in puts:
+            bucket = buckets[name]
+            if bucket is None:
+                results.append(no_bucket(name))
+                continue
+            manifest = self._manifest(bucket, key, State.ACTIVE, new)
+            self._make_way(writer, manifest)
+            objects.append((row_of(manifest), encode(manifest)))
+            results.append(info_of(manifest, is_latest=True))
+        writer.add_objects(objects, op=PUT)
+        return results
+
+    def delete(self, writer: Writer, bucket: str, key: str, condition: Condition) -> Deleted:
+        """Hide the object behind a marker, or remove it where there are no versions."""
+        found = require_bucket(writer, bucket)
+        current = writer.current(bucket, key)
+        check_condition(condition, current, what=f"{bucket}/{shown(key)}")
+        if found.versioning is Versioning.DISABLED:
+            if current is not None:
+                self._remove(writer, current)
+                writer.clear_current(bucket, key)
+            return Deleted(key, None, is_marker=False)
+        empty = NewVersion(size=0, etag="", chunks=())
+        manifest = self._manifest(found, key, State.DELETED, empty)
+        self._add(writer, manifest, MARK)
+        info = info_of(manifest, is_latest=True)
+        return Deleted(key, info.shown_version_id, is_marker=True)
+
+    def delete_version(
+        self, writer: Writer, bucket: str, key: str, version_id: str, condition: Condition
+    ) -> Deleted:
+        """Remove one version for good; if it was the newest, the one before it is the object.
+
+        A version that is not there is deleted already.
+        """
+        require_bucket(writer, bucket)
+        current = writer.current(bucket, key)
+        check_condition(condition, current, what=f"{bucket}/{shown(key)}")
+        row = find_version(writer, bucket, key, version_id)
+        if row is None:
+            return Deleted(key, version_id, is_marker=False)
+        self._remove(writer, row)
+        if current is not None and current.version_id == row.version_id:
+            before = writer.newest(bucket, key, excluding=row.version_id)
+            if before is None:
+                writer.clear_current(bucket, key)
+            else:
+                writer.set_current(before)
+        return Deleted(key, version_id, is_marker=row.state is State.DELETED)
+
+    def _manifest(self, bucket: BucketInfo, key: str, state: State, new: NewVersion) -> Manifest:
+        now = self._clock.now()
+        return Manifest(
+            bucket=bucket.name,
+            key=key,
+            version_id=f"{self._random.getrandbits(128):032x}",
+            size=new.size,
+            chunks=new.chunks,
+            state=state,
+            etag=new.etag,
+            modified_ms=now.wall_ns // NS_PER_MS,
+            is_null=bucket.versioning is not Versioning.ENABLED,
+            content=new.content,
+            checksums=new.checksums,
+            part_sizes=new.part_sizes,
+            tags=new.tags,
+            hlc=str(now),
+            site_id=self._site_id,
+        )
+
+    def _make_way(self, writer: Writer, manifest: Manifest) -> None:
+        """A key has one null version."""
+        if manifest.is_null:
+            replaced = writer.null_version(manifest.bucket, manifest.key)
+            if replaced is not None:
+                writer.remove_version(replaced.version_id)
+
+    def _add(self, writer: Writer, manifest: Manifest, kind: str) -> None:
+        self._make_way(writer, manifest)
+        row = row_of(manifest)
+        writer.add_version(row, encode(manifest))
+        writer.set_current(row)
+        self._note(writer, kind, row, hlc=manifest.hlc)
+
+    def _remove(self, writer: Writer, row: VersionRow) -> None:
+        writer.remove_version(row.version_id)
+        self._note(writer, REMOVE, row, hlc=str(self._clock.now()))
+
+    def _note(self, writer: Writer, kind: str, row: VersionRow, *, hlc: str) -> None:
+        writer.add_oplog(
+            hlc=hlc,
+            site_id=self._site_id,
+            op=kind,
+            bucket=row.bucket,
+            key=row.key,
+            version_id=row.version_id,
+        )
+
+
+def require_bucket(reader: Reader, name: str) -> BucketInfo:
+    bucket = reader.bucket(name)
+    if bucket is None:
+        raise no_bucket(name)
+    return bucket
+
+
+def no_bucket(name: str) -> NoSuchBucket:
+    return NoSuchBucket(f"there is no bucket {shown(name)}")
+
+
+def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> VersionRow | None:
+    """By its id as it is told: `null` is the null version, whatever its own id."""
+    if version_id == NULL_VERSION:
+        return reader.null_version(bucket, key)
+    if not version_id.isascii():
+        return None  # no id of ours, and perhaps no text at all
+    row = reader.version(bucket, key, version_id)
+    return None if row is None or row.is_null else row
+
+
+def check_condition(condition: Condition, row: VersionRow | None, *, what: str) -> None:
+    """Of the object as it is now; a delete marker is none."""
+    exists = row is not None and row.state is not State.DELETED
+    if condition.if_none_match is not None and exists:
+        raise PreconditionFailed(f"{what}: there is such an object")
+    wanted = condition.if_match
+    if wanted is None:
+        return
+    if row is None or not exists:
+        raise NoSuchKey(f"{what}: there is no such object")
+    if wanted not in ("*", row.etag):
+        raise PreconditionFailed(f"{what}: its ETag is {row.etag}, not {shown(wanted)}")
+
+
+def check_visible(bucket: str, key: str, row: VersionRow | None) -> VersionRow:
+    """The newest version, unless it is a delete marker."""
+    if row is None:
+        raise NoSuchKey(f"{bucket}/{shown(key)}: there is no such object")
+    if row.state is State.DELETED:
+        marker_id = NULL_VERSION if row.is_null else row.version_id
+        raise NoSuchKey(f"{bucket}/{shown(key)}: the object was deleted", marker_id=marker_id)
+    return row
+
+
+def row_of(manifest: Manifest) -> VersionRow:
+    return VersionRow(
+        version_id=manifest.version_id,
+        bucket=manifest.bucket,
+        key=manifest.key,
+        state=manifest.state,
+        is_null=manifest.is_null,
+        etag=manifest.etag,
+        size=manifest.size,
+        content_type=manifest.content.content_type,
+        modified_ms=manifest.modified_ms,
+        hlc=manifest.hlc,
+        site_id=manifest.site_id,
+    )
+
+
+def info_of(manifest: Manifest, *, is_latest: bool, state: State | None = None) -> ObjectInfo:
+    """`state` is what the metadata say, which may have changed since the manifest was written."""
+    return ObjectInfo(
+        bucket=manifest.bucket,
+        key=manifest.key,
+        version_id=manifest.version_id,
+        is_null=manifest.is_null,
+        is_latest=is_latest,
+        state=state or manifest.state,
+        etag=manifest.etag,
+        size=manifest.size,
+        modified_ms=manifest.modified_ms,
+        content=manifest.content,
+        checksums=manifest.checksums,
+        part_sizes=manifest.part_sizes,
+    )

@@ -1,0 +1,116 @@
+"""A bucket, for a program that embeds the store.
+
+photos = store.bucket("photos")
+photos.put("2025/city.jpg", data, content_type="image/jpeg")
+photos.read("2025/city.jpg")
+for item in photos.list(prefix="2025/"):
+    print(item.key, item.size)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakebed.base.errors import LakebedError
+from lakebed.seglake.body import Source
+from lakebed.seglake.lake import Lake
+from lakebed.seglake.model import (
+    Algorithm,
+    BucketInfo,
+    Condition,
+    Content,
+    ObjectInfo,
+    Versioning,
+)
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
+from lakebed.seglake.versions import Deleted
+from lakebed.store.read_only_bucket import ReadOnlyBucket
+from lakebed.store.upload import Upload
+
+
+class Bucket(ReadOnlyBucket):
+    """Thread-safe. Everything it says it did is durable."""
+
+    def __init__(self, lake: Lake, name: str) -> None:
+        super().__init__(lake, name)
+        self._lake = lake
+
+    def set_versioning(self, versioning: Versioning) -> BucketInfo:
+        return self._lake.buckets.set_versioning(self.name, versioning)
+
+    def put(
+        self,
+        key: str,
+        source: Source,
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+        algorithm: Algorithm | None = None,
+    ) -> ObjectInfo:
+        """Store bytes, a file or an iterable of bytes, of any size; memory stays bounded.
+
+        `if_none_match="*"` stores it only if there is none, `if_match=etag` only in place of that
+        one: `PreconditionFailed` otherwise.
+        """
+        if content is None:
+            content = Content(content_type=content_type, metadata=dict(metadata or {}))
+        return self._lake.objects.put(
+            self.name,
+            key,
+            source,
+            content=content,
+            condition=Condition(if_match=if_match, if_none_match=if_none_match),
+            algorithm=algorithm,
+        )
+
+    def delete(
+        self, key: str, *, version_id: str | None = None, if_match: str | None = None
+    ) -> Deleted:
+        """Hide the object behind a delete marker, or remove the version that is given."""
+        return self._lake.objects.delete(
+            self.name, key, version_id=version_id, condition=Condition(if_match=if_match)
+        )
+
+    def delete_many(self, keys: Iterable[str | Doomed]) -> list[Deleted | LakebedError]:
+        """Any number; each by itself, its error in its place."""
+        doomed = [one if isinstance(one, Doomed) else Doomed(one) for one in keys]
+        results: list[Deleted | LakebedError] = []
+        for start in range(0, len(doomed), DELETED_AT_ONCE_MAX):
+            some = doomed[start : start + DELETED_AT_ONCE_MAX]
+            results += self._lake.objects.delete_many(self.name, some)
+        return results
+
+    def copy(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+    ) -> ObjectInfo:
+        """The object under another key, or in another bucket; no byte of it is moved."""
+        return self._lake.objects.copy(
+            self.name,
+            key,
+            bucket or self.name,
+            target,
+            source_version_id=version_id,
+            content=content,
+        )
+
+    def upload(
+        self,
+        key: str,
+        *,
+        content: Content | None = None,
+        algorithm: Algorithm | None = None,
+    ) -> Upload:
+        """Begin an upload in parts."""
+        info = self._lake.uploads.create(
+            self.name, key, content=content or Content(), algorithm=algorithm
+        )
+        return Upload(self._lake.uploads, info)

@@ -1,0 +1,199 @@
+"""Tier 2 of a store's logs in its own object store: no network, no second copy of the root.
+
+The objects stand in the bucket `lakebed-tier2`, which the first `put` creates without versions: an
+object that is replaced or deleted leaves nothing behind. The lake is opened when an object is asked
+for the first time; a store whose logs stay in Tier 0 has none.
+
+Invariants:
+- every promise of `aof.tiers.object_store` is kept by the lake's own: whole or absent, durable when
+  it is acknowledged, each byte verified before it leaves;
+- damage stays damage: a chunk whose bytes are wrong is `Corrupt`, never a missing object. One that
+  is marked as damaged is left out of listings, and read again by `head`, which says what it found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from lakebed.aof.identity import OWN_STORE
+from lakebed.aof.tiers.errors import Missing, Tier2Error, Transient, Unauthorised, Unavailable
+from lakebed.aof.tiers.object_store import (
+    ObjectInfo,
+    PutResult,
+    check_key,
+    check_metadata,
+    check_prefix,
+    is_key,
+)
+from lakebed.aof.tiers.ranges import RangeSource, pieces
+from lakebed.base.errors import (
+    Closed,
+    Corrupt,
+    DataError,
+    DiskError,
+    InputError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    RetryError,
+)
+from lakebed.seglake.errors import BadRange, Damaged, NoSuchBucket, NoSuchKey
+from lakebed.seglake.model import CHUNK_BYTES, Content, State, Versioning
+from lakebed.seglake.paths import DATABASE_NAME
+from lakebed.seglake.ranges import ByteRange
+
+# Opened by others, when it is needed: what is imported here needs no SQLite.
+if TYPE_CHECKING:
+    from lakebed.seglake.lake import Lake
+    from lakebed.seglake.reading import ObjectReading
+    from lakebed.store.read_only_bucket import ReadableLake
+
+BUCKET = OWN_STORE.rpartition("/")[2]
+
+Opened = TypeVar("Opened")
+
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class ReadOnlyLakeObjectStore:
+    """An `ObjectStore` that takes nothing, for a store that is only read. Thread-safe."""
+
+    def __init__(self, open_lake: Callable[[], ReadableLake]) -> None:
+        """`open_lake` is asked for every call, and gives the same one each time."""
+        self._open_lake = open_lake
+
+    def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:  # noqa: ARG002
+        raise Unauthorised(f"put {key}: the store is open only to be read")
+
+    def delete(self, key: str) -> None:
+        raise Unauthorised(f"delete {key}: the store is open only to be read")
+
+    def get_range(self, key: str, *, offset: int, length: int) -> bytes:
+        check_key(key)
+        if length <= 0:
+            return b""
+        with _translating("get", key), contextlib.suppress(BadRange):
+            byte_range = ByteRange(offset, offset + length - 1)
+            return self._reading.get(BUCKET, key, byte_range=byte_range).read()
+        return b""  # it begins behind the end
+
+    def head(self, key: str) -> ObjectInfo:
+        check_key(key)
+        with _translating("head", key):
+            found = self._reading.head(BUCKET, key)
+            if found.state is State.DAMAGED:
+                for _ in self._reading.get(BUCKET, key):
+                    pass  # perhaps it was damaged on its way, that time
+        return ObjectInfo(key, found.size, found.etag, found.content.metadata)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        check_prefix(prefix)
+        after: str | None = ""
+        while after is not None:
+            with _translating("list", prefix):
+                try:
+                    page = self._reading.list(BUCKET, prefix=prefix, after=after)
+                except NoSuchBucket:  # nothing was put yet
+                    return
+            for row in page.items:
+                if row.state is not State.DAMAGED and is_key(row.key):
+                    yield ObjectInfo(row.key, row.size, row.etag, None)
+            after = page.next_marker
+
+    @property
+    def _reading(self) -> ObjectReading:
+        return _opened(self._open_lake).objects
+
+
+class LakeObjectStore(ReadOnlyLakeObjectStore):
+    """The `ObjectStore` of a store that is open for writing. Thread-safe."""
+
+    def __init__(self, open_lake: Callable[[], Lake]) -> None:
+        super().__init__(open_lake)
+        self._open_writing = open_lake
+        self._has_bucket = False  # finding that out twice, from two threads, does no harm
+
+    def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
+        check_key(key)
+        check_metadata(metadata)
+        with self._putting(key):
+            lake = _opened(self._open_writing)
+            self._ensure_bucket(lake)
+            put = lake.objects.begin_put(
+                BUCKET, key, content=Content(metadata=dict(metadata)), size=source.size
+            )
+        with put:
+            for piece in pieces(source, bytes_max=CHUNK_BYTES):  # its errors are the caller's
+                with self._putting(key):
+                    put.write(piece)
+            with self._putting(key):
+                return PutResult(put.finish().etag)
+
+    def delete(self, key: str) -> None:
+        check_key(key)
+        with contextlib.suppress(Missing), _translating("delete", key):
+            _opened(self._open_writing).objects.delete(BUCKET, key)
+
+    @contextlib.contextmanager
+    def _putting(self, key: str) -> Iterator[None]:
+        with _translating("put", key):
+            try:
+                yield
+            except NoSuchBucket:  # somebody deleted it: the next try makes it again
+                self._has_bucket = False
+                raise
+
+    def _ensure_bucket(self, lake: Lake) -> None:
+        if not self._has_bucket:
+            lake.buckets.create(BUCKET, versioning=Versioning.DISABLED)
+            self._has_bucket = True
+
+
+def _opened(open_lake: Callable[[], Opened]) -> Opened:
+    """What is wrong with the lake as a whole says nothing of an object."""
+    try:
+        return open_lake()
+    except DataError as error:
+        raise Unavailable(str(error)) from error
+
+
+@contextlib.contextmanager
+def _translating(operation: str, key: str) -> Iterator[None]:
+    try:
+        yield
+    except Damaged as error:
+        raise Corrupt(
+            f"{key}: {error.problem}",
+            path=error.path,
+            offset=error.offset,
+            expected=error.expected,
+            found=error.found,
+        ) from error
+    except DataError as error:
+        if os.path.basename(error.path or "") == DATABASE_NAME:
+            raise Unavailable(f"{operation} {key}: {error}") from error
+        raise
+    except Closed:
+        raise
+    except LakebedError as error:
+        raise _meaning(error, operation)(f"{operation} {key}: {error}") from error
+
+
+def _meaning(error: LakebedError, operation: str) -> type[Tier2Error]:
+    match error:
+        case NoSuchKey() | NoSuchBucket() if operation != "put":
+            return Missing
+        case DiskError():
+            return Unauthorised if error.code in _REFUSED else Unavailable
+        case NoSpace() | NotFound() | Unavailable():
+            return Unavailable
+        case RetryError():
+            return Transient
+        case InputError():
+            return Unauthorised  # trying again does not help: somebody must act
+        case _:
+            return Unavailable

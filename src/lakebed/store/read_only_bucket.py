@@ -1,0 +1,98 @@
+"""A bucket that is only read.
+
+photos = store.bucket("photos")
+photos.read("2025/city.jpg")
+for item in photos.list(prefix="2025/"):
+    print(item.key, item.size)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from lakebed.seglake.listing import ListedVersion, Page
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import BucketInfo, ObjectInfo
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.reading import ObjectReader, ObjectReading
+
+
+class _Buckets(Protocol):
+    def get(self, name: str) -> BucketInfo: ...
+
+
+class ReadableLake(Protocol):
+    """A lake that is open, for writing or for reading."""
+
+    @property
+    def buckets(self) -> _Buckets: ...
+
+    @property
+    def objects(self) -> ObjectReading: ...
+
+
+class ReadOnlyBucket:
+    """Thread-safe. `NoSuchBucket` comes from whatever is asked of a bucket that is not there."""
+
+    def __init__(self, lake: ReadableLake, name: str) -> None:
+        self.name = name
+        self._readable = lake
+
+    @property
+    def info(self) -> BucketInfo:
+        return self._readable.buckets.get(self.name)
+
+    def get(
+        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
+    ) -> ObjectReader:
+        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        return self._readable.objects.get(
+            self.name, key, version_id=version_id, byte_range=byte_range
+        )
+
+    def read(self, key: str, *, version_id: str | None = None) -> bytes:
+        """All of an object that fits in memory."""
+        return self.get(key, version_id=version_id).read()
+
+    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        return self._readable.objects.head(self.name, key, version_id=version_id)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
+        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+
+        def page(marker: str) -> Page[VersionRow]:
+            return self._readable.objects.list(self.name, prefix=prefix, after=marker)
+
+        return _items(page, after)
+
+    def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Page[VersionRow]:
+        """One page, with the common prefixes up to the delimiter."""
+        return self._readable.objects.list(
+            self.name, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
+        )
+
+    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
+        """All versions and delete markers, by key, the newest first."""
+        key_marker: str | None = ""
+        version_id_marker: str | None = None
+        while key_marker is not None:
+            page = self._readable.objects.list_versions(
+                self.name,
+                prefix=prefix,
+                key_marker=key_marker,
+                version_id_marker=version_id_marker,
+            )
+            yield from page.items
+            key_marker, version_id_marker = page.next_marker, page.next_id
+
+
+def _items(
+    page_behind: Callable[[str], Page[VersionRow]], after: str | None
+) -> Iterator[VersionRow]:
+    while after is not None:
+        page = page_behind(after)
+        yield from page.items
+        after = page.next_marker
