@@ -23,6 +23,8 @@ from bench.objects_stores import (
 )
 from bench.row import Resting, Run
 
+pytestmark = pytest.mark.thorough
+
 CASES = [(row.name, one.name) for row in rows(tiny(Path())) for one in row.contestants]
 
 

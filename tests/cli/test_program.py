@@ -14,6 +14,8 @@ from lakebed.cli.groups import GROUPS
 from lakebed.version import VERSION
 from tests.cli.conftest import Lakebed
 
+pytestmark = pytest.mark.process
+
 HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "awscrt", "asyncio", "greenlet", "py4j")
 
 

@@ -11,6 +11,8 @@ from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 from tests.seglake.damaged_lakes import flip, manifest_file, manifest_of
 
+pytestmark = pytest.mark.thorough
+
 BIG = Random(1).randbytes(9 << 20)  # three chunks
 CHUNK_BYTES = 4 << 20
 

@@ -10,6 +10,8 @@ import pytest
 from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

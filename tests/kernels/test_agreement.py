@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from tests.kernels.samples import (
     payload_lists,
     quick,
 )
+
+pytestmark = pytest.mark.thorough
 
 anything = st.one_of(
     st.integers(-(1 << 66), 1 << 66),

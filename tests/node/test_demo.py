@@ -15,6 +15,8 @@ from lakebed.node.demo.power_cut import PowerCut, cut_power_everywhere
 from lakebed.node.demo.writer import Acknowledgement
 from lakebed.store.store import Store
 
+pytestmark = pytest.mark.thorough
+
 
 def _written(root: Path, count: int) -> list[Acknowledgement]:
     with Store.open(root) as store:

@@ -35,6 +35,8 @@ from tests.seglake.lake_worlds import (
     use_small_chunks,
 )
 
+pytestmark = pytest.mark.thorough
+
 SMALL, LARGE = 700, 40 * KIB
 
 

@@ -32,6 +32,8 @@ from lakebed.seglake.multipart import NamedPart
 from tests.fakes.object_model import NULL, ModelVersion, ObjectModel, md5
 from tests.seglake.lake_answers import Answer, answer, described, walked
 
+pytestmark = pytest.mark.thorough
+
 PART_BYTES_MIN = 2
 CONFIG = SeglakeConfig(
     segment_bytes=64 * KIB, part_bytes_min=PART_BYTES_MIN, reserve_bytes=0, cache_bytes=MIB

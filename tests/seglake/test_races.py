@@ -31,6 +31,8 @@ from tests.seglake.lakes import (
     told_versions,
 )
 
+pytestmark = pytest.mark.thorough
+
 THREADS = 32
 ROUNDS = 10
 _HANGING_S = 120  # a guard against hanging, nothing that is measured

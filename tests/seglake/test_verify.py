@@ -24,6 +24,8 @@ from tests.seglake.damaged_lakes import (
     writing,
 )
 
+pytestmark = pytest.mark.thorough
+
 BIG = bytes(range(256)) * (9 << 12)  # three chunks
 
 

@@ -31,6 +31,8 @@ from tests.store.lake_tiers import (
     write_cold,
 )
 
+pytestmark = pytest.mark.thorough
+
 
 def test_a_cold_log_is_in_the_store_itself_and_read_from_there(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:

@@ -22,6 +22,8 @@ from tests.aof.tiers.chaotic_logs import fake_of, open_tiered
 from tests.aof.tiers.tiered_logs import CONFIG, check_artefacts, contents
 from tests.fakes.object_store import FakeObjectStore
 
+pytestmark = pytest.mark.thorough
+
 MS = 10**6
 SECOND = 10**9
 SEGMENT_BYTES = CONFIG.segment_bytes
