@@ -50,6 +50,7 @@ def test_there_are_layouts_to_look_at() -> None:
     } <= set(LAYOUTS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LAYOUTS)
 @given(data=st.data())
 def test_a_layout_round_trips_any_value(name: str, data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""The public door: `lakebed` in a process of its own."""
+"""The public door: `lakebed` in a process of its own, or in the tests' (`run`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests.cli.in_process import Run, runner
 
 TIMEOUT_S = 200
 
@@ -66,3 +68,15 @@ def lakebed(tmp_path: Path, environment: dict[str, str]) -> Lakebed:
         return Finished(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def run(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    return runner(root, monkeypatch, capsysbinary)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import IO
 
@@ -53,6 +56,24 @@ class Door:
                     stream.close()
 
 
+def run_and_list_modules(
+    folder: Path, environment: Environment, *commands: list[str]
+) -> tuple[set[str], str]:
+    """What a process has imported after these commands, one after the other; and their output."""
+    program = "import sys\nfrom lakebed.cli.main import main\n"
+    program += "".join(f"main({command!r})\n" for command in commands)
+    program += "print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.splitlines()), done.stdout
+
+
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
     assert stream is not None
     return stream
@@ -65,3 +86,10 @@ def feed(process: Process, data: bytes) -> None:
 
 def lines(stream: IO[bytes] | None, count: int) -> list[bytes]:
     return [pipe(stream).readline() for _ in range(count)]
+
+
+def unread_bytes(stream: IO[bytes] | None) -> int:
+    """How much of what was written to a process it has not taken yet."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe(stream).fileno(), termios.FIONREAD, count)
+    return count[0]

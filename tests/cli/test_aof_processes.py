@@ -14,6 +14,7 @@ import pytest
 
 from lakebed.store.store import Store
 from tests.cli.conftest import Lakebed
+from tests.cli.door import run_and_list_modules
 
 Environment = dict[str, str]
 pytestmark = pytest.mark.process
@@ -200,21 +201,7 @@ def test_a_root_that_cannot_be_used_is_one_line(lakebed: Lakebed, tmp_path: Path
 
 
 def test_the_help_of_the_group_imports_no_engine(tmp_path: Path, environment: Environment) -> None:
-    program = (
-        "import sys\n"
-        "from lakebed.cli.main import main\n"
-        "main(['aof', '--help'])\n"
-        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    modules = set(done.stderr.splitlines())
+    modules, _ = run_and_list_modules(tmp_path, environment, ["aof", "--help"])
     assert "lakebed.cli.aof" in modules
     engines = [name for name in modules if name.startswith(("lakebed.aof", "lakebed.kernels"))]
     assert not engines

@@ -24,7 +24,7 @@ from lakebed.cli.manifest_inspect import main as alias
 from lakebed.cli.manifest_words import duration_text, parse_type, size_text
 from lakebed.kernels.disk import real_disk
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     CONFIG,
     KEY,
@@ -39,18 +39,6 @@ from tests.cli.manifest_stores import (
     write_segment,
     write_segments,
 )
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 def stream_of(root: Path, log: str = "orders") -> str:

@@ -13,7 +13,7 @@ from lakebed.aof.manifest.format import CHUNK_HEADER, RECORD_HEADER, SNAPSHOT_HE
 from lakebed.aof.manifest.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakebed.cli.failure import BUG_EXIT_CODE
 from lakebed.kernels import crc64nvme
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     COMMANDS,
     change,
@@ -30,18 +30,6 @@ from tests.cli.manifest_stores import (
 )
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 # Chunks.

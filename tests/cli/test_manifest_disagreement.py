@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     COMMANDS,
     CONFIG,
@@ -26,18 +26,6 @@ from tests.cli.manifest_stores import (
 )
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 # Other files.

@@ -10,7 +10,7 @@ import pytest
 from lakebed.aof.config import AofConfig
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     CONFIG,
     contents,
@@ -23,6 +23,8 @@ from tests.cli.manifest_stores import (
     write_segments,
 )
 
+pytestmark = pytest.mark.thorough
+
 COMMANDS = {
     "inspect": ["inspect"],
     "verify": ["verify"],
@@ -31,18 +33,6 @@ COMMANDS = {
     "as of": ["state", "--as-of", "0:64"],
 }
 OFF = AofConfig(manifest=ManifestConfig(manifest_log_enabled=False))
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 def arguments(name: str, log: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Finished, Lakebed
+from tests.cli.door import run_and_list_modules
 from tests.cli.manifest_stores import folder_of, write_segments
 
 Environment = dict[str, str]
@@ -87,22 +88,8 @@ def _looked(lakebed: Lakebed) -> Any:
 
 
 def test_the_help_of_the_group_imports_no_engine(tmp_path: Path, environment: Environment) -> None:
-    program = (
-        "import sys\n"
-        "from lakebed.cli.main import main\n"
-        "main(['manifest', 'inspect', '--help'])\n"
-        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    modules = set(done.stderr.splitlines())
+    modules, out = run_and_list_modules(tmp_path, environment, ["manifest", "inspect", "--help"])
     assert "lakebed.cli.manifest" in modules
-    assert "lakebed manifest inspect orders" in done.stdout
+    assert "lakebed manifest inspect orders" in out
     engines = ("lakebed.aof", "lakebed.kernels", "lakebed.store")
     assert not [name for name in modules if name.startswith(engines)]

@@ -10,22 +10,12 @@ import pytest
 
 from lakebed.cli import s3_listing, s3_remove
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
+
+pytestmark = pytest.mark.thorough
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 BIG = bytes(range(256)) * (9 << 12)  # three chunks
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 @pytest.fixture

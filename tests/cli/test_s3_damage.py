@@ -8,25 +8,13 @@ from random import Random
 import pytest
 
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 from tests.seglake.damaged_lakes import flip, manifest_file, manifest_of
 
 pytestmark = pytest.mark.thorough
 
 BIG = Random(1).randbytes(9 << 20)  # three chunks
 CHUNK_BYTES = 4 << 20
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 @pytest.fixture

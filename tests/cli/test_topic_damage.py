@@ -10,23 +10,11 @@ import pytest
 
 from lakebed.keratin.format import RECORDS_START
 from lakebed.store.store import Store
-from tests.cli.in_process import Run, runner
+from tests.cli.in_process import Run
 
 pytestmark = pytest.mark.thorough
 
 COUNT = 60  # messages of a kibibyte, some 15 to a segment
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
-def run(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
-    return runner(root, monkeypatch, capsysbinary)
 
 
 def fill(root: Path, partitions: int) -> list[bytes]:

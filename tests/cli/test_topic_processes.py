@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.door import COMMAND, Door, Environment, feed, lines, pipe
+from tests.cli.door import COMMAND, Door, Environment, feed, lines, pipe, run_and_list_modules
 
 pytestmark = pytest.mark.process
 
@@ -184,21 +183,7 @@ def test_a_stream_that_was_closed_before_the_start_breaks_nothing(
 def test_the_help_of_a_group_imports_no_engine(
     tmp_path: Path, environment: Environment, group: str
 ) -> None:
-    program = (
-        "import sys\n"
-        "from lakebed.cli.main import main\n"
-        f"main(['{group}', '--help'])\n"
-        "print('\\n'.join(sys.modules), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    modules = set(done.stderr.splitlines())
+    modules, _ = run_and_list_modules(tmp_path, environment, [group, "--help"])
     assert f"lakebed.cli.{group}" in modules
     engines = ("lakebed.keratin", "lakebed.stroma", "lakebed.aof", "lakebed.kernels")
     assert not [name for name in modules if name.startswith(engines)]

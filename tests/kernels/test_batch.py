@@ -16,6 +16,8 @@ from lakebed.base.errors import InputError
 from lakebed.kernels import reference
 from tests.kernels.samples import Kernels, aof_calls, keratin_calls, load_compiled, quick
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def fd(tmp_path: Path) -> Iterator[int]:

@@ -20,6 +20,8 @@ from lakebed.seglake.model import Algorithm, Checksum
 from lakebed.seglake.multipart import NamedPart
 from tests.seglake.lakes import BUCKET, body, in_pieces, keys, open_lake, stored
 
+pytestmark = pytest.mark.thorough
+
 DIGESTS: Mapping[Algorithm, Callable[[bytes], bytes]] = {
     Algorithm.CRC32: lambda data: zlib.crc32(data).to_bytes(4, "big"),
     Algorithm.CRC32C: lambda data: awscrt_checksums.crc32c(data).to_bytes(4, "big"),

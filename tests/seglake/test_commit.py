@@ -47,7 +47,7 @@ class Commit:
         self.segments = Segments(
             folder, disk=real_disk(), runner=runner, config=SeglakeConfig(), random=Random(2)
         )
-        self.sink = CommitSink(self.segments, self.database, self.rules.put_all)
+        self.sink = CommitSink(self.segments, self.database, self.rules.put_all, clock=runner.clock)
 
     def put(
         self,

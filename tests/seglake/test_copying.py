@@ -33,6 +33,8 @@ from tests.seglake.lakes import (
     told_versions,
 )
 
+pytestmark = pytest.mark.thorough
+
 CONTENT = Content(content_type="text/plain", metadata={"a": "b"})
 
 

@@ -36,6 +36,8 @@ from tests.seglake.lake_worlds import (
     use_small_chunks,
 )
 
+pytestmark = pytest.mark.thorough
+
 SMALL, LARGE = 700, 40 * KIB  # bytes: held and written with others; in chunks, and over a segment
 BUCKETS = (PLAIN, VERSIONED, SUSPENDED)
 

@@ -22,6 +22,8 @@ from tests.seglake.lake_worlds import (
     use_small_chunks,
 )
 
+pytestmark = pytest.mark.thorough
+
 SMALL, LARGE = 900, 20 * KIB  # bytes: written with others; in chunks of its own
 
 

@@ -32,6 +32,8 @@ from tests.seglake.lake_worlds import (
     use_small_chunks,
 )
 
+pytestmark = pytest.mark.thorough
+
 SMALL = content(24, "small")
 OTHER = content(300, "other")
 LARGE = content(2 * SMALL_CHUNK_BYTES + 5000, "large")

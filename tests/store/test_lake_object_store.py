@@ -32,6 +32,8 @@ from tests.store.lake_tiers import (
     write_cold,
 )
 
+pytestmark = pytest.mark.thorough
+
 KEY = "aof2/some/object"
 
 

@@ -482,31 +482,6 @@ def keratin_scan(buffer, start, end, *, count_max):
         positions, offsets, stamps, flags, header_lengths, payload_lengths, position, STOPS[stop])
 
 
-def write_and_sync(fd, offset, chunks, *, sync):
-    """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`."""
-    cdef int number = <int>integer(fd, "fd", FD_MAX)
-    cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
-    cdef bint sync_after = bool(sync)
-    cdef tuple taken = items(chunks, "chunks")
-    if has_batch(taken):
-        return write_sources(number, place, taken, sync_after)
-    cdef Spans spans = Spans(taken, "chunk")
-    check_range(place, spans.total_bytes)
-    cdef const span *inputs = spans.spans
-    cdef size_t count = <size_t>spans.count
-    cdef size_t scratch_bytes = writing_scratch_bytes(inputs, count)
-    cdef write_outcome outcome = write_outcome(0, 0, 0)
-    cdef uint8_t *scratch = <uint8_t *>PyMem_RawMalloc(max(scratch_bytes, <size_t>1))
-    if scratch == NULL:
-        raise MemoryError
-    with nogil:
-        writing_put_chunks(number, place, inputs, count, scratch, &outcome)
-        if sync_after and outcome.write_errno == 0:
-            outcome.sync_errno = writing_sync(number)
-    PyMem_RawFree(scratch)
-    return WriteOutcome(outcome.written, outcome.write_errno, outcome.sync_errno)
-
-
 def bytes_lengths(values):
     """The sum and the largest of the lengths of `bytes`; None if one of them is anything else."""
     cdef tuple taken = items(values, "values")
@@ -520,17 +495,6 @@ def bytes_lengths(values):
     return total, longest
 
 
-def zero_fill(fd, offset, length):
-    """Write `length` zero bytes at `offset`, by the same rules; no sync."""
-    cdef int number = <int>integer(fd, "fd", FD_MAX)
-    cdef uint64_t place = integer(offset, "offset", OFFSET_MAX)
-    cdef uint64_t bytes_left = integer(length, "length", OFFSET_MAX)
-    cdef write_outcome outcome = write_outcome(0, 0, 0)
-    check_range(place, bytes_left)
-    with nogil:
-        writing_put_zeros(number, place, bytes_left, &outcome)
-    return WriteOutcome(outcome.written, outcome.write_errno, 0)
-
-
 include "record_batch.pxi"
 include "sources.pxi"
+include "writing.pxi"

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
 
+from lakebed.base.clock import Clock
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import KIB
 from lakebed.seglake.body import Body
@@ -60,13 +61,18 @@ class Request:
 class CommitSink:
     """The sink of the barrier, whose leader alone uses it."""
 
-    def __init__(self, segments: Segments, database: Database, put_all: PutAll) -> None:
+    def __init__(
+        self, segments: Segments, database: Database, put_all: PutAll, *, clock: Clock
+    ) -> None:
         self._segments = segments
         self._database = database
         self._put_all = put_all
+        self._clock = clock
+        self.used_ns = 0  # when it was used last, for whoever works in the pauses
 
     def commit(self, items: Sequence[Request]) -> list[Any]:
         """The result of each, or its error."""
+        self.used_ns = self._clock.monotonic_ns()
         rows: dict[str, SegmentRow] = {}
         chunks = self._write_bodies(items, rows)
         failed: dict[int, LakebedError] = {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -81,11 +80,13 @@ class Lake:
             chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=config)
             undo.callback(chunks.close)
             rules = VersionRules(clock=clock, site_id=site_id, random=random)
-            sink = CommitSink(segments, self._database, rules.put_all)
+            sink = CommitSink(segments, self._database, rules.put_all, clock=runner.clock)
             self._barrier = self._make_barrier(sink, runner, config)
             self._commits = Commits(self._barrier)
             files = ManifestFiles(paths.manifests, disk=disk)
-            self._upkeep = Upkeep(self._database, segments, files, self._commits, runner=runner)
+            self._upkeep = Upkeep(
+                self._database, segments, files, self._commits, sink, runner=runner
+            )
             self.buckets = Buckets(
                 self._database, self._commits, clock=clock, site_id=site_id, config=config
             )
@@ -142,7 +143,7 @@ class Lake:
             queue_bytes_max=config.sync_bytes,
         )
         return Barrier(
-            _NotedSink(sink, self),
+            sink,
             name="objects",
             runner=runner,
             wake=self._wake,
@@ -153,23 +154,8 @@ class Lake:
     def _wake(self) -> None:
         self._committing.wake()
 
-    def note_commit(self) -> None:
-        self._upkeep.note_commit()
-
     def _mark_damaged(self, version_id: str) -> None:
         """Reading found it; whether it could be noted or not, the reader hears of the damage."""
         _log.error("version %s is damaged", version_id)
         with contextlib.suppress(LakebedError):
             self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))
-
-
-class _NotedSink:
-    """Tells the upkeep that requests are there."""
-
-    def __init__(self, sink: CommitSink, lake: Lake) -> None:
-        self._sink = sink
-        self._lake = lake
-
-    def commit(self, items: Sequence[Request]) -> list[Any]:
-        self._lake.note_commit()
-        return self._sink.commit(items)

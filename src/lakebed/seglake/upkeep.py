@@ -14,7 +14,7 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
-from lakebed.seglake.commit import put_segments
+from lakebed.seglake.commit import CommitSink, put_segments
 from lakebed.seglake.commits import Commits
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.database import Database
@@ -40,6 +40,7 @@ class Upkeep:
         segments: Segments,
         files: ManifestFiles,
         commits: Commits,
+        sink: CommitSink,
         *,
         runner: Runner,
     ) -> None:
@@ -47,13 +48,9 @@ class Upkeep:
         self._segments = segments
         self._files = files
         self._commits = commits
+        self._sink = sink
         self._clock = runner.clock
-        self._noted_ns = 0  # when a request was committed last
         self._put_off = 0  # rounds
-
-    def note_commit(self) -> None:
-        """By the leader of a commit."""
-        self._noted_ns = self._clock.monotonic_ns()
 
     def step(self) -> int | None:
         """Do what is due; ns until the next look."""
@@ -88,7 +85,7 @@ class Upkeep:
             self._commits.run(lambda writer, _chunks: put_segments(writer, rows))
 
     def _is_busy(self) -> bool:
-        quiet_ns = self._clock.monotonic_ns() - self._noted_ns
+        quiet_ns = self._clock.monotonic_ns() - self._sink.used_ns
         return quiet_ns < _QUIET_NS and self._put_off < _PATIENCE_ROUNDS
 
     def _write_files(self) -> bool:
@@ -96,10 +93,10 @@ class Upkeep:
         pending = self._pending()
         if not pending:
             return False
-        noted_ns = self._noted_ns
+        used_ns = self._sink.used_ns
         mark = self._carry_out(pending)
         self._commits.run(lambda writer, _chunks: mark(writer))
-        self._noted_ns = noted_ns  # that was not a request
+        self._sink.used_ns = used_ns  # that was not a request
         return len(pending) == FILES_AT_ONCE
 
     def _carry_out(self, pending: Sequence[PendingManifest]) -> Callable[[Writer], None]:
