@@ -32,6 +32,7 @@ from lakebed.keratin.verify import (
 from lakebed.store.read_only_topic import require_topic
 
 _LOOK_AGAIN_NS = 20 * NS_PER_MS
+_LOOKS_MAX = 3
 MENDABLE = "mendable"
 
 Progress = Callable[[int, int], None]
@@ -131,6 +132,11 @@ def _verify_beside(disk: Disk, paths: PartitionPaths, runner: Runner) -> Partiti
     found = verify_partition(disk, paths, is_live=is_live)
     if not is_live:
         return found
+    for _ in range(_LOOKS_MAX - 1):
+        if not found.problems:
+            break
+        runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
+        found = verify_partition(disk, paths, is_live=is_live)
     if any(map(_is_suspect, found.segments)):
         runner.sleep_ns(_LOOK_AGAIN_NS)
         found = replace(found, segments=tuple(_looked_at_again(disk, paths, found)))
@@ -152,9 +158,17 @@ def _looked_at_again(
         if not _is_suspect(segment):
             yield segment
         elif segment.base_offset in listed:
-            yield verify_segment(disk, paths, listed[segment.base_offset])
-        elif not segment.is_sealed:
+            again = verify_segment(disk, paths, listed[segment.base_offset])
+            if again.inspection is not None or _is_listed(disk, paths, segment.base_offset):
+                yield again
+        elif not segment.is_sealed and segment.inspection is not None:
             yield segment
+
+
+def _is_listed(disk: Disk, paths: PartitionPaths, base_offset: int) -> bool:
+    """Now, after its file was found to be missing."""
+    manifest = load_manifest(disk, paths.manifest)
+    return any(segment.base_offset == base_offset for segment in manifest.segments)
 
 
 def _is_suspect(segment: SegmentVerification) -> bool:
