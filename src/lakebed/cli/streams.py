@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import select
 import sys
 
 from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.lines import Read
+
+_SLICE_S = 0.25
 
 
 def standard_input(interrupts: HeldInterrupts) -> Read:
@@ -17,10 +20,23 @@ def standard_input(interrupts: HeldInterrupts) -> Read:
     if sys.stdin is None:
         return io.BytesIO().read
     stream = sys.stdin.buffer
-    read_some = stream.read1 if isinstance(stream, io.BufferedReader) else stream.read
+    if not isinstance(stream, io.BufferedReader):
+        return stream.read
 
     def read(length: int) -> bytes:
         with interrupts.let_through():
-            return read_some(length)
+            _wait_for(stream)
+            return stream.read1(length)
 
     return read
+
+
+def _wait_for(stream: io.BufferedReader) -> None:
+    """A signal that comes just before this thread blocks is handled only when it wakes: so it
+    wakes now and then, or an interrupt could be lost."""
+    try:
+        descriptor = stream.fileno()
+    except io.UnsupportedOperation:
+        return
+    while not select.select([descriptor], [], [], _SLICE_S)[0]:
+        pass
