@@ -166,7 +166,7 @@ def test_the_checksum_of_an_upload_is_made_of_those_of_its_parts(
         lake.uploads.complete(
             BUCKET, "key", upload_id, [named[0], named[1]._replace(checksum=wrong), named[2]]
         )
-    with pytest.raises(BadPart):
+    with pytest.raises(BadDigest):
         lake.uploads.complete(
             BUCKET, "key", upload_id, named, checksum=expected._replace(value=wrong.value)
         )
@@ -202,10 +202,27 @@ def test_the_checksum_of_a_part_is_checked(lake: Lake, algorithm: Algorithm) -> 
     assert part.checksums == (right,)
 
 
-def test_without_a_common_checksum_of_the_parts_the_whole_has_none(lake: Lake) -> None:
+def test_whatever_the_parts_are_told_with_an_upload_without_a_choice_has_the_default(
+    lake: Lake,
+) -> None:
     upload_id = lake.uploads.create(BUCKET, "key").upload_id
-    given = Expected(checksums=(checksum_of(Algorithm.SHA1, PARTS[0]),))
-    one = lake.uploads.put_part(BUCKET, "key", upload_id, 1, PARTS[0], expected=given)
+    given = checksum_of(Algorithm.SHA1, PARTS[0])
+    one = lake.uploads.put_part(
+        BUCKET, "key", upload_id, 1, PARTS[0], expected=Expected(checksums=(given,))
+    )
+    assert one.checksums == (given, checksum_of(Algorithm.CRC64NVME, PARTS[0]))
     two = lake.uploads.put_part(BUCKET, "key", upload_id, 2, PARTS[1])
-    named = [NamedPart(1, one.etag), NamedPart(2, two.etag)]
-    assert lake.uploads.complete(BUCKET, "key", upload_id, named).checksums == ()
+    named = [NamedPart(1, one.etag, given), NamedPart(2, two.etag)]
+    info = lake.uploads.complete(BUCKET, "key", upload_id, named)
+    assert info.checksums == (checksum_of(Algorithm.CRC64NVME, PARTS[0] + PARTS[1]),)
+
+
+def test_a_part_is_not_told_with_another_checksum_than_its_upload(lake: Lake) -> None:
+    upload_id = lake.uploads.create(BUCKET, "key", algorithm=Algorithm.CRC32).upload_id
+    place = (BUCKET, "key", upload_id, 1)
+    given = Expected(checksums=(checksum_of(Algorithm.SHA1, PARTS[0]),))
+    with pytest.raises(InputError):
+        lake.uploads.put_part(*place, PARTS[0], expected=given)
+    with pytest.raises(InputError):
+        lake.uploads.begin_part(*place, algorithm=Algorithm.CRC64NVME)
+    assert lake.uploads.parts(*place[:3]).parts == []

@@ -162,3 +162,20 @@ def test_a_condition_sees_the_puts_before_it_and_not_those_behind_it(tmp_path: P
         )
         assert isinstance(results[2], PreconditionFailed)
         assert [result.key for result in (results[0], results[1], results[3])] == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_segment_is_recorded_as_long_as_the_last_body_in_it_made_it(
+    is_last: bool, tmp_path: Path
+) -> None:
+    with commit_to(tmp_path / "lake") as commit:
+        writer = commit.segments.borrow()  # as a large body does, which has its chunks written
+        chunk = writer.append(blake3(b"large"), b"large")
+        writer.sync()
+        large = Body(5, md5=bytes(16), checksums=(), chunks=(chunk,), segments=(writer.row,))
+        commit.segments.give_back(writer)
+        requests = [Request(lambda *_: None, large), commit.put(VERSIONED, "small")]
+        commit.sink.commit(requests if is_last else requests[::-1])
+        with commit.database.reading() as reader:
+            (row,) = reader.segments()
+        assert row.size == writer.durable_end > chunk.offset + chunk.length

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def test_the_golden_open_segment_is_walked() -> None:
 
 
 def test_golden_manifests_are_read() -> None:
-    unnamed = dataclasses.replace(BARE, bucket="", key="")
+    unnamed = BARE._replace(bucket="", key="")
     expected = {
         "manifest-3.bin": FULL,
         "manifest-3-bare.bin": BARE,
@@ -108,6 +107,8 @@ FIELDS: dict[str, list[tuple[int, int]]] = {
     "CHUNK_START": [(0, 4), (4, 32), (36, 4)],
     "CHUNK_PLACE": [(0, 8), (8, 4)],
     "MANIFEST_END": [(0, 32)],
+    "SECRET_KEY_FILE": [(0, 4), (4, 4), (8, 16), (24, 32), (56, 32)],
+    "SEALED_SECRET": [(0, 4), (4, 16), (20, 12)],
 }
 
 

@@ -82,7 +82,7 @@ class LayoutError(TypeError):
 class Layout(Generic[Record]):
     """Packs and unpacks one `NamedTuple` class in one byte order."""
 
-    __slots__ = ("_make", "_pads", "_struct", "fields", "order", "record", "size")
+    __slots__ = ("_make", "_pads", "_struct", "fields", "order", "pack_values", "record", "size")
 
     def __init__(self, record: type[Record], *, order: Order, size: int) -> None:
         if order not in ("<", ">"):
@@ -93,6 +93,7 @@ class Layout(Generic[Record]):
         self.fields: tuple[Field, ...] = fields
         self._pads = pads
         self._struct = struct.Struct(order + code)
+        self.pack_values = self._struct.pack  # of the fields alone, for those who pack many
         self._make = record._make  # type: ignore[attr-defined]
         self.size = self._struct.size
         if self.size != size:

@@ -5,5 +5,6 @@
 - reading: `chunk_reader` verifies every chunk before its bytes leave;
 - `meta/`: SQLite, which decides what exists; all SQL stands in `meta/statements.py`;
 - bytes: `format`, `segment_file`, `bloom`, `manifest`;
+- `keys`: who may sign requests; their secrets are sealed with `secret_key`;
 - opening: `recovery` seals what a crash left open.
 """

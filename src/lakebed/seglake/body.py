@@ -2,8 +2,9 @@
 
 A small one is held whole and travels with its request into the commit, so that the bodies of many
 requests share one write and one sync. A larger one borrows a segment for itself: chunk by chunk
-it is written and synced here, while another thread computes its digests. Memory is bounded by one
-chunk, whatever the size.
+it is written and synced here, while another thread computes its digests, which is what takes
+longest: it begins as soon as some bytes are there. Memory is bounded by one chunk, whatever the
+size.
 
 What may be lost: nothing was promised before the commit; chunks of a body that was given up stay
 in their segment until it is collected.
@@ -12,15 +13,14 @@ in their segment until it is collected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakebed.base.checksum import blake3
 from lakebed.base.errors import Closed, InputError, TooLarge
 from lakebed.base.layout import Buffer
-from lakebed.base.runner import Runner
-from lakebed.base.units import MIB
+from lakebed.base.runner import Computation, Runner
+from lakebed.base.units import KIB, MIB
 from lakebed.seglake.digests import BodyDigests, Expected
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.meta.rows import SegmentRow
@@ -30,6 +30,7 @@ from lakebed.seglake.segments import Segments
 
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
+_DIGESTED_BYTES = 512 * KIB  # at once: worth a way to another thread
 
 
 class Readable(Protocol):
@@ -40,8 +41,7 @@ Source = Buffer | Readable | Iterable[Buffer]
 """What a body can be given as. A file is read from where it stands."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Body:
+class Body(NamedTuple):
     """What became of a body: held with its hash, or in segments, where it is durable."""
 
     size: int
@@ -49,7 +49,7 @@ class Body:
     checksums: tuple[Checksum, ...]
     inline: tuple[bytes, bytes] | None = None  # hash and data
     chunks: tuple[Chunk, ...] = ()
-    segments: tuple[SegmentRow, ...] = field(default=())  # as far as they are durable
+    segments: tuple[SegmentRow, ...] = ()  # as far as they are durable
 
 
 def pieces_of(source: Source) -> Iterator[Buffer]:
@@ -62,6 +62,23 @@ def pieces_of(source: Source) -> Iterator[Buffer]:
     else:
         for piece in source:
             yield _checked(piece)
+
+
+def small_body(
+    data: Buffer, *, algorithms: Iterable[Algorithm], expected: Expected, size_max: int, what: str
+) -> Body:
+    """Of at most `INLINE_BYTES_MAX`, which are all there; `BadDigest` if it is not as expected."""
+    if size_max and len(data) > size_max:
+        raise TooLarge(what, size=len(data), limit=size_max)
+    data = bytes(data)
+    digests = BodyDigests.of(data, algorithms)
+    digests.check(expected)
+    return Body(
+        size=len(data),
+        md5=digests.md5,
+        checksums=digests.checksums(),
+        inline=(blake3(data), data) if data else None,
+    )
 
 
 def _checked(piece: object) -> Buffer:
@@ -89,7 +106,8 @@ class BodyWriter:
         self._size_max = size_max
         self._what = what
         self._size = 0
-        self._held = bytearray()  # not written yet: the whole body, or the chunk that fills up
+        self._held = bytearray()  # all of a small body
+        self._filling = _Filling(self._digests, runner)  # of a large one, the chunk that fills up
         self._chunks: list[Chunk] = []
         self._writer: SegmentWriter | None = None
         self._rows: dict[str, SegmentRow] = {}
@@ -105,16 +123,10 @@ class BodyWriter:
         if self._size <= INLINE_BYTES_MAX:
             self._held += view
             return
-        while view:
-            if not self._held and len(view) >= CHUNK_BYTES:
-                self._store(view[:CHUNK_BYTES])
-                view = view[CHUNK_BYTES:]
-                continue
-            room = CHUNK_BYTES - len(self._held)
-            self._held += view[:room]
-            view = view[room:]
-            if len(self._held) == CHUNK_BYTES:
-                self._store_held()
+        if self._held:
+            held, self._held = self._held, bytearray()
+            self._write_large(memoryview(held))
+        self._write_large(view)
 
     def finish(self, *, expected: Expected, size: int | None = None) -> Body:
         """The whole body; `BadSize` or `BadDigest` if it is not the one that was announced."""
@@ -127,8 +139,8 @@ class BodyWriter:
             data = bytes(self._held)
             self._digests.update(data)
             inline = (blake3(data), data) if data else None
-        elif self._held:
-            self._store_held()
+        elif self._filling.size:
+            self._store_filled()
         self._digests.check(expected)
         self.give_up()
         return Body(
@@ -142,6 +154,7 @@ class BodyWriter:
 
     def give_up(self) -> None:
         """Let go of the segment. Idempotent."""
+        self._filling.settle()
         writer, self._writer = self._writer, None
         if writer is not None:
             self._segments.give_back(writer)
@@ -150,13 +163,26 @@ class BodyWriter:
         if self._is_finished:
             raise Closed(f"{self._what}: the body was ended already")
 
-    def _store_held(self) -> None:
-        with memoryview(self._held) as view:
-            self._store(view)
-        self._held.clear()
+    def _write_large(self, view: memoryview) -> None:
+        while view:
+            if not self._filling.size and len(view) >= CHUNK_BYTES:
+                self._store_whole(view[:CHUNK_BYTES])
+                view = view[CHUNK_BYTES:]
+                continue
+            view = view[self._filling.add(view) :]
+            if self._filling.size == CHUNK_BYTES:
+                self._store_filled()
 
-    def _store(self, data: memoryview) -> None:
-        """Write one chunk and sync it, while its digests are computed beside."""
+    def _store_filled(self) -> None:
+        """Write the chunk and sync it, while the last of its digests are computed beside."""
+        try:
+            self._append(self._filling.ended())
+        finally:
+            self._filling.settle()
+        self._filling.clear()
+
+    def _store_whole(self, data: memoryview) -> None:
+        """The same of a chunk that is all there: it is not copied."""
         digesting = self._runner.compute(partial(self._digests.update, data))
         try:
             self._append(data)
@@ -173,3 +199,47 @@ class BodyWriter:
         self._chunks.append(self._writer.append(digest, data))
         self._writer.sync()
         self._rows[self._writer.segment_id] = self._writer.row
+
+
+class _Filling:
+    """A chunk that comes in pieces, and is digested as they come, in another thread."""
+
+    def __init__(self, digests: BodyDigests, runner: Runner) -> None:
+        self._digests = digests
+        self._runner = runner
+        self._data = bytearray()  # of a whole chunk, once there is something
+        self._digested = 0  # so much of it is, or is being, digested
+        self._digesting: Computation | None = None
+        self.size = 0
+
+    def add(self, data: memoryview) -> int:
+        """How much of it was taken."""
+        if not self._data:
+            self._data = bytearray(CHUNK_BYTES)
+        taken = min(len(data), CHUNK_BYTES - self.size)
+        self._data[self.size : self.size + taken] = data[:taken]
+        self.size += taken
+        if self.size - self._digested >= _DIGESTED_BYTES:
+            self._digest()
+        return taken
+
+    def ended(self) -> memoryview:
+        """All of it; the rest is being digested."""
+        if self._digested < self.size:
+            self._digest()
+        return memoryview(self._data)[: self.size]
+
+    def clear(self) -> None:
+        self.size = self._digested = 0
+
+    def settle(self) -> None:
+        """Wait until nothing is being digested."""
+        digesting, self._digesting = self._digesting, None
+        if digesting is not None:
+            digesting.result()
+
+    def _digest(self) -> None:
+        self.settle()  # in order
+        piece = memoryview(self._data)[self._digested : self.size]
+        self._digesting = self._runner.compute(partial(self._digests.update, piece))
+        self._digested = self.size

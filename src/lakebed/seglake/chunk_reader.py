@@ -8,7 +8,7 @@ from __future__ import annotations
 from lakebed.base.checksum import blake3
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, File, PathLike
-from lakebed.base.files.handles import Handles
+from lakebed.base.files.handles import Handles, Lease
 from lakebed.base.files.writing import FILE_OFFSET_MAX
 from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_cache import ChunkCache
@@ -17,6 +17,26 @@ from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import CHUNK_BYTES, Chunk
 from lakebed.seglake.segment_file import HEADER_BYTES, RECORD_HEADER_BYTES, record_header
 from lakebed.seglake.segment_id import is_segment_id, segment_path
+
+
+class FilePlace:
+    """Bytes of a file that stays open until they are released, once."""
+
+    __slots__ = ("_lease", "descriptor", "length", "offset")
+
+    def __init__(self, lease: Lease[File], *, descriptor: int, offset: int, length: int) -> None:
+        self._lease = lease
+        self.descriptor = descriptor
+        self.offset = offset
+        self.length = length
+
+    def cut(self, start: int, end: int) -> None:
+        """To these of its bytes."""
+        self.offset += start
+        self.length = end - start
+
+    def release(self) -> None:
+        self._lease.__exit__(None, None, None)
 
 
 class ChunkReader:
@@ -41,6 +61,20 @@ class ChunkReader:
         data = self._read_record(chunk)
         self._cache.add(chunk.hash, data)
         return data
+
+    def locate(self, chunk: Chunk) -> FilePlace | None:
+        """Where the chunk's bytes are, which were checked just now; None if it has to be read.
+
+        For whoever sends them from there. They never change; that what is sent is what was checked
+        rests on the operating system's cache.
+        """
+        self._read_record(chunk)
+        lease = self._handles.lease(chunk.segment_id)
+        descriptor = lease.__enter__().descriptor()
+        if descriptor is None:
+            lease.__exit__(None, None, None)
+            return None
+        return FilePlace(lease, descriptor=descriptor, offset=chunk.offset, length=chunk.length)
 
     def close(self) -> None:
         """Idempotent. Bytes that were handed out stay."""

@@ -68,10 +68,13 @@ class CommitSink:
         self._database = database
         self._put_all = put_all
         self._clock = clock
-        self.used_ns = 0  # when it was used last, for whoever works in the pauses
+        # How often and when last it was used, for whoever works in the pauses.
+        self.commit_count = 0
+        self.used_ns = 0
 
     def commit(self, items: Sequence[Request]) -> list[Any]:
         """The result of each, or its error."""
+        self.commit_count += 1
         self.used_ns = self._clock.monotonic_ns()
         rows: dict[str, SegmentRow] = {}
         chunks = self._write_bodies(items, rows)
@@ -124,7 +127,7 @@ class CommitSink:
         if records:
             try:
                 written, row = self._write(records)
-                rows[row.segment_id] = row
+                _keep_longest(rows, row)
             except LakebedError as error:
                 failure = error
         placed = iter(written)
@@ -134,7 +137,8 @@ class CommitSink:
             if body is None:
                 found.append(())
             elif body.inline is None:
-                rows.update((row.segment_id, row) for row in body.segments)
+                for row in body.segments:
+                    _keep_longest(rows, row)
                 found.append(body.chunks)
             else:
                 found.append((next(placed),) if failure is None else failure)
@@ -148,6 +152,13 @@ class CommitSink:
             return writer.append_synced(records), writer.row
         finally:
             self._segments.give_back(writer)  # one that is poisoned is not lent again
+
+
+def _keep_longest(rows: dict[str, SegmentRow], row: SegmentRow) -> None:
+    """Bodies share segments: one that came first does not know of what was put behind it."""
+    known = rows.get(row.segment_id)
+    if known is None or known.size < row.size:
+        rows[row.segment_id] = row
 
 
 def put_segments(writer: Writer, rows: Iterable[SegmentRow]) -> None:

@@ -58,6 +58,9 @@ class Commits:
         apply: Callable[[Writer, tuple[Chunk, ...]], Result],
         body: Body | None = None,
         plan: Plan | None = None,
+        *,
+        timeout: float | None = None,
     ) -> Pending[Result]:
+        """Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`."""
         request = Request(apply, body, plan)
-        return Pending(self._barrier.submit(request, size=request.size))
+        return Pending(self._barrier.submit(request, size=request.size, timeout=timeout))

@@ -1,19 +1,20 @@
-"""The settings of the object store: section `[s3]`."""
+"""The settings of the object store and its endpoint: section `[s3]`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.base.config import bounded, check
+from lakebed.base.config import bounded
 from lakebed.base.errors import BadConfig
 from lakebed.base.units import GIB, KIB, MIB, TIB
+from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.model import Versioning
 
 _DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeglakeConfig:
+class SeglakeConfig(EndpointConfig):
     """What the specification fixes (chunks of 4 MiB, limits of parts) is not here."""
 
     segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
@@ -29,7 +30,7 @@ class SeglakeConfig:
     default_versioning: str = "enabled"
 
     def __post_init__(self) -> None:
-        check(self)
+        super().__post_init__()
         if self.default_versioning not in ("enabled", "unversioned"):
             raise BadConfig(
                 f"default_versioning is {self.default_versioning!r}: enabled or unversioned"

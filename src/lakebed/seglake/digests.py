@@ -84,6 +84,13 @@ class BodyDigests:
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._checksums = {algorithm: start(algorithm) for algorithm in algorithms}
 
+    @classmethod
+    def of(cls, data: Buffer, algorithms: Iterable[Algorithm]) -> BodyDigests:
+        """Of a body that is all there."""
+        digests = cls(algorithms)
+        digests.update(data)
+        return digests
+
     def update(self, data: Buffer) -> None:
         self._md5.update(data)
         for digest in self._checksums.values():

@@ -26,12 +26,22 @@ class NoSuchUpload(NotFound):
     """The upload never began, was completed, or was aborted."""
 
 
+class NoSuchAccessKey(NotFound):
+    """There is no access key of that name."""
+
+
+class SecretKeyMismatch(DataError):
+    """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
+
+
 class MethodNotAllowed(InputError):
     """The version asked for is a delete marker: it can be deleted, nothing else."""
 
-    def __init__(self, message: str, *, marker_id: str) -> None:
+    def __init__(self, message: str, *, marker_id: str, modified_ms: int = 0) -> None:
+        """`modified_ms` is when the object was deleted."""
         super().__init__(message)
         self.marker_id = marker_id
+        self.modified_ms = modified_ms
 
 
 class BucketExists(AlreadyExists):
@@ -80,6 +90,12 @@ class BadPartOrder(InputError):
 
 class PartTooSmall(InputError):
     """Every part but the last has at least 5 MiB."""
+
+    def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
+        super().__init__(message)
+        self.number = number
+        self.size = size
+        self.minimum = minimum
 
 
 class BadRange(InputError):

@@ -1,4 +1,4 @@
-"""The bytes of segments and manifests. Little-endian; every checksum is a BLAKE3.
+"""The bytes of segments, manifests and secrets. Little-endian; every checksum is a BLAKE3.
 
 <segment id>.seg := SEGMENT_HEADER record* [sealing]
 record           := CHUNK_HEADER data[length]
@@ -9,6 +9,9 @@ manifest := MANIFEST_HEADER text text text MANIFEST_TOTALS chunk[chunk_count] me
 chunk    := CHUNK_START segment_id CHUNK_PLACE
 text     := TEXT_LENGTH byte[length]                  bucket, key, version id
 metadata := TEXT_LENGTH byte[length]                  JSON; not in versions 1 and 2
+
+secret.key := SECRET_KEY_FILE
+secret     := SEALED_SECRET ciphertext                of an access key: AES-256-GCM, its tag last
 """
 
 from __future__ import annotations
@@ -105,6 +108,24 @@ class ManifestEnd(NamedTuple):
     checksum: Annotated[bytes, Raw(32)]  # over everything between the header and this
 
 
+class SecretKeyFile(NamedTuple):
+    """All of `secret.key`: what the secrets of access keys are sealed with."""
+
+    magic: u32  # 0x53474C58, "SGLX"
+    version: u32  # 1
+    key_id: Annotated[bytes, Raw(16)]  # random; names the key in what it sealed
+    key: Annotated[bytes, Raw(32)]  # random
+    checksum: Annotated[bytes, Raw(32)]  # BLAKE3 over everything before
+
+
+class SealedSecret(NamedTuple):
+    """Starts the secret of an access key, as the table of keys has it."""
+
+    version: u32  # 1
+    key_id: Annotated[bytes, Raw(16)]  # of the `secret.key` that opens it
+    nonce: Annotated[bytes, Raw(12)]  # random, of AES-256-GCM
+
+
 SEGMENT_HEADER = Layout(SegmentHeader, order="<", size=8)
 CHUNK_HEADER = Layout(ChunkHeader, order="<", size=36)
 INDEX_COUNT = Layout(IndexCount, order="<", size=4)
@@ -117,12 +138,16 @@ MANIFEST_TOTALS = Layout(ManifestTotals, order="<", size=12)
 CHUNK_START = Layout(ChunkStart, order="<", size=40)
 CHUNK_PLACE = Layout(ChunkPlace, order="<", size=12)
 MANIFEST_END = Layout(ManifestEnd, order="<", size=32)
+SECRET_KEY_FILE = Layout(SecretKeyFile, order="<", size=88)
+SEALED_SECRET = Layout(SealedSecret, order="<", size=32)
 
 SEGMENT_MAGIC = 0x53474C53
 FOOTER_MAGIC = 0x53474C4B
 SEGMENT_VERSION = 1  # of header and footer
 MANIFEST_MAGIC = 0x53474C4D
 MANIFEST_VERSION = 3  # that is written; 1 and 2 are read, too
+SECRET_KEY_MAGIC = 0x53474C58
+SECRET_VERSION = 1  # of the key's file and of what it sealed
 
 HASH_BYTES = 32
 NO_CHECKSUM = bytes(HASH_BYTES)

@@ -1,6 +1,7 @@
 """The object store of a root, open for writing: the door to buckets, objects and uploads.
 
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
+    <root>/secret.key                          if there are access keys
 
 Whoever opens it holds the root's lock. Opening seals the segments that a crash left open, writes
 nothing else, and costs nothing that grows with what is stored.
@@ -25,6 +26,7 @@ from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
 from lakebed.seglake.commits import Commits
 from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.keys import Keys
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.meta.database import Database
@@ -43,7 +45,7 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for."""
+    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `keys`, who may ask."""
 
     def __init__(
         self,
@@ -108,6 +110,14 @@ class Lake:
                 config=config,
                 clock=runner.clock,
                 random=random,
+            )
+            self.keys = Keys(
+                self._database,
+                self._commits,
+                disk=disk,
+                path=paths.secret_key,
+                clock=runner.clock,
+                runner=runner,
             )
             self._committing = runner.spawn("objects: commit", self._barrier.step)
             self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)

@@ -17,7 +17,7 @@ damage made larger looks like bytes that were cut; neither is ever read as good.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, TooLarge, Torn, UnknownVersion
@@ -34,11 +34,7 @@ from lakebed.seglake.format import (
     OFFSET_MAX,
     TEXT_BYTES_MAX,
     TEXT_LENGTH,
-    ChunkPlace,
-    ChunkStart,
     ManifestHeader,
-    ManifestTotals,
-    TextLength,
 )
 from lakebed.seglake.manifest_metadata import (
     NO_CONTENT,
@@ -54,8 +50,7 @@ _HEADER = MANIFEST_HEADER.pack(ManifestHeader(MANIFEST_MAGIC, MANIFEST_VERSION))
 _CHUNKS_MAX = 1 << 24  # 64 TiB
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(NamedTuple):
     """Of one version, or of a delete marker."""
 
     bucket: str
@@ -70,21 +65,25 @@ class Manifest:
     content: Content = NO_CONTENT
     checksums: tuple[Checksum, ...] = ()
     part_sizes: tuple[int, ...] = ()  # of a multipart upload, else empty
-    tags: Mapping[str, str] = field(default_factory=lambda: NO_TEXTS)
+    tags: Mapping[str, str] = NO_TEXTS
     hlc: str = ""
     site_id: str = ""
+
+
+_METADATA_FROM = Manifest._fields.index(Metadata._fields[0])
+assert Manifest._fields[_METADATA_FROM:] == Metadata._fields, "a manifest ends with its metadata"
 
 
 def encode(manifest: Manifest) -> bytes:
     """The bytes, of version 3."""
     assert is_name(manifest.version_id), "a version id is the name of a file"
-    length = TEXT_LENGTH.pack
+    length = TEXT_LENGTH.pack_values
     pieces = [_HEADER]
     for text in (manifest.bucket, manifest.key, manifest.version_id):
         data = text.encode()
         assert len(data) <= TEXT_BYTES_MAX, "no name is that long"
-        pieces += (length(TextLength(len(data))), data)
-    pieces.append(MANIFEST_TOTALS.pack(ManifestTotals(manifest.size, len(manifest.chunks))))
+        pieces += (length(len(data)), data)
+    pieces.append(MANIFEST_TOTALS.pack_values(manifest.size, len(manifest.chunks)))
     segment_id, segment_bytes = "", b""
     total = 0
     for index, chunk in enumerate(manifest.chunks):
@@ -93,15 +92,15 @@ def encode(manifest: Manifest) -> bytes:
             assert is_name(segment_id), "a segment's id is the name of a file"
         total += chunk.length
         pieces += (
-            CHUNK_START.pack(ChunkStart(index, chunk.hash, len(segment_bytes))),
+            CHUNK_START.pack_values(index, chunk.hash, len(segment_bytes)),
             segment_bytes,
-            CHUNK_PLACE.pack(ChunkPlace(chunk.offset, chunk.length)),
+            CHUNK_PLACE.pack_values(chunk.offset, chunk.length),
         )
     assert total == manifest.size, "the chunks are not the object"
-    metadata = encode_metadata(_metadata(manifest))
+    metadata = encode_metadata(Metadata._make(manifest[_METADATA_FROM:]))
     if len(metadata) > METADATA_BYTES_MAX:  # it could be stored, and never be read again
         raise TooLarge("an object's metadata", size=len(metadata), limit=METADATA_BYTES_MAX)
-    pieces += (length(TextLength(len(metadata))), metadata)
+    pieces += (length(len(metadata)), metadata)
     body = b"".join(pieces)
     return body + blake3(memoryview(body)[MANIFEST_HEADER.size :])
 
@@ -126,21 +125,6 @@ def decode(data: Buffer, *, path: str) -> Manifest:
         return _READERS[version](data, end)
     except DataError as error:  # also where it ends too early: it was checksummed like this
         raise _placed(Corrupt, error, path) from None
-
-
-def _metadata(manifest: Manifest) -> Metadata:
-    return Metadata(
-        manifest.state,
-        manifest.etag,
-        manifest.modified_ms,
-        manifest.is_null,
-        manifest.content,
-        manifest.checksums,
-        manifest.part_sizes,
-        manifest.tags,
-        manifest.hlc,
-        manifest.site_id,
-    )
 
 
 def _broken(data: bytes, version: int, path: str) -> DataError:
@@ -193,23 +177,7 @@ def _read_v3(data: bytes, end: int) -> Manifest:
         raise Corrupt(error.problem, offset=section_at, found=error.found) from None
     if metadata.state is State.DELETED and chunks:
         raise Corrupt("a delete marker has chunks", offset=section_at, found=len(chunks))
-    return Manifest(
-        bucket=bucket,
-        key=key,
-        version_id=version_id,
-        size=size,
-        chunks=chunks,
-        state=metadata.state,
-        etag=metadata.etag,
-        modified_ms=metadata.modified_ms,
-        is_null=metadata.is_null,
-        content=metadata.content,
-        checksums=metadata.checksums,
-        part_sizes=metadata.part_sizes,
-        tags=metadata.tags,
-        hlc=metadata.hlc,
-        site_id=metadata.site_id,
-    )
+    return Manifest(bucket, key, version_id, size, chunks, *metadata)
 
 
 _READERS: dict[int, Callable[[bytes, int], Manifest]] = {1: _read_v1, 2: _read_v2, 3: _read_v3}

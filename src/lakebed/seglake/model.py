@@ -92,8 +92,7 @@ class BucketInfo:
     versioning: Versioning
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObjectInfo:
+class ObjectInfo(NamedTuple):
     """A version of an object, or a delete marker."""
 
     bucket: str

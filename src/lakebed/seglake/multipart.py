@@ -17,9 +17,17 @@ from lakebed.base.units import GIB, shown
 from lakebed.seglake import digests
 from lakebed.seglake.body import Body, Source, pieces_of
 from lakebed.seglake.commits import Commits
+from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import Expected
-from lakebed.seglake.errors import BadPart, BadPartOrder, NoSuchUpload, PartTooSmall
+from lakebed.seglake.errors import (
+    BadDigest,
+    BadPart,
+    BadPartOrder,
+    BadSize,
+    NoSuchUpload,
+    PartTooSmall,
+)
 from lakebed.seglake.listing import Page, list_uploads
 from lakebed.seglake.manifest import Manifest
 from lakebed.seglake.meta.database import Database
@@ -36,6 +44,7 @@ from lakebed.seglake.model import (
 )
 from lakebed.seglake.names import check_key
 from lakebed.seglake.objects import (
+    DEFAULT_ALGORITHM,
     NO_CONDITION,
     NO_CONTENT,
     NOTHING_EXPECTED,
@@ -156,14 +165,29 @@ class Uploads:
         upload_id: str,
         number: int,
         *,
+        algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
     ) -> Put[PartInfo]:
-        """As `put_part`, of a body that comes in pieces."""
+        """As `put_part`, of a body that comes in pieces.
+
+        A checksum, or one of that algorithm, is of the kind that was chosen for the upload; if
+        none was, it is stored beside the CRC64NVME that the object will have.
+        """
         if not 1 <= number <= PART_NUMBER_MAX:
             raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
         with self._database.reading() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
+        wanted = wanted_algorithms(algorithm, expected)
+        if upload.algorithm is None:
+            wanted = list(dict.fromkeys((*wanted, DEFAULT_ALGORITHM)))
+        elif algorithm is None and not expected.checksums:
+            wanted = [upload.algorithm]
+        elif wanted != [upload.algorithm]:
+            told = " and ".join(one.value for one in wanted)
+            raise InputError(
+                f"the checksum of the upload is {upload.algorithm.value}, of the part {told}"
+            )
         where = f"{bucket}/{shown(key)}, part {number}"
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
@@ -179,9 +203,7 @@ class Uploads:
             return part
 
         return Put(
-            self._objects.body_writer(
-                wanted_algorithms(upload.algorithm, expected), what=where, size_max=PART_BYTES_MAX
-            ),
+            self._objects.body_writer(wanted, what=where, size_max=PART_BYTES_MAX, size=size),
             self._commits,
             apply=apply,
             check_early=lambda: None,
@@ -199,11 +221,16 @@ class Uploads:
         number: int,
         *,
         source_version_id: str | None = None,
+        source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
     ) -> PartInfo:
         """A part from the bytes of an object; they are read, since the part's MD5 is told."""
-        source = self._objects.get(
-            source_bucket, source_key, version_id=source_version_id, byte_range=byte_range
+        source = self._objects.get_source(
+            source_bucket,
+            source_key,
+            version_id=source_version_id,
+            byte_range=byte_range,
+            condition=source_condition,
         )
         return self.put_part(bucket, key, upload_id, number, iter(source))
 
@@ -260,10 +287,11 @@ class Uploads:
         *,
         condition: Condition = NO_CONDITION,
         checksum: Checksum | None = None,
+        size: int | None = None,
     ) -> ObjectInfo:
         """The object of those parts; other parts of the upload are dropped.
 
-        `checksum`, if given, is what that of the whole must be.
+        `checksum` and `size`, if given, are what those of the whole must be.
         """
         check_write(condition)
         if not parts:
@@ -278,12 +306,14 @@ class Uploads:
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
             upload = require_upload(writer, bucket, key, upload_id)
             found = _named_parts(writer, upload, parts, known)
-            self._check_sizes(found)
+            size_found = self._check_sizes(numbers, found)
+            if size not in (None, size_found):
+                raise BadSize(f"the parts have {size_found} bytes, {size} were announced")
             whole = _whole_checksum(upload, found)
             if checksum is not None and checksum not in whole:
-                raise BadPart(f"the {checksum.algorithm.value} of the whole is another")
+                raise BadDigest(f"the {checksum.algorithm.value} of the whole is another")
             new = NewVersion(
-                size=sum(part.size for part in found),
+                size=size_found,
                 etag=digests.multipart_etag([part.etag for part in found]),
                 chunks=tuple(chunk for part in found for chunk in part.chunks),
                 content=upload.content,
@@ -296,14 +326,21 @@ class Uploads:
 
         return self._commits.run(apply)
 
-    def _check_sizes(self, parts: Sequence[Manifest]) -> None:
+    def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
+        """The size of all of them."""
         minimum = self._config.part_bytes_min
-        for part in parts[:-1]:
+        for number, part in zip(numbers[:-1], parts, strict=False):
             if part.size < minimum:
-                raise PartTooSmall(f"a part has {part.size} bytes: all but the last need {minimum}")
+                raise PartTooSmall(
+                    f"part {number} has {part.size} bytes: all but the last need {minimum}",
+                    number=number,
+                    size=part.size,
+                    minimum=minimum,
+                )
         size = sum(part.size for part in parts)
         if self._config.max_object_size and size > self._config.max_object_size:
             raise TooLarge("the object", size=size, limit=self._config.max_object_size)
+        return size
 
 
 def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> UploadInfo:

@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from lakebed.base.errors import InputError, LakebedError
+from lakebed.base.errors import InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
 from lakebed.base.units import shown
-from lakebed.seglake.body import INLINE_BYTES_MAX, Body, BodyWriter, Source, pieces_of
+from lakebed.seglake.body import (
+    INLINE_BYTES_MAX,
+    Body,
+    BodyWriter,
+    Source,
+    pieces_of,
+    small_body,
+)
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import Plan
 from lakebed.seglake.commits import Commits, Pending
@@ -33,7 +40,14 @@ from lakebed.seglake.model import (
     ObjectInfo,
 )
 from lakebed.seglake.names import check_key
-from lakebed.seglake.reading import Found, MarkDamaged, ObjectReading, require_object
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.reading import (
+    Found,
+    MarkDamaged,
+    ObjectReader,
+    ObjectReading,
+    require_object,
+)
 from lakebed.seglake.segments import Segments
 from lakebed.seglake.versions import (
     Deleted,
@@ -88,6 +102,10 @@ class Put(Generic[Result]):
         self._size = size
         self._came_bytes = 0
 
+    def check(self) -> None:
+        """What can be known before the body comes; it is decided when all of it has come."""
+        self._check_early()
+
     def write(self, data: Buffer) -> None:
         """The next bytes of the body."""
         was_small = self._came_bytes <= INLINE_BYTES_MAX
@@ -95,6 +113,12 @@ class Put(Generic[Result]):
         if was_small and self._came_bytes > INLINE_BYTES_MAX:
             self._check_early()  # rather than after gigabytes
         self._writer.write(data)
+
+    def expect(self, checksum: Checksum) -> None:
+        """A checksum that is told behind the body; its algorithm was asked for at the beginning."""
+        decoded(checksum)
+        checksums = (*self._expected.checksums, checksum)
+        self._expected = self._expected._replace(checksums=checksums)
 
     def finish(self) -> Result:
         """What it became, durable."""
@@ -161,6 +185,18 @@ class Objects(ObjectReading):
         size: int | None = None,
     ) -> ObjectInfo:
         """Store all of a body. An error of its source comes through, and nothing is stored."""
+        if isinstance(source, bytes) and len(source) <= INLINE_BYTES_MAX and size is None:
+            return self._commits.run(
+                *self._small_put(
+                    bucket,
+                    key,
+                    source,
+                    content=content,
+                    condition=condition,
+                    algorithm=algorithm,
+                    expected=expected,
+                )
+            )
         with self.begin_put(
             bucket,
             key,
@@ -173,6 +209,60 @@ class Objects(ObjectReading):
             for piece in pieces_of(source):
                 put.write(piece)
             return put.finish()
+
+    def submit_put(
+        self,
+        bucket: str,
+        key: str,
+        data: Buffer,
+        *,
+        content: Content = NO_CONTENT,
+        condition: Condition = NO_CONDITION,
+        algorithm: Algorithm | None = None,
+        expected: Expected = NOTHING_EXPECTED,
+    ) -> Pending[ObjectInfo]:
+        """Store a small body, of at most `INLINE_BYTES_MAX`, without waiting for it."""
+        assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it comes"
+        return self._commits.submit(
+            *self._small_put(
+                bucket,
+                key,
+                data,
+                content=content,
+                condition=condition,
+                algorithm=algorithm,
+                expected=expected,
+            )
+        )
+
+    def _small_put(
+        self,
+        bucket: str,
+        key: str,
+        data: Buffer,
+        *,
+        content: Content,
+        condition: Condition,
+        algorithm: Algorithm | None,
+        expected: Expected,
+    ) -> tuple[Callable[[Writer, tuple[Chunk, ...]], ObjectInfo], Body, Plan | None]:
+        check_key(key)
+        check_write(condition)
+        body = small_body(
+            data,
+            algorithms=wanted_algorithms(algorithm, expected),
+            expected=expected,
+            size_max=self._config.max_object_size,
+            what=key,
+        )
+
+        def plan(chunks: tuple[Chunk, ...]) -> PlannedPut:
+            return planned_put(bucket, key, body, chunks, content)
+
+        def apply(writer: Writer, chunks: tuple[Chunk, ...]) -> ObjectInfo:
+            return self._rules.put(writer, *plan(chunks), condition)
+
+        return apply, body, None if condition.is_given else plan
 
     def begin_put(
         self,
@@ -194,14 +284,7 @@ class Objects(ObjectReading):
         where = f"{bucket}/{shown(key)}"
 
         def plan(body: Body, chunks: tuple[Chunk, ...]) -> PlannedPut:
-            new = NewVersion(
-                size=body.size,
-                etag=body.md5.hex(),
-                chunks=chunks,
-                content=content,
-                checksums=body.checksums,
-            )
-            return PlannedPut(bucket, key, new)
+            return planned_put(bucket, key, body, chunks, content)
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> ObjectInfo:
             return self._rules.put(writer, *plan(body, chunks), condition)
@@ -215,6 +298,7 @@ class Objects(ObjectReading):
             wanted_algorithms(algorithm, expected),
             what=where,
             size_max=self._config.max_object_size,
+            size=size,
         )
         return Put(
             writer,
@@ -227,8 +311,11 @@ class Objects(ObjectReading):
         )
 
     def body_writer(
-        self, algorithms: Iterable[Algorithm], *, what: str, size_max: int
+        self, algorithms: Iterable[Algorithm], *, what: str, size_max: int, size: int | None
     ) -> BodyWriter:
+        """`TooLarge` if what was announced is more than is allowed."""
+        if size_max and size is not None and size > size_max:
+            raise TooLarge(what, size=size, limit=size_max)
         return BodyWriter(
             self._segments,
             runner=self._runner,
@@ -282,6 +369,23 @@ class Objects(ObjectReading):
             return self._rules.put(writer, bucket, key, new, condition)
 
         return self._commits.run(apply)
+
+    def get_source(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        version_id: str | None = None,
+        byte_range: ByteRange | None = None,
+        condition: ReadCondition | None = None,
+    ) -> ObjectReader:
+        """What a copy reads: `PreconditionFailed` also where a reader would have it already."""
+        try:
+            return self.get(
+                bucket, key, version_id=version_id, byte_range=byte_range, condition=condition
+            )
+        except NotModified as error:
+            raise PreconditionFailed(str(error)) from error
 
     def delete(
         self,
@@ -343,6 +447,13 @@ class Objects(ObjectReading):
         for piece in reader:
             digests.update(piece)
         return reader.info.version_id, digests.checksums()[0]
+
+
+def planned_put(
+    bucket: str, key: str, body: Body, chunks: tuple[Chunk, ...], content: Content
+) -> PlannedPut:
+    new = NewVersion(body.size, body.md5.hex(), chunks, content, body.checksums)
+    return PlannedPut(bucket, key, new)
 
 
 def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[Algorithm]:

@@ -7,6 +7,7 @@ import os
 from lakebed.base.files import PathLike
 
 DATABASE_NAME = "meta.db"
+SECRET_KEY_NAME = "secret.key"  # noqa: S105 - a file's name
 
 
 class LakePaths:
@@ -15,4 +16,5 @@ class LakePaths:
         self.segments = os.path.join(self.root, "objects", "segments")
         self.manifests = os.path.join(self.root, "objects", "manifests")
         self.database = os.path.join(self.root, DATABASE_NAME)
+        self.secret_key = os.path.join(self.root, SECRET_KEY_NAME)
         self.quarantine = os.path.join(self.root, "quarantine")

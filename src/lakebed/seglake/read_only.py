@@ -15,6 +15,7 @@ from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.keys import ReadOnlyKeys
 from lakebed.seglake.meta.connection import Connector, connect_read_only
 from lakebed.seglake.meta.snapshots import ReadOnlyMetadata, Snapshots
 from lakebed.seglake.model import BucketInfo
@@ -65,6 +66,7 @@ class ReadOnlyLake:
         )
         self.chunks = ChunkReader(self.paths.segments, disk=disk, runner=runner, config=config)
         self.buckets = ReadOnlyBuckets(self.metadata)
+        self.keys = ReadOnlyKeys(self.metadata)
         self.objects = ObjectReading(
             self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner
         )

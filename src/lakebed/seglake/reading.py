@@ -7,11 +7,12 @@ reading with `Damaged` and marks the version.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from copy import copy
+from typing import NamedTuple, Protocol, TypeVar
 
 from lakebed.base.runner import Runner
-from lakebed.base.units import shown
-from lakebed.seglake.chunk_reader import ChunkReader
+from lakebed.base.units import KIB, shown
+from lakebed.seglake.chunk_reader import ChunkReader, FilePlace
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.errors import Damaged, MethodNotAllowed, NoSuchVersion
 from lakebed.seglake.listing import ListedVersion, Page, list_objects, list_versions
@@ -20,11 +21,14 @@ from lakebed.seglake.manifest_cache import ManifestCache
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
-from lakebed.seglake.model import NULL_VERSION, ObjectInfo, State, Versioning
+from lakebed.seglake.model import NULL_VERSION, Chunk, ObjectInfo, State, Versioning
 from lakebed.seglake.ranges import ByteRange
 from lakebed.seglake.versions import check_visible, find_version, info_of, require_bucket
 
 LISTED_MAX = 1000
+PLACED_BYTES_MIN = 256 * KIB  # what is smaller is cheap to copy
+
+Read = TypeVar("Read")
 
 MarkDamaged = Callable[[str], None]
 """Told of a version id."""
@@ -65,18 +69,43 @@ class ObjectReader:
         return self.end - self.start
 
     def __iter__(self) -> Iterator[memoryview]:
+        for chunk, start, end in self._cuts():
+            yield self._verified(self._chunks.read, chunk)[start:end]
+
+    def places(self) -> Iterator[memoryview | FilePlace]:
+        """The same bytes: large pieces as places in files, to be released by whoever gets them."""
+        for chunk, start, end in self._cuts():
+            place = None
+            if end - start >= PLACED_BYTES_MIN:
+                place = self._verified(self._chunks.locate, chunk)
+            if place is None:
+                yield self._verified(self._chunks.read, chunk)[start:end]
+            else:
+                place.cut(start, end)
+                yield place
+
+    def _cuts(self) -> Iterator[tuple[Chunk, int, int]]:
+        """The chunks that are read, and which of their bytes."""
         place = 0  # of the chunk in the object
         for chunk in self._manifest.chunks:
             if place >= self.end:
                 return
             if place + chunk.length > self.start:
-                try:
-                    data = memoryview(self._chunks.read(chunk))
-                except Damaged:
-                    self._mark_damaged(self.info.version_id)
-                    raise
-                yield data[max(self.start - place, 0) : self.end - place]
+                yield chunk, max(self.start - place, 0), min(self.end - place, chunk.length)
             place += chunk.length
+
+    def _verified(self, read: Callable[[Chunk], Read], chunk: Chunk) -> Read:
+        try:
+            return read(chunk)
+        except Damaged:
+            self._mark_damaged(self.info.version_id)
+            raise
+
+    def between(self, start: int, end: int) -> ObjectReader:
+        """Other bytes of the same version."""
+        other = copy(self)
+        other.start, other.end = start, end
+        return other
 
     def read(self) -> bytes:
         """All of it."""
@@ -101,8 +130,7 @@ class ObjectReading:
 
     def head(self, bucket: str, key: str, *, version_id: str | None = None) -> ObjectInfo:
         """`MethodNotAllowed` for a delete marker that was asked for by its id."""
-        with self._database.reading() as reader:
-            return self._require(reader, bucket, key, version_id).info
+        return self._find(bucket, key, version_id).info
 
     def get(
         self,
@@ -114,8 +142,7 @@ class ObjectReading:
         condition: ReadCondition | None = None,
     ) -> ObjectReader:
         """What is read is one version, whatever is written meanwhile."""
-        with self._database.reading() as reader:
-            found = self._require(reader, bucket, key, version_id)
+        found = self._find(bucket, key, version_id)
         manifest = found.manifest
         if condition is not None:
             condition.check(etag=manifest.etag, modified_ms=manifest.modified_ms)
@@ -126,8 +153,12 @@ class ObjectReading:
             found, self._chunks, start=start, end=end, mark_damaged=self._mark_damaged
         )
 
-    def _require(self, reader: Reader, bucket: str, key: str, version_id: str | None) -> Found:
-        return require_object(reader, bucket, key, version_id, decoded=self._manifests.decoded)
+    def _find(self, bucket: str, key: str, version_id: str | None) -> Found:
+        # The newest version is found by one question. If it is not there, that stays true of
+        # that moment, whatever the next question (is there such a bucket?) finds.
+        ask = self._database.asking if version_id is None else self._database.reading
+        with ask() as reader:
+            return require_object(reader, bucket, key, version_id, decoded=self._manifests.decoded)
 
     def list(
         self,
@@ -205,7 +236,11 @@ def require_object(
         raise NoSuchVersion(f"{where}: there is no version {shown(version_id)}")
     if found.state is State.DELETED:
         marker_id = NULL_VERSION if found.is_null else found.version_id
-        raise MethodNotAllowed(f"{where}: that version is a delete marker", marker_id=marker_id)
+        raise MethodNotAllowed(
+            f"{where}: that version is a delete marker",
+            marker_id=marker_id,
+            modified_ms=found.modified_ms,
+        )
     data = reader.manifest(found.version_id)
     assert data is not None, "every version has a manifest"
     newest = reader.current(bucket, key)

@@ -25,6 +25,7 @@ from lakebed.seglake.segments import Segments
 _log = logging.getLogger(__name__)
 
 FILES_AT_ONCE = 2048
+_FILES_BESIDE_REQUESTS = 256  # a moment's work: requests may come meanwhile
 _QUIET_NS = 200 * NS_PER_MS  # without requests, before files are written
 _ROUND_NS = 1 * NS_PER_S
 _WAL_BYTES_MAX = 16 * MIB  # it slows down readers, and what is put off is paid in the end
@@ -75,7 +76,7 @@ class Upkeep:
     def finish(self) -> None:
         """At close, when nobody writes any more: everything, however much it is."""
         record(self._database, self._segments.close())
-        while pending := self._pending():
+        while pending := self._pending(FILES_AT_ONCE):
             _require(self._database.write([self._carry_out(pending)]))
         self._database.checkpoint()
 
@@ -90,23 +91,24 @@ class Upkeep:
 
     def _write_files(self) -> bool:
         """Whether there may be more to do."""
-        pending = self._pending()
+        pending = self._pending(_FILES_BESIDE_REQUESTS)
         if not pending:
             return False
-        used_ns = self._sink.used_ns
         mark = self._carry_out(pending)
+        used_ns, commit_count = self._sink.used_ns, self._sink.commit_count
         self._commits.run(lambda writer, _chunks: mark(writer))
-        self._sink.used_ns = used_ns  # that was not a request
-        return len(pending) == FILES_AT_ONCE
+        if self._sink.commit_count == commit_count + 1:
+            self._sink.used_ns = used_ns  # that was not a request
+        return len(pending) == _FILES_BESIDE_REQUESTS
 
     def _carry_out(self, pending: Sequence[PendingManifest]) -> Callable[[Writer], None]:
         """Bring files up to date; what is to be noted of it."""
         written, removed = self._files.carry_out(pending)
         return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
 
-    def _pending(self) -> Sequence[PendingManifest]:
+    def _pending(self, count_max: int) -> Sequence[PendingManifest]:
         with self._database.reading() as reader:
-            return reader.pending_manifests(FILES_AT_ONCE)
+            return reader.pending_manifests(count_max)
 
 
 def record(database: Database, rows: Sequence[SegmentRow]) -> None:

@@ -11,7 +11,6 @@ write is stamped by the hybrid clock and noted in the operation log, a removal a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -39,8 +38,7 @@ from lakebed.seglake.model import (
 PUT, MARK, REMOVE = "put", "delete-marker", "delete-version"  # kinds of operations in the oplog
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewVersion:
+class NewVersion(NamedTuple):
     """What is stored; which version it becomes is decided in the transaction."""
 
     size: int
@@ -49,7 +47,7 @@ class NewVersion:
     content: Content = NO_CONTENT
     checksums: tuple[Checksum, ...] = ()
     part_sizes: tuple[int, ...] = ()
-    tags: Mapping[str, str] = field(default_factory=lambda: NO_TEXTS)
+    tags: Mapping[str, str] = NO_TEXTS
 
 
 class PlannedPut(NamedTuple):
@@ -153,7 +151,7 @@ class VersionRules:
         return Manifest(
             bucket=bucket.name,
             key=key,
-            version_id=f"{self._random.getrandbits(128):032x}",
+            version_id=new_version_id(now.wall_ns // NS_PER_MS, self._random),
             size=new.size,
             chunks=new.chunks,
             state=state,
@@ -195,6 +193,14 @@ class VersionRules:
             key=row.key,
             version_id=row.version_id,
         )
+
+
+def new_version_id(now_ms: int, random: Random) -> str:
+    """Those of one moment stand together in the metadata, and so cost few pages.
+
+    The first two digits, by which manifest files are spread over folders, change each second.
+    """
+    return f"{now_ms >> 10 & 0xFF:02x}{now_ms:012x}{random.getrandbits(72):018x}"
 
 
 def require_bucket(reader: Reader, name: str) -> BucketInfo:

@@ -53,6 +53,9 @@ class File(Protocol):
     def map(self) -> memoryview:
         """A read-only view of a *sealed* file; the map lives as long as the view does."""
 
+    def descriptor(self) -> int | None:
+        """The operating system's, to send bytes from until `close`; None if there is none."""
+
     def close(self) -> None:
         """Idempotent. Syncs nothing."""
 
@@ -76,8 +79,11 @@ class Lock(Protocol):
 class Disk(Protocol):
     """A file system."""
 
-    def create(self, path: PathLike, *, size: int = 0) -> File:
-        """A new file of that length, reading as zeros, open for writing."""
+    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> File:
+        """A new file of that length, reading as zeros, open for writing.
+
+        A private one is nobody's to read but the owner's, from its first moment on.
+        """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
 

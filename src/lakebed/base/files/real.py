@@ -26,6 +26,7 @@ from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
 _FILE_MODE = 0o644
+_PRIVATE_MODE = 0o600
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
@@ -123,6 +124,9 @@ class RealFile:
                 return memoryview(b"")
             return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
 
+    def descriptor(self) -> int:
+        return self._open_fd()
+
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0 and self._generation == forking.generation():
@@ -198,8 +202,9 @@ class RealDisk:
         self._token = os.urandom(4).hex()
         self._temporaries = itertools.count()
 
-    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
-        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> RealFile:
+        mode = _PRIVATE_MODE if is_private else _FILE_MODE
+        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
         if size:
             try:
                 file.truncate(size)
@@ -290,11 +295,11 @@ class RealDisk:
     def temporary_name(self, path: PathLike) -> str:
         return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"
 
-    def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
+    def _open(self, operation: str, path: PathLike, flags: int, mode: int = _FILE_MODE) -> RealFile:
         path = os.fspath(path)
         with _translated(operation, path):
             # Non-blocking: opening a pipe that somebody put in the way must not wait for ever.
-            fd = os.open(path, flags | os.O_NONBLOCK, _FILE_MODE)
+            fd = os.open(path, flags | os.O_NONBLOCK, mode)
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
                 raise DiskError(operation, path, why="not a regular file")

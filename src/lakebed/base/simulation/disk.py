@@ -116,7 +116,13 @@ class SimulatedDisk:
 
     # What an engine does with it.
 
-    def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
+    def create(
+        self,
+        path: PathLike,
+        *,
+        size: int = 0,
+        is_private: bool = False,  # noqa: ARG002 - nobody else is here
+    ) -> SimulatedFile:
         folder, name = self._parent(path)
         self.begin("create", path)
         if name in folder.cached:
@@ -329,6 +335,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._check("read")
         self._disk.look("pread", self._path)
         return bytes(self._node.cached[offset : offset + length])
+
+    def descriptor(self) -> None:
+        return None
 
     def pwrite(self, offset: int, data: Buffer) -> None:
         self._write(offset, [data], sync=False)

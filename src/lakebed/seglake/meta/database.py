@@ -104,6 +104,10 @@ class Database:
         """A snapshot to read from, in a `with`. It never waits for the writer."""
         return Reading(self)
 
+    def asking(self) -> Reading:
+        """As `reading`, for a single question: each has a snapshot of its own."""
+        return Reading(self, is_snapshot=False)
+
     def write(
         self, operations: Sequence[Callable[[Writer], Result] | Together[Result]]
     ) -> list[Result | LakebedError]:
@@ -290,17 +294,19 @@ class Database:
 class Reading:
     """One read transaction, for a `with`."""
 
-    __slots__ = ("_database", "_era", "_reader")
+    __slots__ = ("_database", "_era", "_is_snapshot", "_reader")
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, is_snapshot: bool = True) -> None:
         self._database = database
+        self._is_snapshot = is_snapshot
         self._era = 0
         self._reader: Reader | None = None
 
     def __enter__(self) -> Reader:
         reader, self._era = self._database.take()
         try:
-            reader.connection.execute(statements.BEGIN_READING)
+            if self._is_snapshot:
+                reader.connection.execute(statements.BEGIN_READING)
         except BaseException as error:
             self._close(reader, error)
             raise
@@ -319,7 +325,8 @@ class Reading:
             self._close(reader, error)
             return
         try:
-            reader.connection.execute(statements.COMMIT)
+            if self._is_snapshot:
+                reader.connection.execute(statements.COMMIT)
         except BaseException as failure:
             self._close(reader, failure)
             raise

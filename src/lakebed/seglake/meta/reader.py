@@ -14,6 +14,7 @@ from lakebed.base.clock import HybridTime
 from lakebed.base.errors import Corrupt
 from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.rows import (
+    ApiKeyRow,
     OplogRow,
     PartRow,
     PendingManifest,
@@ -57,10 +58,8 @@ class Reader:
 
     def is_empty(self, bucket: str) -> bool:
         """Whether it has no version with data and no upload. Delete markers do not count."""
-        return not (
-            self._execute(statements.HAS_DATA, (bucket,)).get
-            or self._execute(statements.HAS_UPLOADS, (bucket,)).get
-        )
+        questions = (statements.HAS_OBJECTS, statements.HAS_UPLOADS, statements.HAS_DATA)
+        return not any(self._execute(sql, (bucket,)).get for sql in questions)
 
     # Versions.
 
@@ -95,13 +94,9 @@ class Reader:
         return None
 
     def last_hlc(self) -> HybridTime | None:
-        """The largest that was ever stored: where the hybrid clock goes on."""
-        found: list[str] = [
-            hlc
-            for sql in (statements.LAST_HLC_OF_VERSIONS, statements.LAST_HLC_OF_OPLOG)
-            if (hlc := self._execute(sql).get) is not None
-        ]
-        return HybridTime.parse(max(found)) if found else None
+        """The largest that was ever stored, of the last change: where the hybrid clock goes on."""
+        found: str | None = self._execute(statements.LAST_HLC).get
+        return None if found is None else HybridTime.parse(found)
 
     # Ranges, in order, fetched row by row: stop whenever enough was seen.
 
@@ -168,6 +163,17 @@ class Reader:
         found = self._execute(statements.PARTS_BY_ID, (after, limit))
         return [(row[0], PartRow(*row[1:])) for row in found]
 
+    # Access keys.
+
+    def api_key(self, access_key: str) -> ApiKeyRow | None:
+        row = self._execute(statements.API_KEY, (access_key,)).fetchone()
+        return None if row is None else _api_key(row)
+
+    def api_keys(self) -> list[ApiKeyRow]:
+        """The oldest first."""
+        found = map(_api_key, self._execute(statements.API_KEYS))
+        return sorted(found, key=lambda row: (row.created_ms, row.access_key))
+
     # The operation log, and the database itself.
 
     def oplog(self, after: int = 0, limit: int = 1000) -> list[OplogRow]:
@@ -187,6 +193,10 @@ class Reader:
 
 def _bucket(row: tuple[Any, ...]) -> BucketInfo:
     return BucketInfo(name=row[0], created_ms=row[1], versioning=Versioning(row[2]))
+
+
+def _api_key(row: tuple[Any, ...]) -> ApiKeyRow:
+    return ApiKeyRow(row[0], row[1], row[2], row[3] != 0, *row[4:])
 
 
 def _version(row: tuple[Any, ...]) -> VersionRow:

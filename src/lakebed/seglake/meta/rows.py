@@ -69,6 +69,19 @@ class PartRow(NamedTuple):
     checksums: str
 
 
+class ApiKeyRow(NamedTuple):
+    """An access key. `secret` is sealed, and not looked into here."""
+
+    access_key: str
+    secret: bytes
+    policy: str
+    is_enabled: bool
+    inflight_max: int | None
+    label: str | None
+    created_ms: int
+    last_used_ms: int | None
+
+
 class OplogRow(NamedTuple):
     """A change, as other sites are told of it. `sequence` is the order it happened in here."""
 

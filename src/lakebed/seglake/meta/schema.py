@@ -8,8 +8,8 @@ costs: each one whose place is random is a page of the write-ahead log.
 - `versions_by_key` has a key's versions newest first; the newest is the current one.
 - `objects_current` holds objects only: a key whose newest version is a delete marker has no row
   there, so listings never step over markers.
-- `versions_data` tells in one step whether a bucket is empty; `versions_null` finds a key's null
-  version and keeps it the only one; `versions_by_hlc` has the largest hybrid time.
+- `versions_null` finds a key's null version and keeps it the only one.
+- The order of `oplog` is that of the hybrid clock: its last row has the largest time.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ CREATE TABLE versions (
 ) STRICT;
 CREATE UNIQUE INDEX versions_by_key ON versions (bucket, key, hlc DESC, site_id DESC);
 CREATE UNIQUE INDEX versions_null ON versions (bucket, key) WHERE is_null <> 0;
-CREATE INDEX versions_data ON versions (bucket) WHERE state <> 'DELETED';
-CREATE INDEX versions_by_hlc ON versions (hlc);
 
 CREATE TABLE objects_current (
     bucket TEXT NOT NULL,
@@ -113,7 +111,6 @@ CREATE TABLE oplog (
     version_id TEXT NOT NULL,
     bytes INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX oplog_by_hlc ON oplog (hlc, site_id);
 """
 
 _ADMINISTRATION = """
@@ -183,5 +180,11 @@ CREATE TABLE repl_metrics (
 ) STRICT, WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_CORE + _ADMINISTRATION,)
+_FEWER_INDEXES = """
+DROP INDEX IF EXISTS versions_data;
+DROP INDEX IF EXISTS versions_by_hlc;
+DROP INDEX IF EXISTS oplog_by_hlc;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_CORE + _ADMINISTRATION, _FEWER_INDEXES)
 """The first is number 1. All of the specification's tables are in it."""

@@ -28,6 +28,9 @@ class Snapshots(Protocol):
     def reading(self) -> AbstractContextManager[Reader]:
         """A snapshot, in a `with`."""
 
+    def asking(self) -> AbstractContextManager[Reader]:
+        """As `reading`, for a single question: each has a snapshot of its own."""
+
 
 class ReadOnlyMetadata:
     """Thread-safe. Opened by the first who asks, if it is there."""
@@ -53,6 +56,10 @@ class ReadOnlyMetadata:
     def reading(self) -> AbstractContextManager[Reader]:
         database = self._find()
         return _nothing() if database is None else database.reading()
+
+    def asking(self) -> AbstractContextManager[Reader]:
+        database = self._find()
+        return _nothing() if database is None else database.asking()
 
     def close(self) -> None:
         """Idempotent."""

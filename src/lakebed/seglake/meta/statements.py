@@ -65,9 +65,10 @@ DISCARD_BUCKET_MANIFESTS = """
 UPDATE manifests SET file_state = 2, data = NULL
 WHERE id IN (SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ?)"""
 REMOVE_BUCKET_VERSIONS = "DELETE FROM versions INDEXED BY versions_by_key WHERE bucket = ?"
+HAS_OBJECTS = "SELECT EXISTS (SELECT 1 FROM objects_current WHERE bucket = ?)"
 HAS_DATA = """
 SELECT EXISTS (
-    SELECT 1 FROM versions INDEXED BY versions_data WHERE bucket = ? AND state <> 'DELETED'
+    SELECT 1 FROM versions INDEXED BY versions_by_key WHERE bucket = ? AND state <> 'DELETED'
 )"""
 HAS_UPLOADS = """
 SELECT EXISTS (SELECT 1 FROM multipart_uploads INDEXED BY uploads_by_key WHERE bucket = ?)"""
@@ -110,7 +111,6 @@ SELECT version_id, bucket, key, state, is_null, etag, size, content_type, last_m
     hlc, site_id
 FROM versions INDEXED BY versions_by_key
 WHERE bucket = ? AND key = ? AND (hlc, site_id) < (?, ?) ORDER BY hlc DESC, site_id DESC"""
-LAST_HLC_OF_VERSIONS = "SELECT max(hlc) FROM versions"
 ADD_VERSION = """
 INSERT INTO versions (id, version_id, bucket, key, state, is_null, etag, size, content_type,
     last_modified_utc, hlc, site_id)
@@ -203,12 +203,28 @@ ON CONFLICT (upload_id, number) DO UPDATE SET etag = excluded.etag, size = exclu
     modified_ms = excluded.modified_ms, chunks = excluded.chunks, checksums = excluded.checksums"""
 REMOVE_PARTS = "DELETE FROM multipart_parts WHERE upload_id = ?"
 
+# Access keys. The order of columns is that of `ApiKeyRow`.
+
+API_KEY = """
+SELECT access_key, secret, policy, is_enabled, inflight_max, label, created_ms, last_used_ms
+FROM api_keys WHERE access_key = ?"""
+API_KEYS = """
+SELECT access_key, secret, policy, is_enabled, inflight_max, label, created_ms, last_used_ms
+FROM api_keys"""
+ADD_API_KEY = """
+INSERT INTO api_keys (access_key, secret, policy, is_enabled, inflight_max, label, created_ms,
+    last_used_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
+ENABLE_API_KEY = "UPDATE api_keys SET is_enabled = ? WHERE access_key = ?"
+NOTE_USE_OF_API_KEY = """
+UPDATE api_keys SET last_used_ms = max(coalesce(last_used_ms, 0), ?) WHERE access_key = ?"""
+
 # The operation log.
 
 OPLOG_AFTER = """
 SELECT sequence, hlc, site_id, op, bucket, key, version_id, bytes
 FROM oplog WHERE sequence > ? ORDER BY sequence LIMIT ?"""
-LAST_HLC_OF_OPLOG = "SELECT max(hlc) FROM oplog"
+LAST_HLC = "SELECT hlc FROM oplog WHERE sequence = (SELECT max(sequence) FROM oplog)"
 ADD_OPLOG = """
 INSERT INTO oplog (hlc, site_id, op, bucket, key, version_id, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)"""
 ADD_OPLOGS = _at_once(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.reader import Reader
-from lakebed.seglake.meta.rows import PartRow, SegmentRow, UploadRow, VersionRow
+from lakebed.seglake.meta.rows import ApiKeyRow, PartRow, SegmentRow, UploadRow, VersionRow
 from lakebed.seglake.model import BucketInfo, State, Versioning
 
 
@@ -25,7 +25,7 @@ class Writer(Reader):
 
     def remove_bucket(self, name: str) -> None:
         """With its delete markers, its policy, and uploads if there are any."""
-        assert not self._execute(statements.HAS_DATA, (name,)).get, "the bucket is not empty"
+        assert not self._execute(statements.HAS_OBJECTS, (name,)).get, "the bucket is not empty"
         for sql in (
             statements.DISCARD_BUCKET_MANIFESTS,
             statements.REMOVE_BUCKET_VERSIONS,
@@ -124,6 +124,18 @@ class Writer(Reader):
     def put_part(self, row: PartRow) -> None:
         """In the place of an earlier one of that number."""
         self._execute(statements.PUT_PART, row)
+
+    # Access keys.
+
+    def add_api_key(self, row: ApiKeyRow) -> None:
+        self._execute(statements.ADD_API_KEY, row)
+
+    def enable_api_key(self, access_key: str, *, is_enabled: bool) -> None:
+        self._execute(statements.ENABLE_API_KEY, (is_enabled, access_key))
+
+    def note_use_of_api_key(self, access_key: str, used_ms: int) -> None:
+        """The latest counts, in whatever order they are told."""
+        self._execute(statements.NOTE_USE_OF_API_KEY, (used_ms, access_key))
 
     # The operation log.
 
