@@ -7,12 +7,13 @@ first, the server is started again with another one. What it prints goes to `<fo
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
 import sysconfig
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.row import Unavailable
@@ -34,8 +35,17 @@ class NotStarted(Exception):
 class Server:
     """A process that answers on `port`. Whatever it holds in `folder` outlives it."""
 
-    def __init__(self, name: str, command: Command, folder: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Command,
+        folder: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environment` is added to this process's own."""
         self._program = find_program(name)
+        self._environment = {**os.environ, **(environment or {})}
         self._log_path = folder / f"{name}.log"
         folder.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, ATTEMPTS + 1):
@@ -66,6 +76,7 @@ class Server:
             self._process = subprocess.Popen(
                 [self._program, *command(self.port)],
                 cwd=folder,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

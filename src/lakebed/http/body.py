@@ -1,0 +1,162 @@
+"""The body of a request: what a handler reads, and what the connection puts in.
+
+No more than `Limits.read_ahead_bytes`, and what one read of the socket brings, is held: beyond that
+the socket is not read until the handler has taken what there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from lakebed.base.errors import LakebedError
+from lakebed.base.units import KIB
+from lakebed.http.chunks import ChunkedReader
+from lakebed.http.request import BadBody, ClientGone
+
+LARGE_PIECE_BYTES = 32 * KIB  # from here on copying costs more than a turn of the loop
+PIECE_COST_BYTES = 64  # of a piece besides its content: a body may come in single bytes
+
+
+class WholeBody:
+    """A body that came along with its head: small, or empty."""
+
+    __slots__ = ("_is_read", "length", "whole")
+
+    def __init__(self, whole: bytes) -> None:
+        self.length: int | None = len(whole)
+        self.whole: bytes | None = whole
+        self._is_read = False
+
+    async def read(self) -> bytes | bytearray:
+        if self._is_read or self.whole is None:
+            return b""
+        self._is_read = True
+        return self.whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes | bytearray]:
+        if piece := await self.read():
+            yield piece
+
+
+class Source(Protocol):
+    """The connection, as a body sees it."""
+
+    def want_body(self) -> None:
+        """A handler waits for bytes: let the client send, and read on."""
+
+
+class IncomingBody:
+    """A body on its way. `is_read`: nothing of it is left, here or on the wire."""
+
+    __slots__ = (
+        "_chunks",
+        "_error",
+        "_held_bytes",
+        "_left",
+        "_pieces",
+        "_source",
+        "_waiter",
+        "is_complete",
+        "length",
+        "received_bytes",
+        "whole",
+    )
+
+    def __init__(self, source: Source, length: int | None, chunks: ChunkedReader | None) -> None:
+        self.length = length
+        self.whole: bytes | None = None
+        self.is_complete = False
+        self.received_bytes = 0
+        self._source = source
+        self._chunks = chunks
+        self._left = length or 0
+        self._pieces: list[bytes] = []
+        self._held_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: LakebedError | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return self.is_complete and not self._pieces and self._error is None
+
+    @property
+    def is_waited_for(self) -> bool:
+        return self._waiter is not None
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    async def read(self) -> bytes | bytearray:
+        while not self._pieces:
+            if self._error is not None:
+                raise self._error
+            if self.is_complete:
+                return b""
+            assert self._waiter is None, "a body has one reader"
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._source.want_body()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        piece = self._next_piece()
+        if not self.is_complete:
+            self._source.want_body()
+        return piece
+
+    def _next_piece(self) -> bytes:
+        """A large piece as it came; small ones together."""
+        pieces = self._pieces
+        if len(pieces) == 1 or len(pieces[0]) >= LARGE_PIECE_BYTES:
+            piece = pieces.pop(0)
+            self._held_bytes -= len(piece) + PIECE_COST_BYTES
+            return piece
+        self._pieces, self._held_bytes = [], 0
+        return b"".join(pieces)
+
+    async def __aiter__(self) -> AsyncIterator[bytes | bytearray]:
+        while piece := await self.read():
+            yield piece
+
+    def feed(self, data: bytes) -> int:
+        """Take what belongs to the body; how many bytes that was. `BadBody` is for the reader."""
+        before = len(self._pieces)
+        if self._chunks is None:
+            piece = data if len(data) <= self._left else data[: self._left]
+            self._pieces.append(piece)
+            self._left -= len(piece)
+            used = len(piece)
+            self.is_complete = not self._left
+        else:
+            try:
+                used = self._chunks.feed(data, self._pieces)
+            except BadBody as error:
+                self.fail(error)
+                return len(data)
+            self.is_complete = self._chunks.is_complete
+        new = self._pieces[before:]
+        content_bytes = sum(map(len, new))
+        self._held_bytes += content_bytes + len(new) * PIECE_COST_BYTES
+        self.received_bytes += content_bytes
+        if content_bytes or self.is_complete:
+            self._wake()
+        return used
+
+    def fail(self, error: BadBody | ClientGone) -> None:
+        """No more comes. What came and was not read is dropped."""
+        if self._error is None and not self.is_complete:
+            self._error = error
+            self._pieces.clear()
+            self._held_bytes = 0
+            self._wake()
+
+    @property
+    def has_failed(self) -> bool:
+        return self._error is not None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

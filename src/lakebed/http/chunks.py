@@ -1,0 +1,103 @@
+"""A chunked body: bytes in, content out, and where it ends. Strict, and bounded in what it keeps.
+
+Sizes are hexadecimal digits and nothing else, lines end in CR LF. Extensions and trailers are
+checked for control bytes, counted against a limit, and dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from lakebed.http.limits import Limits
+from lakebed.http.request import BadBody
+
+_LINE_BYTES_MAX = 1024
+_EXTENSION_BYTES_MAX = 16 * 1024
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e\x80-\xff]*)?")
+_TRAILER_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
+
+
+class _Expected(Enum):
+    SIZE = auto()
+    CONTENT = auto()
+    CONTENT_END = auto()
+    TRAILER = auto()
+    NOTHING = auto()
+
+
+class ChunkedReader:
+    """`feed` until `is_complete`; what stands behind the end is left alone."""
+
+    __slots__ = ("_expected", "_extension_bytes", "_left", "_limits", "_line", "_trailer_bytes")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._expected = _Expected.SIZE
+        self._left = 0
+        self._line = b""  # one that has not come whole
+        self._extension_bytes = 0
+        self._trailer_bytes = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self._expected is _Expected.NOTHING
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> int:
+        """Put the content of `data` into `pieces`; how many bytes were used. `BadBody`."""
+        at, end = 0, len(data)
+        while at < end and self._expected is not _Expected.NOTHING:
+            if self._expected is _Expected.CONTENT:
+                piece = data if not at and self._left >= end else data[at : at + self._left]
+                pieces.append(piece)
+                at += len(piece)
+                self._left -= len(piece)
+                if not self._left:
+                    self._expected = _Expected.CONTENT_END
+            else:
+                at = self._feed_line(data, at)
+        return at
+
+    def _feed_line(self, data: bytes, at: int) -> int:
+        newline = data.find(b"\n", at)
+        end = len(data) if newline < 0 else newline + 1
+        if len(self._line) + end - at > _LINE_BYTES_MAX:
+            raise BadBody(f"a line of a chunked body is longer than {_LINE_BYTES_MAX} bytes")
+        line = self._line + data[at:end]
+        if self._expected is _Expected.CONTENT_END and not b"\r\n".startswith(line):
+            raise BadBody("a chunk is longer than its size")
+        if newline < 0:
+            self._line = line
+            return end
+        self._line = b""
+        if not line.endswith(b"\r\n"):
+            raise BadBody("a line of a chunked body does not end in CR LF")
+        self._take_line(line[:-2])
+        return end
+
+    def _take_line(self, line: bytes) -> None:
+        if self._expected is _Expected.SIZE:
+            self._take_size(line)
+        elif self._expected is _Expected.CONTENT_END:
+            self._expected = _Expected.SIZE
+        elif line:
+            self._take_trailer(line)
+        else:
+            self._expected = _Expected.NOTHING
+
+    def _take_size(self, line: bytes) -> None:
+        match = _SIZE_LINE.fullmatch(line)
+        if match is None:
+            raise BadBody("the size of a chunk is malformed")
+        self._extension_bytes += len(match[2] or b"")
+        if self._extension_bytes > _EXTENSION_BYTES_MAX:
+            raise BadBody(f"a chunked body has over {_EXTENSION_BYTES_MAX} bytes of extensions")
+        self._left = int(match[1], 16)
+        self._expected = _Expected.CONTENT if self._left else _Expected.TRAILER
+
+    def _take_trailer(self, line: bytes) -> None:
+        self._trailer_bytes += len(line) + 2
+        if self._trailer_bytes > self._limits.header_bytes_max:
+            raise BadBody(f"the trailer is larger than {self._limits.header_bytes_max} bytes")
+        if _TRAILER_LINE.fullmatch(line) is None:
+            raise BadBody("the trailer is malformed")

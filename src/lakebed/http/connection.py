@@ -1,0 +1,401 @@
+"""One client: its bytes become requests, answered one after the other in the order they came.
+
+A connection reads one request at a time. What a client sends behind it waits as bytes, and beyond
+`Limits.pipelined_bytes` of them the socket is not read. The next request is begun when the
+response before it was handed to the transport, and the transport takes more.
+
+A connection ends after a response if either side says so, if the request was refused, or if its
+body was not read to its end: then the client is read from for a while longer and what it says
+is dropped, because a socket closed with unread bytes in it takes the response back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import TYPE_CHECKING, cast
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.http.answering import Answering
+from lakebed.http.body import IncomingBody, WholeBody
+from lakebed.http.chunks import ChunkedReader
+from lakebed.http.head import END, Head, check_begin
+from lakebed.http.refusal import Refused
+from lakebed.http.request import ClientGone, Request
+from lakebed.http.response_head import CONTINUE
+from lakebed.http.writing import Outgoing
+
+if TYPE_CHECKING:
+    from lakebed.http.server import Server
+
+REFUSED_MAX = 64  # so many connections beyond the limit are told why; others are cut
+
+_EMPTY = WholeBody(b"")
+
+
+class Phase(Enum):
+    """What a connection waits for, and so which timer runs."""
+
+    IDLE = auto()  # a request
+    HEAD = auto()  # the rest of a head, or of a small body
+    BUSY = auto()  # the handler, or the client to take the response
+    LINGERING = auto()  # the client to close
+    CLOSING = auto()  # what was written to be taken
+
+
+# Looking a member up in its class takes longer than all else that is done with it.
+IDLE, HEAD, BUSY = Phase.IDLE, Phase.HEAD, Phase.BUSY
+LINGERING, CLOSING = Phase.LINGERING, Phase.CLOSING
+
+
+class Connection(asyncio.Protocol):
+    """Everything happens in the loop's thread. There is a request exactly in the phase BUSY."""
+
+    __slots__ = (
+        "_answering",
+        "_body",
+        "_got_eof",
+        "_head",
+        "_is_reading",
+        "_is_secure",
+        "_linger_bytes",
+        "_out",
+        "_peer",
+        "_pending",
+        "_phase",
+        "_searched",
+        "_server",
+        "_since_ns",
+        "_transport",
+        "_wants_continue",
+    )
+
+    _transport: asyncio.Transport
+    _out: Outgoing
+    _answering: Answering
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._phase = IDLE
+        self._since_ns = server.clock.monotonic_ns()
+        self._pending = bytearray()  # bytes not yet part of a request
+        self._searched = 0  # so many of them have no end of a head in them
+        self._head: Head | None = None  # one whose small body has not come whole
+        self._body: IncomingBody | None = None  # of the request, if it did not come whole
+        self._wants_continue = False
+        self._is_reading = True
+        self._got_eof = False
+        self._linger_bytes = 0
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._is_secure = transport.get_extra_info("sslcontext") is not None
+        address = transport.get_extra_info("peername")
+        self._peer = str(address[0]) if isinstance(address, tuple) else ""
+        self._out = Outgoing(self._transport, is_secure=self._is_secure, now_ns=self._since_ns)
+        self._answering = Answering(self, self._server, self._out)
+        room = self._server.welcome(self)
+        if room < -REFUSED_MAX:
+            self.abort()
+        elif room < 0:
+            self._refuse(Refused(503, "there are too many connections"))
+
+    def data_received(self, data: bytes) -> None:
+        phase = self._phase
+        if phase is IDLE and not self._pending:
+            used = self._take(data)
+            if used < len(data):
+                self._pending += data[used:]
+                if used:
+                    self._go_on()
+        elif phase is BUSY:
+            used = self._feed_body(data)
+            if used < len(data):
+                self._pending += data[used:]
+                self._balance()
+        elif phase is LINGERING:
+            self._linger_bytes += len(data)
+            if self._linger_bytes > self._server.limits.linger_bytes_max:
+                self.abort()
+        elif phase is not CLOSING:
+            self._pending += data
+            if self._head is not None:
+                self._since_ns = self._server.clock.monotonic_ns()
+            self._go_on()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still listen, unless it speaks TLS."""
+        self._got_eof = True
+        if self._body is not None:
+            self._body.fail(ClientGone("the client closed the connection in a body"))
+        if self._phase is IDLE and self._pending:
+            return not self._is_secure  # requests that wait for their turn
+        return self._phase is BUSY and not self._is_secure
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._phase = CLOSING
+        self._pending.clear()
+        self._out.lose()
+        if self._body is not None:
+            self._body.fail(ClientGone("the client closed the connection in a body"))
+        self._server.forget(self)
+
+    def pause_writing(self) -> None:
+        self._out.pause()
+
+    def resume_writing(self) -> None:
+        self._out.resume()
+        if self._pending:
+            self._go_on()
+
+    # From bytes to requests.
+
+    def _go_on(self) -> None:
+        """Take up what is pending, as far as that is possible now."""
+        turns = self._server.limits.pipelined_requests
+        while self._pending and self._is_ready():
+            if not turns:
+                self._server.loop.call_soon(self._go_on)  # others have their turn too
+                break
+            turns -= 1
+            if not self._take(self._pending):
+                break
+        else:
+            if self._got_eof and self._is_ready():
+                self.close()
+        self._balance()
+
+    def _is_ready(self) -> bool:
+        return self._phase in (IDLE, HEAD) and self._out.is_writable
+
+    def _take(self, data: bytes | bytearray) -> int:
+        """Begin one request from the front of `data`; how many bytes were used.
+
+        `data` is what is pending, which is cut before a handler is called, or new.
+        """
+        if self._head is not None:
+            return self._take_small_body(self._head, data)
+        end = data.find(END, self._searched)
+        if end < 0:
+            return self._take_no_head(data)
+        end += len(END)
+        self._searched = 0
+        try:
+            head = self._server.heads.read(bytes(data[:end]))
+        except Refused as refused:
+            if data.startswith(b"\r\n"):
+                return self._cut(2)  # some clients put an empty line behind a body
+            self._refuse(refused)
+            return len(data)
+        length = head.length
+        if length == 0:
+            return self._begin(head, _EMPTY, used=end)
+        if length is not None and self._is_small(head, length):
+            if len(data) - end >= length:
+                body = WholeBody(bytes(data[end : end + length]))
+                return self._begin(head, body, used=end + length)
+            self._head = head
+            self._wait_in(HEAD)
+            return self._cut(end)
+        return self._take_large_body(head, data, end)
+
+    def _take_large_body(self, head: Head, data: bytes | bytearray, at: int) -> int:
+        length = head.length
+        chunks = ChunkedReader(self._server.limits) if length is None else None
+        self._body = body = IncomingBody(self, length, chunks)
+        self._wants_continue = head.expects_continue
+        used = self._feed_body(bytes(data[at:])) if len(data) > at else 0
+        return self._begin(head, body, used=at + used)
+
+    def _is_small(self, head: Head, length: int) -> bool:
+        return length <= self._server.limits.small_body_bytes and not head.expects_continue
+
+    def _take_small_body(self, head: Head, data: bytes | bytearray) -> int:
+        length = head.length or 0
+        if len(data) < length:
+            return 0
+        self._head = None
+        return self._begin(head, WholeBody(bytes(data[:length])), used=length)
+
+    def _take_no_head(self, data: bytes | bytearray) -> int:
+        if data.startswith(b"\r\n"):
+            return self._cut(2)
+        try:
+            if data != b"\r":
+                check_begin(data, self._server.limits)
+        except Refused as refused:
+            self._refuse(refused)
+            return len(data)
+        self._searched = max(len(data) - len(END) + 1, 0)
+        if self._phase is not HEAD:
+            self._wait_in(HEAD)
+        if self._got_eof:
+            self.close()
+        return 0
+
+    def _cut(self, used: int) -> int:
+        if self._pending:
+            del self._pending[:used]
+        return used
+
+    def _begin(self, head: Head, body: WholeBody | IncomingBody, *, used: int) -> int:
+        self._cut(used)
+        server = self._server
+        self._phase = BUSY
+        self._since_ns = now_ns = server.clock.monotonic_ns()
+        request = Request(
+            method=head.method,
+            raw_path=head.raw_path,
+            raw_query=head.raw_query,
+            version=head.version,
+            fields=head.fields,
+            headers=head.headers,
+            body=body,
+            request_id=server.request_ids.take(),
+            peer=self._peer,
+            is_secure=self._is_secure,
+            received_ns=now_ns,
+        )
+        self._answering.begin(request, keeps_alive=head.keeps_alive)
+        return used
+
+    def _wait_in(self, phase: Phase) -> None:
+        self._phase = phase
+        self._since_ns = self._server.clock.monotonic_ns()
+
+    # The body of the request that is under way.
+
+    def _feed_body(self, data: bytes) -> int:
+        """What is the body's; the rest belongs to the next request."""
+        body = self._body
+        if body is None or body.is_complete:
+            return 0
+        if body.has_failed:
+            return len(data)
+        self._wants_continue = False
+        self._since_ns = self._server.clock.monotonic_ns()
+        used = body.feed(data)
+        self._balance()
+        return used
+
+    def want_body(self) -> None:
+        """The handler waits for more of the body, or took what there was."""
+        self._since_ns = self._server.clock.monotonic_ns()
+        if self._wants_continue and not self._answering.has_begun:
+            self._wants_continue = False
+            self._out.write(CONTINUE)
+        self._balance()
+
+    def is_body_read(self) -> bool:
+        return self._body is None or self._body.is_read
+
+    def body_bytes(self, request: Request) -> int:
+        """So many came."""
+        return len(request.body.whole or b"") if self._body is None else self._body.received_bytes
+
+    def _balance(self) -> None:
+        """Read from the socket, or leave off while enough is held."""
+        limits, body = self._server.limits, self._body
+        is_full = (len(self._pending) > limits.pipelined_bytes and self._phase is not HEAD) or (
+            body is not None and body.held_bytes > limits.read_ahead_bytes
+        )
+        if is_full is not self._is_reading or self._phase is CLOSING:
+            return
+        self._is_reading = not is_full
+        if is_full:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    # How it goes on, and how it ends.
+
+    def next(self, *, keeps_alive: bool) -> None:
+        """The response is written."""
+        body, self._body = self._body, None
+        if body is not None:
+            body.fail(ClientGone("the request was answered before its body came"))
+        if self._phase is not BUSY:
+            return
+        if keeps_alive:
+            self._wait_in(IDLE)
+            if not self._is_reading:
+                self._balance()
+            if self._got_eof and not self._pending:
+                self.close()
+        elif (body is None or body.is_read) and not self._pending:
+            self.close()
+        else:
+            self._linger()
+
+    def go_on_later(self) -> None:
+        """After `next`, by whoever was not called by this connection."""
+        if self._pending or self._got_eof:
+            self._go_on()
+
+    def _refuse(self, refused: Refused) -> None:
+        """Before there is a request: answer, and end."""
+        self._answering.refuse(refused)
+        if self._out.is_open:
+            self._linger()
+
+    def _linger(self) -> None:
+        self._pending.clear()
+        self._head = None
+        if self._got_eof:
+            self.close()
+            return
+        self._wait_in(LINGERING)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._balance()
+
+    def close(self) -> None:
+        """When all that was written is taken."""
+        self._wait_in(CLOSING)
+        self._transport.close()
+
+    def abort(self) -> None:
+        """At once."""
+        self._wait_in(CLOSING)
+        self._transport.abort()
+
+    def drain(self) -> None:
+        """The server ends: take no more requests."""
+        if self._phase is IDLE and not self._pending:
+            self.close()
+
+    def sweep(self, now_ns: int) -> None:
+        """Once a second: end it if a timer ran out."""
+        limits = self._server.limits
+        if self._out.is_stuck(now_ns, int(limits.write_s * NS_PER_S)):
+            self.abort()
+            return
+        if not self._out.is_empty and self._phase is not BUSY:
+            self._since_ns = now_ns  # what it waits for can only come after that
+            return
+        limit_s = self._timer_s()
+        if limit_s is None or now_ns - self._since_ns <= limit_s * NS_PER_S:
+            return
+        if self._phase is HEAD:
+            self._refuse(Refused(408, "the request did not come whole in time"))
+        elif self._phase is IDLE:
+            self.close()
+        else:
+            self.abort()
+
+    def _timer_s(self) -> float | None:
+        limits = self._server.limits
+        match self._phase:
+            case Phase.IDLE:
+                return limits.keep_alive_s
+            case Phase.HEAD:
+                return limits.header_s if self._head is None else limits.body_idle_s
+            case Phase.BUSY:
+                is_waiting = self._body is not None and self._body.is_waited_for
+                return limits.body_idle_s if is_waiting and self._is_reading else None
+            case Phase.LINGERING:
+                return limits.linger_s
+            case Phase.CLOSING:
+                return limits.write_s

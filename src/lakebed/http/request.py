@@ -1,0 +1,76 @@
+"""A request, as a handler gets it: its head parsed but not interpreted, its body on the way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+from lakebed.base.errors import InputError, LakebedError
+
+
+class ClientGone(LakebedError):
+    """The client closed the connection, or was cut off for being too slow."""
+
+
+class BadBody(InputError):
+    """The body's framing is broken; the connection is closed after the answer."""
+
+
+class RequestBody(Protocol):
+    """Read once, in the loop's thread. What is not read closes the connection after the answer."""
+
+    length: int | None  # as announced; None if it is chunked
+    whole: bytes | None  # all of it, if it came along with the head; small ones always do
+
+    async def read(self) -> bytes | bytearray:
+        """The next piece, of any size; empty at the end. `ClientGone`, `BadBody`."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[bytes | bytearray]:
+        """All pieces."""
+        ...
+
+
+class Request:
+    """`raw_path` and `raw_query` are what was sent, byte for byte: nothing is decoded here."""
+
+    __slots__ = (
+        "body",
+        "fields",
+        "headers",
+        "id",
+        "is_secure",
+        "method",
+        "peer",
+        "raw_path",
+        "raw_query",
+        "received_ns",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        raw_path: bytes,
+        raw_query: bytes,
+        version: str,
+        fields: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[str, str],
+        body: RequestBody,
+        request_id: str,
+        peer: str,
+        is_secure: bool,
+        received_ns: int,
+    ) -> None:
+        self.method = method
+        self.raw_path = raw_path
+        self.raw_query = raw_query  # without the "?"
+        self.version = version  # "1.0" or "1.1"
+        self.fields = fields  # the header as it came
+        self.headers = headers  # names in lower case; of one that came repeatedly, joined by ","
+        self.body = body
+        self.id = request_id  # ours: 16 digits, told to the client by whoever answers
+        self.peer = peer  # the client's address, or "" on a local socket
+        self.is_secure = is_secure
+        self.received_ns = received_ns  # of the monotonic clock, at the end of the head

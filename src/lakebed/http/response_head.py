@@ -1,0 +1,47 @@
+"""The head of a response, as bytes: status line, the handler's header, and what frames the body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+
+from lakebed.base.clock import NS_PER_S
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+CLOSE = "Connection: close\r\n"
+KEEP_ALIVE = "Connection: keep-alive\r\n"  # said only to version 1.0
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+CHUNKS_END = b"0\r\n\r\n"
+
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
+}
+_BODILESS = frozenset({204, 304})
+
+
+def date_line(wall_ns: int) -> str:
+    return f"Date: {formatdate(wall_ns // NS_PER_S, usegmt=True)}\r\n"
+
+
+def has_body(method: str, status: int) -> bool:
+    """Whether anything may follow the head."""
+    return method != "HEAD" and status not in _BODILESS
+
+
+def framing_line(status: int, *, length: int | None) -> str:
+    """What tells the length of the body: of one that has none, what it would be."""
+    if length is None or status == 204:
+        return ""
+    return f"Content-Length: {length}\r\n"
+
+
+def encode_head(
+    status: int, headers: Sequence[tuple[str, str]], *, date: str, framing: str, connection: str
+) -> bytes:
+    """`ValueError` if a name or a value would end its line, or is not Latin-1."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
+        raise ValueError("a header of the response has a line break in it")
+    status_line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
+    return f"{status_line}{date}{lines}{framing}{connection}\r\n".encode("latin-1")

@@ -1,0 +1,54 @@
+"""A certificate and its key, from two files, that can be exchanged while the server runs.
+
+New connections get what was read last; those that are there keep theirs. A pair that cannot be used
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+
+from lakebed.base.errors import InputError
+
+PathLike = str | os.PathLike[str]
+
+
+class BadCertificate(InputError):
+    """The files are not a certificate and its key."""
+
+
+class TlsFiles:
+    """`context` stays the same object; what it hands to new connections changes."""
+
+    def __init__(self, certificate: PathLike, key: PathLike) -> None:
+        """`BadCertificate`."""
+        self._certificate = os.fspath(certificate)
+        self._key = os.fspath(key)
+        self._current = self._load()
+        self.context = self._load()
+        self.context.sni_callback = self._choose
+
+    def reload(self) -> None:
+        """Read both files again. `BadCertificate`: then all stays as it was."""
+        self._current = self._load()
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            context.load_cert_chain(self._certificate, self._key, password=_no_password)
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            raise BadCertificate(
+                f"{self._certificate} and {self._key} are no certificate and its key: {error}"
+            ) from error
+        return context
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+        """At the start of every connection, whether or not it names a server."""
+        connection.context = self._current
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")
