@@ -26,13 +26,13 @@ COMPILED := LAKEBED_KERNELS=compiled
 BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(BIN) -m lakebed.kernels.build; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels java check test test-slow bench demo format constraints dist clean
+.PHONY: help setup kernels java clients check test test-slow bench demo format constraints dist clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: kernels java ## Create the environment, build the kernels, find or install a Java
+setup: kernels java clients ## Create the environment, build the kernels, find or install a Java
 
 # The build tools come first and the build uses them as they are, so that they are pinned too.
 $(INSTALLED):
@@ -50,6 +50,9 @@ kernels: $(INSTALLED) ## Compile the kernels if their sources changed
 java: $(INSTALLED)
 	@$(BIN) tools/java.py
 
+clients: $(INSTALLED)
+	@$(BIN) tools/clients.py
+
 check: kernels ## Format, lint, types, import rules and the quick tests: under two minutes
 	@$(BIN) -m ruff format --check .
 	@$(BIN) -m ruff check .
@@ -57,10 +60,10 @@ check: kernels ## Format, lint, types, import rules and the quick tests: under t
 	@$(BIN) -c 'from importlinter.cli import lint_imports_command as run; run()'
 	@$(COMPILED) $(PYTEST) -m 'not slow and not spark and not build and not process and not thorough and not sweep'
 
-test: kernels java ## All tests but the slow ones
+test: kernels java clients ## All tests but the slow ones
 	@$(COMPILED) $(PYTEST)
 
-test-slow: kernels java ## The long sweeps and soaks
+test-slow: kernels java clients ## The long sweeps and soaks
 	@$(COMPILED) $(PYTEST) -m slow
 	@$(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
 

@@ -227,7 +227,7 @@ def _large_row(name: str, setup: _SetUp, work: Work) -> Row:
                 Contestant(label, partial(setup, open_objects, work))
                 for label, open_objects in STORES.items()
             ),
-            Contestant(HASH_LIMIT, partial(_hash, work)),
+            Contestant(HASH_LIMIT, partial(hash_run, work)),
         ],
     )
 
@@ -260,7 +260,7 @@ def _get_large(open_objects: OpenObjects, work: Work) -> Iterator[Run]:
         yield Burst(run, store)
 
 
-def _hash(work: Work) -> Run:
+def hash_run(work: Work) -> Run:
     data = random.randbytes(work.large_bytes)
 
     def run() -> float:

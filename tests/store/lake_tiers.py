@@ -81,7 +81,7 @@ def address(root: Path) -> str:
 def damage_object(root: Path, store: Store, key: str) -> Path:
     """Flip a bit in the first chunk of an object; the file it is in."""
     found = store.lake.objects.get(BUCKET, key)
-    chunk = found._manifest.chunks[0]
+    chunk = found._found.manifest.chunks[0]
     path = root / "objects" / "segments" / f"{chunk.segment_id}.seg"
     with path.open("r+b") as file:
         file.seek(chunk.offset + chunk.length // 2)

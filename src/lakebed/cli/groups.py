@@ -44,6 +44,7 @@ GROUPS = (
         "Store objects in buckets, list, get, remove and check them.",
     ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
+    Group("serve", "lakebed.cli.serve", "Serve the store's buckets over S3."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
 )
 

@@ -3,7 +3,7 @@
 A small one is held whole and travels with its request into the commit, so that the bodies of many
 requests share one write and one sync. A larger one borrows a segment for itself: chunk by chunk
 it is written and synced here, while another thread computes its digests, which is what takes
-longest: it begins as soon as some bytes are there. Memory is bounded by one chunk, whatever the
+longest: it begins as soon as some bytes are there. Memory is bounded by two chunks, whatever the
 size.
 
 What may be lost: nothing was promised before the commit; chunks of a body that was given up stay
@@ -12,12 +12,14 @@ in their segment until it is collected.
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from lakebed.base.checksum import blake3
-from lakebed.base.errors import Closed, InputError, TooLarge
+from lakebed.base.errors import Closed, InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Computation, Runner
 from lakebed.base.units import KIB, MIB
@@ -31,6 +33,7 @@ from lakebed.seglake.segments import Segments
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
 _DIGESTED_BYTES = 512 * KIB  # at once: worth a way to another thread
+_BUFFERS_KEPT = 8
 
 
 class Readable(Protocol):
@@ -107,7 +110,9 @@ class BodyWriter:
         self._what = what
         self._size = 0
         self._held = bytearray()  # all of a small body
-        self._filling = _Filling(self._digests, runner)  # of a large one, the chunk that fills up
+        self._digesting = _Digesting(self._digests, runner)
+        self._filling = _Filling(self._digesting)  # of a large body, the chunk that fills up
+        self._appending: Computation | None = None  # of the chunk before
         self._chunks: list[Chunk] = []
         self._writer: SegmentWriter | None = None
         self._rows: dict[str, SegmentRow] = {}
@@ -139,8 +144,9 @@ class BodyWriter:
             data = bytes(self._held)
             self._digests.update(data)
             inline = (blake3(data), data) if data else None
-        elif self._filling.size:
+        else:
             self._store_filled()
+            self._settle()
         self._digests.check(expected)
         self.give_up()
         return Body(
@@ -154,7 +160,12 @@ class BodyWriter:
 
     def give_up(self) -> None:
         """Let go of the segment. Idempotent."""
-        self._filling.settle()
+        with contextlib.suppress(LakebedError):  # of a chunk that nobody wants any more
+            self._settle()
+        self._filling.close()
+        self._give_back()
+
+    def _give_back(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             self._segments.give_back(writer)
@@ -166,34 +177,49 @@ class BodyWriter:
     def _write_large(self, view: memoryview) -> None:
         while view:
             if not self._filling.size and len(view) >= CHUNK_BYTES:
-                self._store_whole(view[:CHUNK_BYTES])
-                view = view[CHUNK_BYTES:]
+                view = view[self._store_whole(view) :]
                 continue
             view = view[self._filling.add(view) :]
             if self._filling.size == CHUNK_BYTES:
                 self._store_filled()
 
     def _store_filled(self) -> None:
-        """Write the chunk and sync it, while the last of its digests are computed beside."""
-        try:
-            self._append(self._filling.ended())
-        finally:
-            self._filling.settle()
-        self._filling.clear()
+        """Write the chunk and sync it, in another thread, while the next one fills up."""
+        if self._filling.size:
+            chunk = self._filling.ended()
+            self._settle_appending()
+            self._appending = self._runner.compute(partial(self._append, chunk))
+            self._filling.begin_next()
 
-    def _store_whole(self, data: memoryview) -> None:
-        """The same of a chunk that is all there: it is not copied."""
-        digesting = self._runner.compute(partial(self._digests.update, data))
+    def _store_whole(self, view: memoryview) -> int:
+        """The same of chunks that are all there, which are not copied; how many bytes they are."""
+        size = len(view) - len(view) % CHUNK_BYTES
         try:
-            self._append(data)
+            for at in range(0, size, CHUNK_BYTES):
+                chunk = view[at : at + CHUNK_BYTES]
+                self._digesting.add(chunk)
+                self._settle_appending()
+                self._append(chunk)
         finally:
-            digesting.result()  # it must not read what the caller reuses
+            self._digesting.settle()  # it must not read what the caller reuses
+        return size
+
+    def _settle(self) -> None:
+        try:
+            self._digesting.settle()
+        finally:
+            self._settle_appending()
+
+    def _settle_appending(self) -> None:
+        appending, self._appending = self._appending, None
+        if appending is not None:
+            appending.result()
 
     def _append(self, data: memoryview) -> None:
         self._segments.check_room(len(data))
         digest = blake3(data)
         if self._writer is not None and self._writer.is_full:
-            self.give_up()
+            self._give_back()
         if self._writer is None:
             self._writer = self._segments.borrow()
         self._chunks.append(self._writer.append(digest, data))
@@ -201,21 +227,63 @@ class BodyWriter:
         self._rows[self._writer.segment_id] = self._writer.row
 
 
-class _Filling:
-    """A chunk that comes in pieces, and is digested as they come, in another thread."""
+class _Buffers:
+    """Memory of the size of a chunk that is used again: new memory costs a fault for each page."""
+
+    def __init__(self, count_max: int) -> None:
+        self._free: deque[bytearray] = deque(maxlen=count_max)  # its methods are atomic
+
+    def take(self) -> bytearray:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return bytearray(CHUNK_BYTES)
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nothing may look into it any more."""
+        self._free.append(buffer)
+
+
+_BUFFERS = _Buffers(_BUFFERS_KEPT)
+
+
+class _Digesting:
+    """The digests of a body, computed in another thread, piece after piece."""
 
     def __init__(self, digests: BodyDigests, runner: Runner) -> None:
         self._digests = digests
         self._runner = runner
+        self._computing: Computation | None = None
+
+    def add(self, piece: memoryview) -> None:
+        """The next one; it must stay as it is until it is settled. Settles those before it."""
+        self.settle()
+        self._computing = self._runner.compute(partial(self._digests.update, piece))
+
+    def settle(self) -> None:
+        """Wait until nothing is being digested."""
+        computing, self._computing = self._computing, None
+        if computing is not None:
+            computing.result()
+
+
+class _Filling:
+    """A chunk that comes in pieces, and is digested as they come.
+
+    There are two of them in turn: one fills up while the one before it is written.
+    """
+
+    def __init__(self, digesting: _Digesting) -> None:
+        self._digesting = digesting
         self._data = bytearray()  # of a whole chunk, once there is something
+        self._other = bytearray()
         self._digested = 0  # so much of it is, or is being, digested
-        self._digesting: Computation | None = None
         self.size = 0
 
     def add(self, data: memoryview) -> int:
         """How much of it was taken."""
         if not self._data:
-            self._data = bytearray(CHUNK_BYTES)
+            self._data = _BUFFERS.take()
         taken = min(len(data), CHUNK_BYTES - self.size)
         self._data[self.size : self.size + taken] = data[:taken]
         self.size += taken
@@ -229,17 +297,19 @@ class _Filling:
             self._digest()
         return memoryview(self._data)[: self.size]
 
-    def clear(self) -> None:
+    def begin_next(self) -> None:
+        """The chunk before this one must be written by now."""
+        self._data, self._other = self._other, self._data
         self.size = self._digested = 0
 
-    def settle(self) -> None:
-        """Wait until nothing is being digested."""
-        digesting, self._digesting = self._digesting, None
-        if digesting is not None:
-            digesting.result()
+    def close(self) -> None:
+        """When nothing is being digested or written. Idempotent."""
+        for buffer in (self._data, self._other):
+            if buffer:
+                _BUFFERS.give_back(buffer)
+        self._data = self._other = bytearray()
+        self.size = self._digested = 0
 
     def _digest(self) -> None:
-        self.settle()  # in order
-        piece = memoryview(self._data)[self._digested : self.size]
-        self._digesting = self._runner.compute(partial(self._digests.update, piece))
+        self._digesting.add(memoryview(self._data)[self._digested : self.size])
         self._digested = self.size

@@ -7,7 +7,6 @@ reading with `Damaged` and marks the version.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from typing import NamedTuple, Protocol, TypeVar
 
 from lakebed.base.runner import Runner
@@ -59,9 +58,9 @@ class ObjectReader:
         mark_damaged: MarkDamaged,
     ) -> None:
         self.info = found.info
+        self._found = found
         self.start = start
         self.end = end
-        self._manifest = found.manifest
         self._chunks = chunks
         self._mark_damaged = mark_damaged
 
@@ -87,7 +86,7 @@ class ObjectReader:
     def _cuts(self) -> Iterator[tuple[Chunk, int, int]]:
         """The chunks that are read, and which of their bytes."""
         place = 0  # of the chunk in the object
-        for chunk in self._manifest.chunks:
+        for chunk in self._found.manifest.chunks:
             if place >= self.end:
                 return
             if place + chunk.length > self.start:
@@ -103,9 +102,9 @@ class ObjectReader:
 
     def between(self, start: int, end: int) -> ObjectReader:
         """Other bytes of the same version."""
-        other = copy(self)
-        other.start, other.end = start, end
-        return other
+        return ObjectReader(
+            self._found, self._chunks, start=start, end=end, mark_damaged=self._mark_damaged
+        )
 
     def read(self) -> bytes:
         """All of it."""

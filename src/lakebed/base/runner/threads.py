@@ -22,6 +22,11 @@ _log = logging.getLogger(__name__)
 _SLICE_S = 0.25
 
 
+def _computing_count() -> int:
+    """Some of them may wait for the disk."""
+    return 4 + 2 * (os.cpu_count() or 1)
+
+
 class OnceEvent:
     """An event that is set once; `threading.Event` costs five times as much to make and set.
 
@@ -137,7 +142,7 @@ class ThreadRunner:
             if self._closed.is_set():
                 raise Closed("cannot compute: the runner is closed")
             if self._computing is None:
-                self._computing = ThreadPoolExecutor(os.cpu_count(), "lakebed-computing")
+                self._computing = ThreadPoolExecutor(_computing_count(), "lakebed-computing")
             return self._computing.submit(work)
 
     def sleep_ns(self, duration_ns: int) -> None:

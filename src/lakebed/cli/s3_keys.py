@@ -1,0 +1,94 @@
+"""`lakebed s3 keys`: who may sign requests to the S3 endpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.stores import open_to_read
+
+if TYPE_CHECKING:  # the help needs no engine
+    from lakebed.seglake.keys import KeyInfo
+
+app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
+
+AccessKey = Annotated[str, typer.Argument(metavar="ACCESS_KEY", help="Which key.")]
+
+
+@app.callback(invoke_without_command=True)
+def keys(context: typer.Context) -> None:
+    """Create, list, disable and enable access keys; without a command, list them."""
+    if context.invoked_subcommand is None:
+        list_keys(context)
+
+
+@app.command("list")
+def list_keys(context: typer.Context) -> None:
+    """List the access keys, never their secrets; also beside a writer."""
+    from lakebed.cli.s3_key_tables import key_document, key_lines
+
+    run = invocation(context)
+    with open_to_read(run) as store:
+        found = store.lake.keys.list()
+    document = {"keys": [key_document(key) for key in found]}
+    run.output.result(document, lines=key_lines(found))
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    label: Annotated[str, typer.Option(help="What the key is for; shown in lists.")] = "",
+    inflight_max: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many requests at a time."),
+    ] = None,
+) -> None:
+    """Create an access key and print its secret: once, it cannot be shown again.
+
+    \b
+    lakebed s3 keys create --label backup
+    """
+    from lakebed.cli.s3_key_tables import key_document
+    from lakebed.seglake.keys import check_label
+    from lakebed.store.store import Store
+
+    run = invocation(context)
+    check_label(label)  # before anything is touched: a mistake creates no root
+    run.root_exists()
+    with Store.open(run.root) as store:
+        made = store.lake.keys.create(label=label, inflight_max=inflight_max)
+    document = {**key_document(made.info), "secret_key": made.secret}
+    lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
+    run.output.result(document, lines=lines)
+
+
+@app.command()
+def disable(context: typer.Context, access_key: AccessKey) -> None:
+    """Refuse what is signed with a key from now on; `enable` undoes it."""
+    _change(invocation(context), access_key, is_enabled=False)
+
+
+@app.command()
+def enable(context: typer.Context, access_key: AccessKey) -> None:
+    """Accept what is signed with a key that was disabled."""
+    _change(invocation(context), access_key, is_enabled=True)
+
+
+def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
+    from lakebed.cli.s3_key_tables import key_document, state_text
+    from lakebed.store.store import Store
+
+    run.require_root()
+    _look_for(run, access_key)
+    with Store.open(run.root) as store:
+        keys = store.lake.keys
+        info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
+    run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
+
+
+def _look_for(run: Invocation, access_key: str) -> KeyInfo:
+    """`NoSuchAccessKey` if it is not there: then nothing is touched."""
+    with open_to_read(run) as store:
+        return store.lake.keys.get(access_key)

@@ -1,0 +1,50 @@
+"""The S3 endpoint of a node: the store's objects and keys, behind an HTTP server."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from lakebed.base.clock import Clock
+from lakebed.http.limits import Limits
+from lakebed.http.server import Server
+from lakebed.http.tls import TlsFiles
+from lakebed.s3.app import App
+from lakebed.s3.auth.key_ring import Credentials, KeyRing
+from lakebed.s3.service import Service
+from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.lake import Lake
+
+THREADS_MAX = 16  # that wait for the disk, or hash; more would only wait for each other
+
+
+class S3Endpoint:
+    """In the running loop, and of its thread."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        clock: Clock,
+        config: EndpointConfig,
+        first: Credentials | None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="lakebed-s3")
+        service = Service(lake=lake, config=config, clock=clock, executor=self._executor)
+        app = App(service, KeyRing(first, lake.keys))
+        self._server = Server(app, limits=limits, on_refusal=app.refusal)
+
+    async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
+        """Returns the port; 0 takes a free one."""
+        return await self._server.listen(host, port, tls=tls)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Finish the requests under way; whether all ended in time."""
+        was_empty = await self._server.drain(timeout_s)
+        self._executor.shutdown(wait=was_empty, cancel_futures=True)
+        return was_empty
+
+    def cut(self) -> None:
+        """End it now."""
+        self._server.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)

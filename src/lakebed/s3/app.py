@@ -1,0 +1,158 @@
+"""The endpoint: who asks is made sure of, what they ask for is found, carried out and answered.
+
+Whatever goes wrong is told as S3 tells it. What is our own mistake is told as `InternalError`,
+and logged with the id of the request.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from lakebed.base.events import event
+from lakebed.http.refusal import Refusal
+from lakebed.http.request import ClientGone, Request
+from lakebed.http.response import Response
+from lakebed.s3 import buckets, copies, deletions, listings, objects, operations, reading, uploads
+from lakebed.s3.auth.authenticator import Authenticator
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.auth.inflight import InflightLimit
+from lakebed.s3.auth.key_ring import KeyRing
+from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
+from lakebed.s3.guard import check_change
+from lakebed.s3.operations import Operation
+from lakebed.s3.router import route
+from lakebed.s3.service import Service
+
+_log = logging.getLogger(__name__)
+
+Verb = Callable[[Service, Any, Request, Identity], Response | Awaitable[Response]]
+
+VERBS: Final[Mapping[type[Operation], Verb]] = {
+    operations.ListBuckets: buckets.list_buckets,
+    operations.CreateBucket: buckets.create_bucket,
+    operations.DeleteBucket: buckets.delete_bucket,
+    operations.HeadBucket: buckets.head_bucket,
+    operations.GetBucketLocation: buckets.get_bucket_location,
+    operations.GetBucketVersioning: buckets.get_bucket_versioning,
+    operations.PutBucketVersioning: buckets.put_bucket_versioning,
+    operations.GetAbsentConfiguration: buckets.get_absent_configuration,
+    operations.GetObjectTagging: buckets.get_object_tagging,
+    operations.ListObjects: listings.list_objects,
+    operations.ListObjectsV2: listings.list_objects_v2,
+    operations.ListObjectVersions: listings.list_object_versions,
+    operations.ListMultipartUploads: listings.list_multipart_uploads,
+    operations.DeleteObjects: deletions.delete_objects,
+    operations.DeleteObject: deletions.delete_object,
+    operations.PutObject: objects.put_object,
+    operations.GetObject: reading.get_object,
+    operations.HeadObject: reading.head_object,
+    operations.CopyObject: copies.copy_object,
+    operations.UploadPartCopy: copies.upload_part_copy,
+    operations.CreateMultipartUpload: uploads.create_multipart_upload,
+    operations.UploadPart: uploads.upload_part,
+    operations.ListParts: uploads.list_parts,
+    operations.CompleteMultipartUpload: uploads.complete_multipart_upload,
+    operations.AbortMultipartUpload: uploads.abort_multipart_upload,
+}
+
+_CODES: Final[Mapping[int, str]] = {
+    400: "BadRequest",
+    408: "RequestTimeout",
+    500: "InternalError",
+    501: "NotImplemented",
+    503: "ServiceUnavailable",
+}
+"""How refusals of the protocol are told; others as a bad request."""
+
+
+class App:
+    """A handler of `lakebed.http`. In the loop's thread."""
+
+    def __init__(self, service: Service, keys: KeyRing) -> None:
+        self._service = service
+        self._domain = service.config.domain
+        self._authenticator = Authenticator(keys, config=service.config, clock=service.clock)
+        self._limit = InflightLimit(keys, config=service.config)
+
+    def __call__(self, request: Request) -> Response | Awaitable[Response]:
+        try:
+            identity = self._authenticator.authenticate(request)
+            operation = route(request, domain=self._domain)
+            check_change(operation)
+            verb = VERBS[type(operation)]
+            if not self._limit.try_enter(identity):
+                return self._answer_later(verb, operation, request, identity)
+            is_over = True
+            try:
+                result = verb(self._service, operation, request, identity)
+                is_over = isinstance(result, Response)
+            finally:
+                if is_over:
+                    self._limit.leave(identity)
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
+            return self._failed(error, request)
+        if isinstance(result, Response):
+            return _signed(result, request)
+        return self._answer(result, request, identity)
+
+    def refusal(self, refusal: Refusal) -> Response:
+        """What the protocol refused, as S3 tells it."""
+        code = _CODES.get(refusal.status, "BadRequest")
+        document = error_document(
+            S3Error(code, refusal.reason), request_id=refusal.request_id, resource="/"
+        )
+        headers = [XML, ("x-amz-request-id", refusal.request_id), ("x-amz-id-2", HOST_ID)]
+        return Response(refusal.status, headers, document, closes=True)
+
+    async def _answer(
+        self, result: Awaitable[Response], request: Request, identity: Identity
+    ) -> Response:
+        try:
+            return _signed(await result, request)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._failed(error, request)
+        finally:
+            self._limit.leave(identity)
+
+    async def _answer_later(
+        self, verb: Verb, operation: Operation, request: Request, identity: Identity
+    ) -> Response:
+        """When the key it is signed with has a place free."""
+        try:
+            async with self._limit.of(identity):
+                result = verb(self._service, operation, request, identity)
+                response = result if isinstance(result, Response) else await result
+            return _signed(response, request)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._failed(error, request)
+
+    def _failed(self, error: Exception, request: Request) -> Response:
+        if isinstance(error, ClientGone):
+            raise error  # nobody is there to be told
+        resource = unquote_to_bytes(request.raw_path).decode(errors="replace")
+        response = response_of(error, request, resource)
+        if response.status == STATUSES["InternalError"]:
+            event(
+                _log,
+                "request_failed",
+                level=logging.ERROR,
+                request_id=request.id,
+                method=request.method,
+                error=f"{type(error).__name__}: {error}",
+            )
+            _log.debug("request %s", request.id, exc_info=error)
+        return _signed(response, request)
+
+
+def _signed(response: Response, request: Request) -> Response:
+    """With what every answer has."""
+    response.headers = [
+        *response.headers,
+        ("x-amz-request-id", request.id),
+        ("x-amz-id-2", HOST_ID),
+        ("Server", "Lakebed"),
+    ]
+    return response

@@ -1,0 +1,259 @@
+"""`aws-chunked`: a body in chunks that say their lengths, and in two modes are signed one by one.
+
+    body    := chunk* last trailer*
+    chunk   := length-in-hex [";chunk-signature=" signature] CRLF data CRLF
+    last    := "0" [";chunk-signature=" signature] CRLF
+    trailer := name ":" value CRLF                 the last being x-amz-trailer-signature, if signed
+
+A signature goes on from the one before it, the first from that of the request. Bytes are handed on
+before the signature of their chunk is known to be right: whoever stores them does so for good only
+after `finish`, which returns only if every signature, the length and the trailers were right.
+
+Clients end the lines of trailers in different ways, and put empty ones between them: those count
+for nothing. What does not fit the grammar otherwise is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from enum import Enum, auto
+from hashlib import sha256
+from hmac import compare_digest
+
+from lakebed.s3.auth import sigv4
+from lakebed.s3.auth.identity import Payload, PayloadKind
+from lakebed.s3.errors import S3Error
+
+HEADER_BYTES_MAX = 256
+TRAILER_BYTES_MAX = 8 * 1024
+CHUNK_BYTES_MIN = 8 * 1024  # of signed ones, but the last that has data
+
+_SIGNED = (PayloadKind.CHUNKS_SIGNED, PayloadKind.CHUNKS_SIGNED_TRAILER)
+_WITH_TRAILER = (PayloadKind.CHUNKS_SIGNED_TRAILER, PayloadKind.CHUNKS_UNSIGNED_TRAILER)
+_PLAIN_HEADER = re.compile(rb"([0-9a-fA-F]{1,15})")
+_SIGNED_HEADER = re.compile(rb"([0-9a-fA-F]{1,15});chunk-signature=([0-9a-f]{64})")
+_TRAILER = re.compile(r"([!-9;-~]+):[ \t]*([\t -~]*?)[ \t]*")
+_TRAILER_SIGNATURE = "x-amz-trailer-signature"
+_EMPTY_SHA256 = sha256().hexdigest()
+_CRLF = b"\r\n"
+
+
+class _Part(Enum):
+    HEADER = auto()
+    DATA = auto()
+    DATA_END = auto()
+    TRAILERS = auto()
+    BROKEN = auto()
+
+
+class ChunkedDecoder:
+    """Fed in order with all of a body, in pieces of any size; then finished. In one thread."""
+
+    def __init__(
+        self,
+        payload: Payload,
+        *,
+        decoded_length: int | None,
+        trailer_names: Collection[str] = (),
+    ) -> None:
+        """`trailer_names` are those that were announced, in any case."""
+        assert payload.kind.is_chunked, "not a body in chunks"
+        self._payload = payload
+        self._is_signed = payload.kind in _SIGNED
+        self._header = _SIGNED_HEADER if self._is_signed else _PLAIN_HEADER
+        self._names = frozenset(name.strip().lower() for name in trailer_names)
+        if self._names and payload.kind not in _WITH_TRAILER:
+            raise S3Error(
+                "InvalidRequest", f"Trailers were announced, but the body is {payload.kind.value}."
+            )
+        self._length = decoded_length
+        self._decoded = 0  # bytes of all chunks whose headers were seen
+        self._part = _Part.HEADER
+        self._pending = bytearray()  # of a header, the end of a chunk, or the trailers
+        self._left = 0  # of the chunk's data
+        self._is_short = False  # the chunk must be the last that has data
+        self._sha256 = sha256()
+        self._claimed = b""  # the signature of the chunk
+        self._previous = payload.seed_signature
+
+    def feed(self, data: bytes | bytearray) -> list[memoryview]:
+        """The decoded bytes that came with it, as views of it. After an error nothing is right."""
+        try:
+            return self._decode(data)
+        except S3Error:
+            self._part = _Part.BROKEN
+            raise
+
+    def _decode(self, data: bytes | bytearray) -> list[memoryview]:
+        found: list[memoryview] = []
+        view = memoryview(data)
+        position, end = 0, len(data)
+        while position < end:
+            if self._part is _Part.DATA:
+                piece = view[position : position + self._left]
+                position += len(piece)
+                self._take_data(piece)
+                found.append(piece)
+            elif self._part is _Part.HEADER:
+                position = self._take_header(data, position)
+            elif self._part is _Part.DATA_END:
+                position = self._take_data_end(data, position)
+            elif self._part is _Part.TRAILERS:
+                self._take_trailers(view[position:])
+                position = end
+            else:
+                raise _malformed("it was refused already")
+        return found
+
+    def finish(self) -> Mapping[str, str]:
+        """The trailers, by their names in lower case. Nothing comes any more."""
+        if self._part is not _Part.TRAILERS:
+            raise _incomplete("The request body terminated unexpectedly")
+        if self._length is not None and self._decoded != self._length:
+            raise _incomplete(
+                "You did not provide the number of bytes specified by the "
+                "x-amz-decoded-content-length HTTP header"
+            )
+        trailers = self._parsed_trailers()
+        if self._payload.kind is PayloadKind.CHUNKS_SIGNED_TRAILER:
+            given = trailers.pop(_TRAILER_SIGNATURE, "")
+            text = "".join([f"{name}:{value}\n" for name, value in trailers.items()])
+            self._check(self._trailer_signature(text), given.encode())
+        if trailers.keys() != self._names:
+            raise _malformed_trailer()
+        return trailers
+
+    # The parts of a body.
+
+    def _take_header(self, data: bytes | bytearray, position: int) -> int:
+        """Where it goes on behind the header, or behind the data if that ends inside it."""
+        pending = self._pending
+        if pending:
+            # Rare: a piece ended inside the header. One byte may be all that is missing.
+            taken = data[position : position + HEADER_BYTES_MAX]
+            line: bytes | bytearray = pending + taken
+            start, first = len(pending), 0
+        else:
+            line, start, first = data, 0, position
+        stop = line.find(_CRLF, first, first + HEADER_BYTES_MAX)
+        if stop < 0:
+            rest = len(data) - position
+            if rest + start >= HEADER_BYTES_MAX:
+                raise _malformed("the header of a chunk is too long")
+            pending += data[position:]
+            return len(data)
+        match = self._header.fullmatch(line, first, stop)
+        if match is None:
+            raise _malformed("the header of a chunk is malformed")
+        self._begin(int(match[1], 16), match[2] if self._is_signed else b"")
+        after = stop + len(_CRLF)
+        if not pending:
+            return after
+        pending.clear()
+        return position + after - start
+
+    def _begin(self, size: int, claimed: bytes) -> None:
+        """A chunk, whose header was read."""
+        self._claimed = claimed
+        if size == 0:
+            self._end_chunk()
+            self._part = _Part.TRAILERS
+            return
+        if self._is_short:
+            raise S3Error(
+                "InvalidChunkSizeError",
+                f"Only the last chunk is allowed to have a size less than {CHUNK_BYTES_MIN} bytes",
+            )
+        self._decoded += size
+        if self._length is not None and self._decoded > self._length:
+            raise _incomplete(
+                "You provided more bytes than specified by the "
+                "x-amz-decoded-content-length HTTP header"
+            )
+        self._is_short = self._is_signed and size < CHUNK_BYTES_MIN
+        self._left = size
+        self._part = _Part.DATA
+
+    def _take_data(self, piece: memoryview) -> None:
+        if self._is_signed:
+            self._sha256.update(piece)
+        self._left -= len(piece)
+        if not self._left:
+            self._end_chunk()
+            self._part = _Part.DATA_END
+
+    def _end_chunk(self) -> None:
+        if not self._is_signed:
+            return
+        payload = self._payload
+        text = (
+            f"AWS4-HMAC-SHA256-PAYLOAD\n{payload.date}\n{payload.scope}\n{self._previous}\n"
+            f"{_EMPTY_SHA256}\n{self._sha256.hexdigest()}"
+        )
+        self._sha256 = sha256()
+        self._check(sigv4.signature(payload.signing_key, text), self._claimed)
+
+    def _take_data_end(self, data: bytes | bytearray, position: int) -> int:
+        stop = position + len(_CRLF) - len(self._pending)
+        self._pending += data[position:stop]
+        if not _CRLF.startswith(self._pending):
+            raise _malformed("the data of a chunk is longer than its header says")
+        if len(self._pending) == len(_CRLF):
+            self._pending.clear()
+            self._part = _Part.HEADER
+        return min(stop, len(data))
+
+    def _take_trailers(self, rest: memoryview) -> None:
+        if len(self._pending) + len(rest) > TRAILER_BYTES_MAX:
+            raise _malformed_trailer()
+        self._pending += rest
+
+    # What is checked.
+
+    def _parsed_trailers(self) -> dict[str, str]:
+        trailers: dict[str, str] = {}
+        for line in self._pending.decode("latin-1").split("\n"):
+            line = line.removesuffix("\r")
+            if not line:
+                continue
+            match = _TRAILER.fullmatch(line)
+            name = "" if match is None else match[1].lower()
+            # The signature covers what stands before it.
+            if match is None or name in trailers or _TRAILER_SIGNATURE in trailers:
+                raise _malformed_trailer()
+            trailers[name] = match[2]
+        return trailers
+
+    def _trailer_signature(self, text: str) -> str:
+        payload = self._payload
+        return sigv4.signature(
+            payload.signing_key,
+            f"AWS4-HMAC-SHA256-TRAILER\n{payload.date}\n{payload.scope}\n{self._previous}\n"
+            f"{sha256(text.encode()).hexdigest()}",
+        )
+
+    def _check(self, expected: str, given: bytes) -> None:
+        if not compare_digest(expected.encode(), given):
+            raise S3Error(
+                "SignatureDoesNotMatch",
+                "The signature of a chunk we calculated does not match the signature you "
+                "provided. Check your key and signing method.",
+            )
+        self._previous = expected
+
+
+def _incomplete(message: str) -> S3Error:
+    return S3Error("IncompleteBody", message)
+
+
+def _malformed(what: str) -> S3Error:
+    return S3Error("InvalidRequest", f"The body is not aws-chunked as announced: {what}.")
+
+
+def _malformed_trailer() -> S3Error:
+    return S3Error(
+        "MalformedTrailerError",
+        "The request contained trailing data that was not well-formed or did not conform to our "
+        "published schema.",
+    )

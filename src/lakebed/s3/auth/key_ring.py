@@ -1,0 +1,78 @@
+"""The keys that requests may be signed with: the first credentials, and those of the store.
+
+What was looked up is kept until the store's keys change, and so are at most that many secrets in
+memory. A key that is unknown or disabled is never kept: its name is whatever a stranger sent.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from lakebed.seglake.keys import ROOT_POLICY, Keys
+
+_USE_NOTED_S = 3600  # how exactly the last use of a key is known
+
+
+class Credentials(NamedTuple):
+    access_key: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.access_key!r}, …)"
+
+
+class KnownKey(NamedTuple):
+    secret: str
+    is_first: bool
+    inflight_max: int | None
+
+    def __repr__(self) -> str:
+        return "KnownKey(…)"
+
+
+class KeyRing:
+    """In one thread."""
+
+    def __init__(
+        self, first: Credentials | None = None, keys: Keys | None = None, *, count_max: int = 1024
+    ) -> None:
+        """`first` stands before a key of the store that has the same name."""
+        self._keys = keys
+        self._count_max = count_max
+        self._first = (
+            {} if first is None else {first.access_key: KnownKey(first.secret, True, None)}
+        )
+        self._known: OrderedDict[str, KnownKey] = OrderedDict()
+        self._noted_s: dict[str, int] = {}
+        self._generation = -1
+
+    def find(self, access_key: str) -> KnownKey | None:
+        """None if it is unknown or disabled."""
+        first = self._first.get(access_key)
+        if first is not None or self._keys is None:
+            return first
+        if self._keys.generation != self._generation:
+            self._generation = self._keys.generation
+            self._known.clear()
+        found = self._known.get(access_key)
+        return self._look_up(access_key, self._keys) if found is None else found
+
+    def note_use(self, access_key: str, now_s: int) -> None:
+        """Kept to the hour, and without waiting."""
+        if self._keys is None or access_key in self._first:
+            return
+        if now_s - self._noted_s.get(access_key, -_USE_NOTED_S) >= _USE_NOTED_S:
+            self._noted_s[access_key] = now_s
+            self._keys.note_use(access_key, used_ms=now_s * 1000)
+
+    def _look_up(self, access_key: str, keys: Keys) -> KnownKey | None:
+        opened = keys.open(access_key)
+        if opened is None:
+            return None
+        info, secret = opened
+        known = KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
+        self._known[access_key] = known
+        if len(self._known) > self._count_max:
+            self._known.popitem(last=False)
+        return known

@@ -1,0 +1,214 @@
+"""Signature version 4, as S3 wants it: the canonical request, the signing key, the signature.
+
+Nothing here knows of requests, clocks or keys in a store: text in, text out.
+
+Clients do not agree on how a path, a query and white space look in what they sign. The form that
+nearly all of them sign is tried first, and costs nothing: path and query as they were sent. The
+other forms are equal in meaning to what was sent, so whatever verifies was signed for just that:
+
+- path: `%XX` decoded and encoded again with S3's unreserved characters, `%2F` kept or a slash;
+- query: decoded, `+` being a space, and encoded again; empty pairs left out;
+- header values: with runs of white space as one space, or as they were sent.
+
+Text stands for bytes one to one (Latin-1), so that what is no UTF-8 can be signed as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from hmac import compare_digest, digest
+from typing import NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+SERVICE = "s3"
+SCOPE_END = "aws4_request"
+
+Pair = tuple[str, str]
+
+_UNRESERVED = "-_.~"
+_BLANKS = re.compile(r"[ \t]+")
+_ENCODED_SLASH = re.compile(rb"%2[Ff]")
+
+
+class SignedHeaders(NamedTuple):
+    """The names, as the client lists them, and the same to look one up in."""
+
+    text: str
+    names: tuple[str, ...]
+    lookup: frozenset[str]
+
+
+@lru_cache(maxsize=256)
+def signed_headers(text: str) -> SignedHeaders:
+    """By the list with semicolons; a client always sends the same few."""
+    names = tuple(text.split(";"))
+    return SignedHeaders(text, names, frozenset(names))
+
+
+class Parts(NamedTuple):
+    """What a signature is of. `pairs` is the query, without the signature itself."""
+
+    method: str
+    path: str
+    pairs: Sequence[Pair]
+    values: Sequence[str]  # of the signed headers, in their order
+    signed: SignedHeaders
+    payload: str
+
+    def forms(self) -> Iterator[bytes]:
+        """All canonical requests it may have been signed as, each once, the usual one first."""
+        yield self._with(self.path or "/", _joined(self.pairs), self._headers(is_collapsed=True))
+        yield from self._other_forms()
+
+    @property
+    def re_encoded(self) -> bytes:
+        """The canonical request as the documentation has it: what a client is told of."""
+        path = _re_encoded_path(self.path, keeps_slashes=False)
+        return self._with(path, _re_encoded_query(self.pairs), self._headers(is_collapsed=True))
+
+    def _other_forms(self) -> Iterator[bytes]:
+        kept, plain = (_re_encoded_path(self.path, keeps_slashes=keeps) for keeps in (True, False))
+        paths = dict.fromkeys((self.path or "/", kept, plain))
+        queries = dict.fromkeys((_joined(self.pairs), _re_encoded_query(self.pairs)))
+        headers = dict.fromkeys((self._headers(is_collapsed=True), self._headers()))
+        forms = [(path, query, lines) for path in paths for query in queries for lines in headers]
+        return (self._with(*form) for form in forms[1:])
+
+    def _headers(self, *, is_collapsed: bool = False) -> str:
+        lines = "\n".join(map(":".join, zip(self.signed.names, self.values, strict=True))) + "\n"
+        if "  " not in lines and "\t" not in lines and ": " not in lines and " \n" not in lines:
+            return lines  # as nearly always: there is nothing to trim
+        trim = trimmed if is_collapsed else _stripped
+        pairs = zip(self.signed.names, self.values, strict=True)
+        return "".join([f"{name}:{trim(value)}\n" for name, value in pairs])
+
+    def _with(self, path: str, query: str, headers: str) -> bytes:
+        text = f"{self.method}\n{path}\n{query}\n{headers}\n{self.signed.text}\n{self.payload}"
+        return text.encode("latin-1")
+
+
+def is_signed_as(
+    parts: Parts, given: str, *, signing_key: bytes, timestamp: str, scope: str
+) -> bool:
+    """Whether the signature is that of any of the forms; compared in constant time."""
+    given_bytes = given.encode("utf-8", "replace")
+    for form in parts.forms():
+        text = string_to_sign(form, timestamp=timestamp, scope=scope)
+        if compare_digest(signature(signing_key, text).encode(), given_bytes):
+            return True
+    return False
+
+
+def header_values(
+    names: Sequence[str], headers: Mapping[str, str], fields: Sequence[tuple[bytes, bytes]]
+) -> list[str] | None:
+    """Of the signed headers; None if one of them did not come."""
+    try:
+        values = [headers[name] for name in names]
+    except KeyError:
+        return None
+    if not "".join(values).isascii():
+        return [_as_it_came(name, fields) for name in names]
+    return values
+
+
+def query_pairs(raw_query: bytes) -> list[Pair]:
+    """Names and values, not decoded."""
+    if not raw_query:
+        return []
+    found = (pair.partition("=") for pair in raw_query.decode("latin-1").split("&"))
+    return [(name, value) for name, _, value in found]
+
+
+def decoded(text: str) -> str:
+    """A name or value of a query, `+` being a space."""
+    if "%" not in text and "+" not in text:
+        return text
+    return unquote_to_bytes(text.replace("+", " ").encode("latin-1")).decode("latin-1")
+
+
+def trimmed(value: str) -> str:
+    """Without white space around it, and single spaces inside."""
+    if "  " in value or "\t" in value:
+        value = _BLANKS.sub(" ", value)
+    return value.strip(" ")
+
+
+def _stripped(value: str) -> str:
+    return value.strip(" \t")
+
+
+def scope_text(date: str, region: str) -> str:
+    return f"{date}/{region}/{SERVICE}/{SCOPE_END}"
+
+
+def string_to_sign(canonical_request: bytes, *, timestamp: str, scope: str) -> str:
+    return f"{ALGORITHM}\n{timestamp}\n{scope}\n{sha256(canonical_request).hexdigest()}"
+
+
+def signature(signing_key: bytes, text: str) -> str:
+    return digest(signing_key, text.encode("latin-1"), "sha256").hex()
+
+
+def signing_key(secret: str, *, date: str, region: str) -> bytes:
+    key = b"AWS4" + secret.encode()
+    for part in (date, region, SERVICE, SCOPE_END):
+        key = digest(key, part.encode("latin-1"), "sha256")
+    return key
+
+
+class SigningKeys:
+    """Those made of late. In one thread."""
+
+    def __init__(self, count_max: int = 1024) -> None:
+        self._count_max = count_max
+        self._keys: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
+
+    def key(self, secret: str, *, date: str, region: str) -> bytes:
+        place = (secret, date, region)
+        found = self._keys.get(place)
+        if found is None:
+            found = self._keys[place] = signing_key(secret, date=date, region=region)
+            if len(self._keys) > self._count_max:
+                self._keys.popitem(last=False)
+        else:
+            self._keys.move_to_end(place)
+        return found
+
+
+def _as_it_came(name: str, fields: Sequence[tuple[bytes, bytes]]) -> str:
+    wanted = name.encode("latin-1", "replace")
+    values = [value.strip(b" \t") for field, value in fields if field.lower() == wanted]
+    return b",".join(values).decode("latin-1")
+
+
+def _joined(pairs: Sequence[Pair]) -> str:
+    """By name, then by value."""
+    if not pairs:
+        return ""
+    return "&".join([f"{name}={value}" for name, value in sorted(pairs)])
+
+
+def _re_encoded_query(pairs: Sequence[Pair]) -> str:
+    return _joined([(_re_encoded(name), _re_encoded(value)) for name, value in _filled(pairs)])
+
+
+def _filled(pairs: Sequence[Pair]) -> Iterator[Pair]:
+    return (pair for pair in pairs if any(pair))
+
+
+def _re_encoded(text: str) -> str:
+    return quote_from_bytes(decoded(text).encode("latin-1"), safe=_UNRESERVED)
+
+
+def _re_encoded_path(path: str, *, keeps_slashes: bool) -> str:
+    raw = path.encode("latin-1") or b"/"
+    if not keeps_slashes:
+        return quote_from_bytes(unquote_to_bytes(raw))
+    pieces = _ENCODED_SLASH.split(raw)
+    return "%2F".join([quote_from_bytes(unquote_to_bytes(piece)) for piece in pieces])

@@ -1,0 +1,114 @@
+"""Conditions as headers give them, of what is read and of what is written.
+
+ETags may be quoted or not. A weak one never equals an ETag where that must be the same bytes, so it
+is kept as it is; where a client only asks whether it has the object already, weakness is no matter.
+A date that is none is as if it had not been given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from lakebed.s3.errors import S3Error
+from lakebed.seglake.conditions import ReadCondition
+from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.model import Condition, ObjectInfo
+
+COPY_SOURCE: Final = "x-amz-copy-source-"
+
+_MS_PER_S: Final = 1000
+_ANY: Final = "*"
+_NO_CONDITION: Final = Condition()
+_IF_ABSENT: Final = Condition(if_none_match=_ANY)
+
+
+def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition | None:
+    """What must hold of an object that is read; None if nothing was asked."""
+    match = headers.get(start + "if-match")
+    none_match = headers.get(start + "if-none-match")
+    modified = headers.get(start + "if-modified-since")
+    unmodified = headers.get(start + "if-unmodified-since")
+    if match is none_match is modified is unmodified is None:
+        return None
+    return ReadCondition(
+        if_match=() if match is None else _etags(match),
+        if_none_match=() if none_match is None else _etags(none_match, is_weak=True),
+        if_modified_since_ms=_date_ms(modified),
+        if_unmodified_since_ms=_date_ms(unmodified),
+    )
+
+
+def write_condition(headers: Mapping[str, str], config: EndpointConfig, bucket: str) -> Condition:
+    """What must hold of the object that is written over.
+
+    In a bucket that is guarded, what does not say which object it replaces replaces none.
+    """
+    match, none_match = headers.get("if-match"), headers.get("if-none-match")
+    if match is None and none_match is None:
+        return _IF_ABSENT if is_guarded(config, bucket) else _NO_CONDITION
+    if none_match is not None and none_match.strip() != _ANY:
+        raise _not_implemented("If-None-Match")
+    wanted = None
+    if match is not None:
+        etags = _etags(match)
+        if len(etags) > 1:
+            raise _not_implemented("If-Match")
+        wanted = etags[0]
+    return Condition(if_match=wanted, if_none_match=None if none_match is None else _ANY)
+
+
+def is_guarded(config: EndpointConfig, bucket: str) -> bool:
+    """Whether objects of that bucket are overwritten only with `If-Match`."""
+    names = config.require_if_match_buckets
+    if not names:
+        return False
+    return any(name.strip() in (_ANY, bucket) for name in names.split(","))
+
+
+def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:
+    """By `If-Range`: whether the object is still the one that the client has a part of."""
+    value = headers.get("if-range")
+    if value is None:
+        return True
+    moment_ms = _date_ms(value)
+    if moment_ms is not None:
+        return moment_ms // _MS_PER_S == info.modified_ms // _MS_PER_S
+    return _etags(value) == (info.etag,)
+
+
+def _etags(value: str, *, is_weak: bool = False) -> tuple[str, ...]:
+    """At least one: what is no ETag equals none."""
+    found = []
+    for one in value.split(","):
+        etag = one.strip()
+        if is_weak:
+            etag = etag.removeprefix("W/")
+        if len(etag) > 1 and etag[0] == etag[-1] == '"':
+            etag = etag[1:-1]
+            if etag == _ANY:
+                etag = '"*"'  # an ETag of that name, not all of them
+        found.append(etag)
+    return tuple(found)
+
+
+def _date_ms(value: str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        moment = parsedate_to_datetime(value)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp()) * _MS_PER_S
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _not_implemented(header: str) -> S3Error:
+    return S3Error(
+        "NotImplemented",
+        "A header you provided implies functionality that is not implemented",
+        details=(("Header", header),),
+    )

@@ -1,0 +1,76 @@
+"""Objects deleted: one, or up to a thousand in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from lakebed.base.errors import LakebedError
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3 import xml_documents
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.errors import XML, to_s3
+from lakebed.s3.message import read_message
+from lakebed.s3.operations import DeleteObject, DeleteObjects
+from lakebed.s3.service import Service
+from lakebed.s3.unsupported import not_implemented
+from lakebed.s3.xml_documents import NotDeleted
+from lakebed.s3.xml_parsing import DELETE_BYTES_MAX, Deletion, parse_deletion
+from lakebed.seglake.model import Condition
+from lakebed.seglake.objects import NO_CONDITION, Doomed
+from lakebed.seglake.versions import Deleted
+
+_UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
+
+
+async def delete_object(
+    service: Service, operation: DeleteObject, request: Request, _identity: Identity
+) -> Response:
+    """What is not there is deleted already."""
+    condition = _condition(request)
+    doomed = Doomed(operation.key, operation.version_id, condition)
+    done = await service.done(service.lake.objects.submit_delete(operation.bucket, doomed))
+    headers = []
+    if done.is_marker:
+        headers.append(("x-amz-delete-marker", "true"))
+    if done.version_id is not None:
+        headers.append(("x-amz-version-id", done.version_id))
+    return Response(204, headers)
+
+
+def _condition(request: Request) -> Condition:
+    for name in _UNSUPPORTED:
+        if name in request.headers:
+            raise not_implemented(
+                "A header you provided implies functionality that is not implemented", header=name
+            )
+    value = request.headers.get("if-match")
+    return NO_CONDITION if value is None else Condition(if_match=value.strip().strip('"'))
+
+
+async def delete_objects(
+    service: Service, operation: DeleteObjects, request: Request, identity: Identity
+) -> Response:
+    """Each by itself: an error of one is told in its place, and the others are deleted."""
+    data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
+    body = await service.run(partial(_delete_all, service, operation.bucket, data))
+    return Response(200, [XML], body)
+
+
+def _delete_all(service: Service, bucket: str, data: bytes) -> bytes:
+    asked = parse_deletion(data)
+    results = service.lake.objects.delete_many(bucket, asked.doomed)
+    return xml_documents.deletion(_told(asked, results))
+
+
+def _told(
+    asked: Deletion, results: list[Deleted | LakebedError]
+) -> Iterator[tuple[Deleted, str | None] | NotDeleted]:
+    """If it should be quiet, only what went wrong."""
+    for doomed, result in zip(asked.doomed, results, strict=True):
+        if isinstance(result, LakebedError):
+            yield NotDeleted(doomed.key, doomed.version_id, to_s3(result))
+        elif not asked.is_quiet:
+            yield result, doomed.version_id

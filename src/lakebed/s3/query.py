@@ -1,0 +1,123 @@
+"""The parameters of a request: decoded, once each, and of the kind they must be.
+
+Presigned URLs may carry headers (`x-amz-meta-…`, `x-amz-checksum-…`) among their parameters, since
+whoever signed them could not give headers along. Those are headers (`hoisted`), not parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from lakebed.s3.addressing import decoded
+from lakebed.s3.errors import S3Error, invalid_argument
+
+INTEGER_MAX: Final = 2**31 - 1
+PARAMETERS_MAX: Final = 100
+SIGNED: Final = frozenset(
+    {
+        "x-amz-algorithm",
+        "x-amz-content-sha256",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-expires",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-security-token",
+        "x-amz-signature",
+        "x-amz-signedheaders",
+        "x-amz-user-agent",
+    }
+)
+"""What signs a URL, or says who made it; all of that is for `auth`."""
+
+_SIGNATURE: Final = "X-Amz-Signature"
+_OF_NO_BODY: Final = ("x-amz-checksum-crc32", "AAAAAA==")
+"""What the SDK for JavaScript signs into the URL of a PUT whose body it has not seen."""
+
+
+class Query:
+    """`names` are those of the parameters that say what is asked for."""
+
+    __slots__ = ("_values", "names")
+
+    def __init__(self, raw: bytes) -> None:
+        self._values: dict[str, str] = {}
+        for name, value in _pairs(raw):
+            if name in self._values:
+                raise invalid_argument(
+                    "A parameter was given more than once", name=name, value=value
+                )
+            self._values[name] = value
+        self.names = frozenset(
+            name for name in self._values if not name.lower().startswith("x-amz-")
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str) -> str:
+        """What was given, or "" if nothing was."""
+        return self._values.get(name, "")
+
+    def optional(self, name: str) -> str | None:
+        return self._values.get(name)
+
+    def filled(self, name: str) -> str | None:
+        """What was given, if it was; it must not be empty."""
+        value = self._values.get(name)
+        if value == "":
+            raise invalid_argument(f"{name} cannot be the empty string", name=name, value="")
+        return value
+
+    def number(self, name: str, *, minimum: int = 0, maximum: int = INTEGER_MAX) -> int | None:
+        """A whole number in decimal digits; an empty one was not given."""
+        value = self._values.get(name)
+        if not value:
+            return None
+        is_number = value.isascii() and value.isdigit() and len(value) <= len(str(maximum))
+        if not is_number or not minimum <= int(value) <= maximum:
+            raise invalid_argument(
+                f"{name} must be an integer between {minimum} and {maximum}",
+                name=name,
+                value=value,
+            )
+        return int(value)
+
+    def is_true(self, name: str) -> bool:
+        return self.text(name).lower() == "true"
+
+    def hoisted(self) -> Mapping[str, str]:
+        """Headers that stand in a presigned URL; as in any header, all characters are printable.
+
+        The checksum of no body says nothing about the one that comes, and is none of them.
+        """
+        headers = (
+            (name.lower(), value) for name, value in self._values.items() if _is_header(name)
+        )
+        found = dict(header for header in headers if header != _OF_NO_BODY)
+        if found and _SIGNATURE not in self._values:
+            name, value = next(iter(found.items()))
+            raise invalid_argument(
+                "A header stands among the parameters of a URL that is not signed",
+                name=name,
+                value=value,
+            )
+        for name, value in found.items():
+            if not value.isprintable():
+                raise invalid_argument("A header has printable characters", name=name, value=value)
+        return found
+
+
+def _pairs(raw: bytes) -> Iterator[tuple[str, str]]:
+    pieces = raw.split(b"&") if raw else []
+    if len(pieces) > PARAMETERS_MAX:
+        raise S3Error("InvalidURI", f"There are more than {PARAMETERS_MAX} parameters.")
+    for piece in pieces:
+        if piece:
+            name, _, value = piece.replace(b"+", b" ").partition(b"=")
+            yield decoded(name), decoded(value)
+
+
+def _is_header(name: str) -> bool:
+    lower = name.lower()
+    return lower.startswith("x-amz-") and lower not in SIGNED

@@ -1,0 +1,134 @@
+"""Which bytes of an object are asked for by a `Range` header, and how several are sent.
+
+Bounded: so many ranges are taken and no more, and those that overlap are joined, so an answer is
+never larger than the object and the heads between its parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lakebed.s3.conditions import range_applies
+from lakebed.s3.errors import S3Error, invalid_argument
+from lakebed.seglake.errors import BadRange
+from lakebed.seglake.model import ObjectInfo
+from lakebed.seglake.ranges import ByteRange
+
+RANGES_MAX: Final = 100
+RANGE_CHARACTERS_MAX: Final = 4096
+
+_DIGITS_MAX: Final = 18
+_SPEC = re.compile(rf"([0-9]{{0,{_DIGITS_MAX}}})-([0-9]{{0,{_DIGITS_MAX}}})", re.ASCII)
+_COPIED = re.compile(rf"bytes=([0-9]{{1,{_DIGITS_MAX}}})-([0-9]{{1,{_DIGITS_MAX}}})", re.ASCII)
+_UNIT: Final = "bytes"
+
+
+class Span(NamedTuple):
+    """Bytes of an object, half open."""
+
+    start: int
+    end: int
+
+    def told(self, size: int) -> str:
+        """As `Content-Range` has it."""
+        return f"bytes {self.start}-{self.end - 1}/{size}"
+
+
+def spans_of(headers: Mapping[str, str], info: ObjectInfo) -> list[Span] | None:
+    """The bytes asked for, in that order; None is all. `InvalidRange` if there are none such."""
+    value = headers.get("range")
+    if value is None or not range_applies(headers, info):
+        return None
+    found = []
+    for one in _parsed(value, info.size):
+        try:
+            found.append(Span(*one.resolve(info.size)))
+        except BadRange:
+            continue  # the others may be in it
+    if not found:
+        raise _bad_range(value, info.size)
+    return _joined(found)
+
+
+def copied_range(headers: Mapping[str, str], size: int) -> ByteRange | None:
+    """Of the source of a part, which has to have all of it."""
+    name = "x-amz-copy-source-range"
+    value = headers.get(name)
+    if value is None:
+        return None
+    parsed = _COPIED.fullmatch(value)
+    if parsed is None or int(parsed[1]) > int(parsed[2]):
+        raise invalid_argument(
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first "
+            "and last are the zero-based offsets of the first and last bytes to copy",
+            name=name,
+            value=value,
+        )
+    if int(parsed[2]) >= size:
+        raise invalid_argument(
+            f"Range specified is not valid for source object of size: {size}",
+            name=name,
+            value=value,
+        )
+    return ByteRange(int(parsed[1]), int(parsed[2]))
+
+
+class Sections:
+    """Several spans as one `multipart/byteranges` body."""
+
+    def __init__(
+        self, spans: Sequence[Span], *, size: int, content_type: str, boundary: str
+    ) -> None:
+        self.content_type = f"multipart/byteranges; boundary={boundary}"
+        self.end = f"\r\n--{boundary}--\r\n".encode("latin-1")
+        self.heads = [
+            f"\r\n--{boundary}\r\nContent-Type: {content_type}\r\n"
+            f"Content-Range: {span.told(size)}\r\n\r\n".encode("latin-1")
+            for span in spans
+        ]
+        self.length = (
+            sum(map(len, self.heads)) + sum(span.end - span.start for span in spans) + len(self.end)
+        )
+
+
+def _parsed(value: str, size: int) -> list[ByteRange]:
+    unit, _, specs = value.partition("=")
+    if unit.strip().lower() != _UNIT or len(value) > RANGE_CHARACTERS_MAX:
+        raise _bad_range(value, size)
+    found: list[ByteRange] = []
+    for spec in specs.split(","):
+        parsed = _SPEC.fullmatch(spec.strip())
+        if parsed is None or parsed[0] == "-" or len(found) == RANGES_MAX:
+            raise _bad_range(value, size)
+        first, last = (int(digits) if digits else None for digits in parsed.groups())
+        if first is not None and last is not None and last < first:
+            raise _bad_range(value, size)
+        found.append(ByteRange(first, last))
+    return found
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Those that overlap as one, in the place of the first of them."""
+    found: list[tuple[int, Span]] = []
+    for place, span in sorted(enumerate(spans), key=lambda one: one[1]):
+        if found and span.start < found[-1][1].end:
+            first, before = found.pop()
+            joined = Span(before.start, max(before.end, span.end))
+            found.append((min(first, place), joined))
+        else:
+            found.append((place, span))
+    return [span for _, span in sorted(found)]
+
+
+def _bad_range(value: str, size: int) -> S3Error:
+    return S3Error(
+        "InvalidRange",
+        "The requested range is not satisfiable",
+        headers=(("Content-Range", f"bytes */{size}"),),
+        details=(
+            ("RangeRequested", value[:RANGE_CHARACTERS_MAX]),
+            ("ActualObjectSize", str(size)),
+        ),
+    )

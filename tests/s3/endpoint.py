@@ -1,0 +1,96 @@
+"""A node in another process, as its users start it: `lakebed serve` on a free port.
+
+with Endpoint(tmp_path / "store") as endpoint:
+    endpoint.url, endpoint.access_key, endpoint.secret_key
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+ACCESS_KEY = "lakebed-tests"
+SECRET_KEY = "a secret of the tests"  # noqa: S105
+
+
+class Endpoint:
+    """Started when it is entered; ended by SIGTERM when it is left."""
+
+    def __init__(
+        self, root: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`arguments` go to `serve`. The port is free, and stays the same over restarts."""
+        self.root = root
+        self.access_key = ACCESS_KEY
+        self.secret_key = SECRET_KEY
+        self.region = "us-east-1"
+        self.url = ""
+        self._arguments = arguments
+        self._environment = dict(environment or {})
+        self._port = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "lakebed.cli", "--root", str(self.root), "--json", "serve"]
+        command += ["--s3-port", str(self._port), *self._arguments]
+        variables = {"LAKEBED_ACCESS_KEY": ACCESS_KEY, "LAKEBED_SECRET_KEY": SECRET_KEY}
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **variables, **self._environment},
+        )
+        assert self._process.stdout is not None
+        lines: list[str] = []
+        while not lines or lines[-1].rstrip() != "}":
+            line = self._process.stdout.readline()
+            assert line, f"the node ended with {self._process.wait()}"
+            lines.append(line)
+        self.url = json.loads("".join(lines))["s3"]
+        self._port = int(self.url.rpartition(":")[2])
+
+    def stop(self) -> int:
+        """By SIGTERM; its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> int:
+        """By SIGKILL."""
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None, "not started"
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Until it ends, by a signal that it was sent before; its exit code."""
+        process, self._process = self._process, None
+        assert process is not None, "not started"
+        code = process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+        return code
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.stop()

@@ -1,0 +1,499 @@
+"""What requests ask for, by the table; and that nothing else ever becomes a plain verb."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import importlib.resources
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.s3 import operations as ops
+from lakebed.s3.errors import STATUSES, S3Error
+from lakebed.s3.guard import CHANGES, check_change
+from lakebed.s3.router import READS, route
+from lakebed.s3.routes import ROUTES, SELECTORS, Level
+from lakebed.s3.unsupported import ABSENT, SUBRESOURCES
+from tests.s3.calls import request
+
+SOURCE = {"x-amz-copy-source": "/b/other"}
+GIVEN = "t"
+PRESIGNED = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=ab"
+
+ASKED: list[tuple[str, str, ops.Operation]] = [
+    ("GET", "/", ops.ListBuckets()),
+    (
+        "GET",
+        "/?prefix=a&max-buckets=7&continuation-token=t&bucket-region=r&x-id=ListBuckets",
+        ops.ListBuckets(prefix="a", max_buckets=7, continuation_token=GIVEN, region="r"),
+    ),
+    ("PUT", "/b", ops.CreateBucket(bucket="b")),
+    ("PUT", "/b/?x-id=CreateBucket", ops.CreateBucket(bucket="b")),
+    ("DELETE", "/b", ops.DeleteBucket(bucket="b")),
+    ("HEAD", "/b/", ops.HeadBucket(bucket="b")),
+    ("GET", "/b?location", ops.GetBucketLocation(bucket="b")),
+    ("GET", "/b/?location=", ops.GetBucketLocation(bucket="b")),
+    ("GET", "/b?versioning", ops.GetBucketVersioning(bucket="b")),
+    ("PUT", "/b?versioning", ops.PutBucketVersioning(bucket="b")),
+    ("POST", "/b?delete&x-id=DeleteObjects", ops.DeleteObjects(bucket="b")),
+    ("GET", "/b", ops.ListObjects(bucket="b")),
+    ("GET", "/b?list-type=1&max-keys=", ops.ListObjects(bucket="b")),
+    (
+        "GET",
+        "/b?prefix=a+b%2B&delimiter=%2F&max-keys=5000&marker=m&encoding-type=url",
+        ops.ListObjects(
+            bucket="b",
+            prefix="a b+",
+            delimiter="/",
+            max_keys=5000,
+            marker="m",
+            is_url_encoded=True,
+        ),
+    ),
+    (
+        "GET",
+        "/b?list-type=2&start-after=s&continuation-token=t&fetch-owner=true&max-keys=0",
+        ops.ListObjectsV2(
+            bucket="b", start_after="s", continuation_token=GIVEN, fetches_owner=True, max_keys=0
+        ),
+    ),
+    (
+        "GET",
+        "/b?versions&key-marker=k&version-id-marker=null",
+        ops.ListObjectVersions(bucket="b", key_marker="k", version_id_marker="null"),
+    ),
+    (
+        "GET",
+        "/b?uploads&max-uploads=3&key-marker=k&upload-id-marker=u",
+        ops.ListMultipartUploads(bucket="b", max_keys=3, key_marker="k", upload_id_marker="u"),
+    ),
+    ("PUT", "/b/k?x-id=PutObject", ops.PutObject(bucket="b", key="k")),
+    (
+        "GET",
+        "/b/k?versionId=v&partNumber=3&response-content-type=a%2Fb&anything=else",
+        ops.GetObject(
+            bucket="b",
+            key="k",
+            version_id="v",
+            part_number=3,
+            overrides=(("content-type", "a/b"),),
+        ),
+    ),
+    ("HEAD", "/b/k?versionId=null", ops.HeadObject(bucket="b", key="k", version_id="null")),
+    ("GET", "/b/k?tagging", ops.GetObjectTagging(bucket="b", key="k")),
+    ("DELETE", "/b/k?versionId=v", ops.DeleteObject(bucket="b", key="k", version_id="v")),
+    ("POST", "/b/k?uploads", ops.CreateMultipartUpload(bucket="b", key="k")),
+    (
+        "PUT",
+        "/b/k?partNumber=10000&uploadId=u",
+        ops.UploadPart(bucket="b", key="k", upload_id="u", part_number=10_000),
+    ),
+    (
+        "GET",
+        "/b/k?uploadId=u&max-parts=2&part-number-marker=1",
+        ops.ListParts(bucket="b", key="k", upload_id="u", max_parts=2, part_number_marker=1),
+    ),
+    ("POST", "/b/k?uploadId=u", ops.CompleteMultipartUpload(bucket="b", key="k", upload_id="u")),
+    ("DELETE", "/b/k?uploadId=u", ops.AbortMultipartUpload(bucket="b", key="k", upload_id="u")),
+]
+
+COPIED: list[tuple[str, ops.Operation]] = [
+    ("/b/k", ops.CopyObject(bucket="b", key="k")),
+    (
+        "/b/k?uploadId=u&partNumber=1",
+        ops.UploadPartCopy(bucket="b", key="k", upload_id="u", part_number=1),
+    ),
+]
+
+
+def refused(
+    method: str, target: str, *, domain: str = "", headers: dict[str, str] | None = None
+) -> S3Error:
+    with pytest.raises(S3Error) as caught:
+        route(request(method, target, headers=headers), domain=domain)
+    assert caught.value.code in STATUSES
+    return caught.value
+
+
+@pytest.mark.parametrize(("method", "target", "asked"), ASKED)
+def test_what_is_asked_for_is_told_with_all_its_parameters(
+    method: str, target: str, asked: ops.Operation
+) -> None:
+    assert route(request(method, target), domain="") == asked
+
+
+@pytest.mark.parametrize(("target", "asked"), COPIED)
+def test_a_put_with_a_source_is_a_copy(target: str, asked: ops.Operation) -> None:
+    assert route(request("PUT", target, headers=SOURCE), domain="") == asked
+
+
+def test_every_row_of_the_table_is_tried_here() -> None:
+    tried = {type(asked) for _, _, asked in ASKED} | {type(asked) for _, asked in COPIED}
+    assert {row.operation for row in ROUTES.values()} - {ops.GetAbsentConfiguration} == tried
+
+
+def test_every_operation_is_in_the_table_and_in_it_once() -> None:
+    concrete = {
+        kind
+        for kind in vars(ops).values()
+        if isinstance(kind, type) and issubclass(kind, ops.Operation)
+    } - {ops.Operation, ops.OnBucket, ops.OnObject, ops.OnUpload, ops.Listing}
+    found = [
+        row.operation for row in ROUTES.values() if row.operation is not ops.GetAbsentConfiguration
+    ]
+    assert sorted(found, key=str) == sorted(concrete - {ops.GetAbsentConfiguration}, key=str)
+
+
+@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_a_configuration_that_no_bucket_has_is_told_by_the_name_aws_has_for_that(
+    name: str,
+) -> None:
+    asked = route(request("GET", f"/b?{name}"), domain="")
+    code, message = ABSENT[name]
+    assert asked == ops.GetAbsentConfiguration(bucket="b", code=code, message=message)
+    assert STATUSES[code] == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("target", ["/b", "/b/k"])
+def test_what_is_not_supported_never_becomes_the_plain_verb(method: str, target: str) -> None:
+    level = Level.OBJECT if "k" in target else Level.BUCKET
+    supported = {
+        place.subresource for place in ROUTES if (place.method, place.level) == (method, level)
+    }
+    for name in sorted(SUBRESOURCES - supported):
+        for query in (name, f"{name}=", f"{name}=1&versionId=v", f"x-id=a&{name}"):
+            assert refused(method, f"{target}?{query}").code == "NotImplemented"
+        assert refused(method, f"{target}?{name}", headers=SOURCE).code == "NotImplemented"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("target", ["/", "/b", "/b/k"])
+def test_two_subresources_at_once_are_a_conflict(method: str, target: str) -> None:
+    error = refused(method, f"{target}?uploads&acl")
+    assert error.code == "InvalidArgument"
+    assert "acl, uploads" in str(error)
+
+
+def _service_model() -> dict[str, Any]:
+    data = importlib.resources.files("botocore") / "data" / "s3" / "2006-03-01"
+    with gzip.open(str(data / "service-2.json.gz")) as file:
+        model: dict[str, Any] = json.load(file)
+    return model
+
+
+def _requests_of_botocore() -> Iterator[tuple[str, str, str]]:
+    """Name, method and target of everything that botocore can ask for."""
+    model = _service_model()
+    for name, operation in model["operations"].items():
+        shape = model["shapes"].get(operation.get("input", {}).get("shape"), {})
+        members, needed = shape.get("members", {}), shape.get("required", ())
+        values = [
+            f"{members[one]['locationName']}=1"
+            for one in needed
+            if members[one].get("location") == "querystring"
+        ]
+        uri = operation["http"]["requestUri"].replace("{Bucket}", "b").replace("{Key+}", "k")
+        if values:
+            uri += ("&" if "?" in uri else "?") + "&".join(values)
+        yield name, operation["http"]["method"], uri
+
+
+@pytest.mark.parametrize(("name", "method", "target"), list(_requests_of_botocore()))
+def test_what_botocore_asks_for_is_that_or_is_refused(name: str, method: str, target: str) -> None:
+    headers = SOURCE if name in ("CopyObject", "UploadPartCopy") else None
+    try:
+        asked = type(route(request(method, target, headers=headers), domain="")).__name__
+    except S3Error as error:
+        assert error.code == "NotImplemented"
+        assert not hasattr(ops, name)
+        return
+    is_absent = asked == "GetAbsentConfiguration" and target.partition("?")[2] in ABSENT
+    same = {"ListDirectoryBuckets": "ListBuckets"}  # of another service, at the same place
+    assert is_absent or asked == same.get(name, name)
+
+
+@pytest.mark.parametrize("method", ["PUT", "POST", "DELETE"])
+@pytest.mark.parametrize("target", ["/b", "/b/k", "/b/k?uploadId=u&partNumber=1"])
+def test_a_write_with_a_parameter_that_nobody_knows_is_refused(method: str, target: str) -> None:
+    joint = "&" if "?" in target else "?"
+    for query in ("append", "position=0", "Uploads", "response-content-type=a", "partnumber=2"):
+        assert refused(method, f"{target}{joint}{query}").code == "NotImplemented"
+
+
+def test_a_write_does_not_take_the_id_of_a_version() -> None:
+    for method, target in (("PUT", "/b/k"), ("POST", "/b/k?uploads"), ("DELETE", "/b")):
+        joint = "&" if "?" in target else "?"
+        assert refused(method, f"{target}{joint}versionId=v").code == "InvalidArgument"
+
+
+def test_the_number_of_a_part_without_an_upload_is_no_put() -> None:
+    assert refused("PUT", "/b/k?partNumber=1").code == "NotImplemented"
+    assert refused("PUT", "/b/k?uploadId=u").code == "InvalidArgument"
+    assert refused("PUT", "/b/k?uploadId=&partNumber=1").code == "InvalidArgument"
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        ("/b?max-keys=-1", "max-keys", "-1"),
+        ("/b?max-keys=ten", "max-keys", "ten"),
+        ("/b?max-keys=%D9%A3", "max-keys", "٣"),
+        ("/b?max-keys=1_0", "max-keys", "1_0"),
+        ("/b?max-keys=2147483648", "max-keys", "2147483648"),
+        ("/b?max-keys=" + "9" * 5000, "max-keys", "9" * 5000),
+        ("/?max-buckets=0", "max-buckets", "0"),
+        ("/b/k?partNumber=0", "partNumber", "0"),
+        ("/b/k?partNumber=10001", "partNumber", "10001"),
+        ("/b/k?uploadId=u&part-number-marker=x", "part-number-marker", "x"),
+        ("/b?uploads&max-uploads=x", "max-uploads", "x"),
+        ("/b?encoding-type=base64", "encoding-type", "base64"),
+        ("/b?list-type=3", "list-type", "3"),
+        ("/b/k?versionId=", "versionId", ""),
+        ("/b/k?versionId=%C6%9F", "versionId", "Ɵ"),
+        ("/b/k?versionId=a%0D%0Ab", "versionId", "a\r\nb"),
+        ("/b?list-type=2&continuation-token=", "continuation-token", ""),
+        ("/b?versions&version-id-marker=v", "version-id-marker", "v"),
+        ("/b?prefix=a&prefix=b", "prefix", "b"),
+        ("/b/k?response-expires=a%0D%0Ab", "response-expires", "a\r\nb"),
+    ],
+)
+def test_a_bad_parameter_is_refused_with_its_name_and_value(
+    target: str, name: str, value: str
+) -> None:
+    error = refused("GET", target)
+    assert error.code == "InvalidArgument"
+    assert error.details == (("ArgumentName", name), ("ArgumentValue", value))
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/b/a%2Fb", "a/b"),
+        ("/b/a+b%2B", "a+b+"),
+        ("/b//a", "/a"),
+        ("/b//", "/"),
+        ("/b/../c/./d", "../c/./d"),
+        ("/b/%2e%2e/x", "../x"),
+        ("/b/%252F", "%2F"),
+        ("/b/%E2%82%AC", "€"),
+        ("/b/%00%01%7F", "\x00\x01\x7f"),
+        ("/b/a/", "a/"),
+        ("/b/a?b", "a"),
+    ],
+)
+def test_a_key_is_decoded_once_and_kept(path: str, key: str) -> None:
+    assert route(request("GET", path), domain="") == ops.GetObject(bucket="b", key=key)
+
+
+@pytest.mark.parametrize("path", ["/b/%FF", "/b/%", "/b/%zz", "/b/%e2%82", "b/k", "*", "/b?a=%f"])
+def test_a_path_that_is_no_text_is_refused(path: str) -> None:
+    assert refused("GET", path).code == "InvalidURI"
+
+
+def test_a_path_without_a_bucket_is_refused() -> None:
+    assert refused("GET", "//k").code == "InvalidBucketName"
+
+
+@pytest.mark.parametrize(
+    ("host", "domain", "bucket"),
+    [
+        ("photos.s3.example.com", "s3.example.com", "photos"),
+        ("my.photos.S3.Example.com:9000", "s3.example.com", "my.photos"),
+        ("photos.s3.example.com.", "S3.example.com", "photos"),
+        ("photos.localhost:9000", "", "photos"),
+        ("photos.s3.localhost", "", "photos"),
+    ],
+)
+def test_a_bucket_can_stand_in_the_host(host: str, domain: str, bucket: str) -> None:
+    headers = {"host": host}
+    found = route(request("GET", "/b/k", headers=headers), domain=domain)
+    assert found == ops.GetObject(bucket=bucket, key="b/k")
+    assert route(request("GET", "//k", headers=headers), domain=domain) == ops.GetObject(
+        bucket=bucket, key="/k"
+    )
+    assert route(request("PUT", "/", headers=headers), domain=domain) == ops.CreateBucket(
+        bucket=bucket
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("127.0.0.1:9000", ""),
+        ("[::1]:9000", ""),
+        ("::1", ""),
+        ("localhost", ""),
+        ("s3.localhost:80", ""),
+        ("store", ""),
+        ("photos.example.com", ""),
+        ("s3.example.com", "s3.example.com"),
+        ("photos.localhost", "s3.example.com"),
+        ("photos-s3.example.com", "s3.example.com"),
+        ("", ""),
+    ],
+)
+def test_other_hosts_are_path_style(host: str, domain: str) -> None:
+    found = route(request("GET", "/b/k", headers={"host": host}), domain=domain)
+    assert found == ops.GetObject(bucket="b", key="k")
+
+
+def test_methods_that_are_none_of_s3_are_refused() -> None:
+    assert refused("OPTIONS", "/b/k").code == "AccessForbidden"
+    for method, target in (("PATCH", "/b/k"), ("TRACE", "/"), ("PUT", "/"), ("DELETE", "/")):
+        assert refused(method, target).code == "MethodNotAllowed"
+    for target in ("/b", "/b/k"):
+        assert refused("POST", target).code == "NotImplemented"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("x-amz-acl", "public-read", "NotImplemented"),
+        ("x-amz-grant-read", "id=1", "NotImplemented"),
+        ("x-amz-server-side-encryption", "AES256", "NotImplemented"),
+        ("x-amz-server-side-encryption-customer-key", "a", "NotImplemented"),
+        ("x-amz-object-lock-mode", "GOVERNANCE", "NotImplemented"),
+        ("x-amz-object-lock-legal-hold", "ON", "NotImplemented"),
+        ("x-amz-tagging", "a=b", "NotImplemented"),
+        ("x-amz-website-redirect-location", "/", "NotImplemented"),
+        ("x-amz-storage-class", "GLACIER", "InvalidStorageClass"),
+        ("x-amz-mfa", "1 2", "NotImplemented"),
+        ("x-amz-expected-bucket-owner", "111122223333", "NotImplemented"),
+        ("x-amz-write-offset-bytes", "5", "NotImplemented"),
+        ("x-amz-rename-source", "/b/k", "NotImplemented"),
+        ("x-amz-checksum-sha512", "a", "NotImplemented"),
+        ("x-amz-if-match-size", "5", "NotImplemented"),
+        ("x-amz-of-the-future", "1", "NotImplemented"),
+    ],
+)
+def test_a_header_that_asks_for_what_would_not_happen_is_refused(
+    name: str, value: str, code: str
+) -> None:
+    assert refused("PUT", "/b/k", headers={name: value}).code == code
+    if code == "NotImplemented":
+        assert ("Header", name) in refused("PUT", "/b/k", headers={name: value}).details
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x-amz-acl", "private"),
+        ("x-amz-acl", "bucket-owner-full-control"),
+        ("x-amz-api-version", "2006-03-01"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-request-payer", "requester"),
+        ("x-amz-tagging-directive", "COPY"),
+        ("x-amz-meta-anything", "goes"),
+        ("x-amz-object-ownership", "BucketOwnerEnforced"),
+        ("x-amz-sdk-checksum-algorithm", "CRC32"),
+        ("x-amzn-trace-id", "of a proxy"),
+    ],
+)
+def test_a_header_that_asks_for_what_is_so_anyway_is_fine(name: str, value: str) -> None:
+    made = request("PUT", "/b/k", headers={name: value})
+    assert route(made, domain="") == ops.PutObject(bucket="b", key="k")
+
+
+def test_a_read_takes_headers_that_nobody_knows_but_none_that_are_refused() -> None:
+    made = request("GET", "/b/k", headers={"x-amz-of-the-future": "1"})
+    assert route(made, domain="") == ops.GetObject(bucket="b", key="k")
+    for name in ("x-amz-server-side-encryption-customer-key", "x-amz-expected-bucket-owner"):
+        assert refused("GET", "/b/k", headers={name: "a"}).code == "NotImplemented"
+
+
+def test_a_presigned_url_can_carry_headers() -> None:
+    made = request("PUT", f"/b/k?{PRESIGNED}&X-Amz-Meta-A=b&x-id=PutObject")
+    assert route(made, domain="") == ops.PutObject(bucket="b", key="k")
+    assert made.headers["x-amz-meta-a"] == "b"
+    made = request("PUT", f"/b/k?{PRESIGNED}&x-amz-meta-a=b", headers={"x-amz-meta-a": "c"})
+    route(made, domain="")
+    assert made.headers["x-amz-meta-a"] == "c"
+    made = request("PUT", f"/b/k?{PRESIGNED}&x-amz-copy-source=%2Fb%2Fother")
+    assert route(made, domain="") == ops.CopyObject(bucket="b", key="k")
+
+
+def test_a_url_signed_without_the_body_says_nothing_about_its_checksum() -> None:
+    """As the SDK for JavaScript makes them."""
+    named = f"{PRESIGNED}&x-amz-sdk-checksum-algorithm=CRC32&x-amz-checksum-crc32"
+    made = request("PUT", f"/b/k?{named}=AAAAAA%3D%3D")
+    assert route(made, domain="") == ops.PutObject(bucket="b", key="k")
+    assert "x-amz-checksum-crc32" not in made.headers
+    assert "x-amz-sdk-checksum-algorithm" not in made.headers
+    made = request("PUT", f"/b/k?{named}=y%2FQ5Jg%3D%3D")
+    route(made, domain="")
+    assert made.headers["x-amz-checksum-crc32"] == "y/Q5Jg=="
+
+
+def test_a_header_in_a_url_is_held_to_the_same_rules() -> None:
+    target = f"/b/k?{PRESIGNED}&X-Amz-Server-Side-Encryption=AES256"
+    assert refused("PUT", target).code == "NotImplemented"
+    assert refused("PUT", "/b/k?x-amz-meta-a=b").code == "InvalidArgument"
+    broken = f"/b/k?{PRESIGNED}&x-amz-meta-a=b%0D%0Ax-evil%3A1"
+    assert refused("PUT", broken).code == "InvalidArgument"
+
+
+def test_the_bucket_of_the_logs_can_only_be_read() -> None:
+    for method, target, asked in ASKED:
+        own = target.replace("/b", "/lakebed-tier2", 1)
+        found = route(request(method, own), domain="")
+        assert type(found) is type(asked)
+        if method in READS:
+            check_change(found)
+        else:
+            with pytest.raises(S3Error) as caught:
+                check_change(found)
+            assert caught.value.code == "AccessDenied"
+        check_change(asked)
+    assert {row.operation for place, row in ROUTES.items() if place.method not in READS} == CHANGES
+
+
+@given(key=st.text(min_size=1))
+def test_any_key_comes_back_from_its_path(key: str) -> None:
+    try:
+        path = "/b/" + quote(key.encode(), safe="/+")
+    except UnicodeEncodeError:
+        return
+    assert route(request("GET", path), domain="") == ops.GetObject(bucket="b", key=key)
+
+
+_HOSTILE = st.text(alphabet="/%+.&=?;#ab2Ff é\x00\xff", max_size=30)
+_NAMES = st.sampled_from([*sorted(SELECTORS), "partNumber", "versionId", "max-keys", "x-id", "a"])
+_PARAMETERS = st.lists(st.tuples(_NAMES, _HOSTILE), max_size=4)
+
+
+@given(
+    method=st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "GIT"]),
+    path=_HOSTILE,
+    parameters=_PARAMETERS,
+    host=st.text(max_size=20) | st.sampled_from(["x.localhost", "[::1", ".localhost", ":"]),
+)
+def test_nothing_but_an_error_of_s3_comes_of_a_request_however_bad(
+    method: str, path: str, parameters: list[tuple[str, str]], host: str
+) -> None:
+    made = request(method, "/")
+    made.headers = {"host": host}
+    made.raw_path = b"/" + path.encode()
+    made.raw_query = "&".join(f"{name}={value}" for name, value in parameters).encode()
+    try:
+        found = route(made, domain="")
+    except S3Error as error:
+        assert error.code in STATUSES
+    else:
+        assert dataclasses.is_dataclass(found)
+
+
+@given(raw=st.binary(max_size=40), query=st.binary(max_size=40))
+def test_any_bytes_are_routed_or_refused(raw: bytes, query: bytes) -> None:
+    made = request("GET", "/")
+    made.raw_path, made.raw_query = raw, query
+    try:
+        route(made, domain="s3.example.com")
+    except S3Error as error:
+        assert error.code in STATUSES
