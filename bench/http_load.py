@@ -75,10 +75,9 @@ class ManyRequests:
         self._command = [program, "-t1", f"-c{clients}", f"-d{duration_s}s"]
         self._command += ["-s", str(self._script), f"http://{host}/"]
 
-    def __call__(
+    def prepare(
         self, method: str, requests: Sequence[tuple[str, Mapping[str, str]]], *, body_bytes: int
-    ) -> int:
-        """How many requests were answered."""
+    ) -> None:
         script = _REQUESTS_SCRIPT.format(path=self._requests, method=method, size=body_bytes)
         self._script.write_text(script, encoding="utf-8")
         lines = [
@@ -86,6 +85,9 @@ class ManyRequests:
             for path, headers in requests
         ]
         self._requests.write_text("\n".join(lines), encoding="utf-8")
+
+    def __call__(self) -> int:
+        """How many requests were answered."""
         return answered(self._command, self._environment)
 
 

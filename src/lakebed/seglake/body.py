@@ -13,7 +13,6 @@ in their segment until it is collected.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -23,6 +22,7 @@ from lakebed.base.errors import Closed, InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Computation, Runner
 from lakebed.base.units import KIB, MIB
+from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.digests import BodyDigests, Expected
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.meta.rows import SegmentRow
@@ -33,7 +33,6 @@ from lakebed.seglake.segments import Segments
 INLINE_BYTES_MAX = 1 * MIB
 READ_BYTES = 1 * MIB
 _DIGESTED_BYTES = 512 * KIB  # at once: worth a way to another thread
-_BUFFERS_KEPT = 8
 
 
 class Readable(Protocol):
@@ -96,6 +95,7 @@ class BodyWriter:
     def __init__(
         self,
         segments: Segments,
+        buffers: ChunkBuffers,
         *,
         runner: Runner,
         algorithms: Iterable[Algorithm],
@@ -111,7 +111,9 @@ class BodyWriter:
         self._size = 0
         self._held = bytearray()  # all of a small body
         self._digesting = _Digesting(self._digests, runner)
-        self._filling = _Filling(self._digesting)  # of a large body, the chunk that fills up
+        self._filling = _Filling(
+            self._digesting, buffers
+        )  # of a large body, the chunk that fills up
         self._appending: Computation | None = None  # of the chunk before
         self._chunks: list[Chunk] = []
         self._writer: SegmentWriter | None = None
@@ -227,26 +229,6 @@ class BodyWriter:
         self._rows[self._writer.segment_id] = self._writer.row
 
 
-class _Buffers:
-    """Memory of the size of a chunk that is used again: new memory costs a fault for each page."""
-
-    def __init__(self, count_max: int) -> None:
-        self._free: deque[bytearray] = deque(maxlen=count_max)  # its methods are atomic
-
-    def take(self) -> bytearray:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return bytearray(CHUNK_BYTES)
-
-    def give_back(self, buffer: bytearray) -> None:
-        """Nothing may look into it any more."""
-        self._free.append(buffer)
-
-
-_BUFFERS = _Buffers(_BUFFERS_KEPT)
-
-
 class _Digesting:
     """The digests of a body, computed in another thread, piece after piece."""
 
@@ -273,8 +255,9 @@ class _Filling:
     There are two of them in turn: one fills up while the one before it is written.
     """
 
-    def __init__(self, digesting: _Digesting) -> None:
+    def __init__(self, digesting: _Digesting, buffers: ChunkBuffers) -> None:
         self._digesting = digesting
+        self._buffers = buffers
         self._data = bytearray()  # of a whole chunk, once there is something
         self._other = bytearray()
         self._digested = 0  # so much of it is, or is being, digested
@@ -283,7 +266,7 @@ class _Filling:
     def add(self, data: memoryview) -> int:
         """How much of it was taken."""
         if not self._data:
-            self._data = _BUFFERS.take()
+            self._data = self._buffers.take(CHUNK_BYTES)
         taken = min(len(data), CHUNK_BYTES - self.size)
         self._data[self.size : self.size + taken] = data[:taken]
         self.size += taken
@@ -306,7 +289,7 @@ class _Filling:
         """When nothing is being digested or written. Idempotent."""
         for buffer in (self._data, self._other):
             if buffer:
-                _BUFFERS.give_back(buffer)
+                self._buffers.give_back(buffer)
         self._data = self._other = bytearray()
         self.size = self._digested = 0
 

@@ -86,9 +86,6 @@ class Lake:
             self._barrier = self._make_barrier(sink, runner, config)
             self._commits = Commits(self._barrier)
             files = ManifestFiles(paths.manifests, disk=disk)
-            self._upkeep = Upkeep(
-                self._database, segments, files, self._commits, sink, runner=runner
-            )
             self.buckets = Buckets(
                 self._database, self._commits, clock=clock, site_id=site_id, config=config
             )
@@ -100,6 +97,15 @@ class Lake:
                 commits=self._commits,
                 rules=rules,
                 config=config,
+                runner=runner,
+            )
+            self._upkeep = Upkeep(
+                self._database,
+                segments,
+                files,
+                self._commits,
+                sink,
+                reads=lambda: self.objects.read_count,
                 runner=runner,
             )
             self.uploads = Uploads(

@@ -22,6 +22,7 @@ from lakebed.seglake.body import (
     pieces_of,
     small_body,
 )
+from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import Plan
 from lakebed.seglake.commits import Commits, Pending
@@ -167,6 +168,7 @@ class Objects(ObjectReading):
     ) -> None:
         super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner)
         self._segments = segments
+        self._buffers = ChunkBuffers()
         self._commits = commits
         self._rules = rules
         self._config = config
@@ -318,6 +320,7 @@ class Objects(ObjectReading):
             raise TooLarge(what, size=size, limit=size_max)
         return BodyWriter(
             self._segments,
+            self._buffers,
             runner=self._runner,
             algorithms=algorithms,
             size_max=size_max,

@@ -123,6 +123,7 @@ class ObjectReading:
         runner: Runner,
     ) -> None:
         self._manifests = ManifestCache(mutex=runner.mutex())
+        self.read_count = 0  # about: for whoever works beside reads
         self._database = database
         self._chunks = chunks
         self._mark_damaged = mark_damaged
@@ -155,6 +156,7 @@ class ObjectReading:
     def _find(self, bucket: str, key: str, version_id: str | None) -> Found:
         # The newest version is found by one question. If it is not there, that stays true of
         # that moment, whatever the next question (is there such a bucket?) finds.
+        self.read_count += 1
         ask = self._database.asking if version_id is None else self._database.reading
         with ask() as reader:
             return require_object(reader, bucket, key, version_id, decoded=self._manifests.decoded)

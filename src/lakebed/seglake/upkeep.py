@@ -2,7 +2,7 @@
 
 None of it is waited for by anyone, and none of it is needed for what was acknowledged: after a
 crash recovery finds what was not done. It gives way to requests: files are written in batches
-while nothing is committed, or when too many are due.
+while nothing is committed, or when that was put off for long, and slowly beside reads.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _FILES_BESIDE_REQUESTS = 256  # a moment's work: requests may come meanwhile
 _QUIET_NS = 200 * NS_PER_MS  # without requests, before files are written
 _ROUND_NS = 1 * NS_PER_S
 _WAL_BYTES_MAX = 16 * MIB  # it slows down readers, and what is put off is paid in the end
+_REST_PART = 4  # beside reads, so many times as long as it works it rests
 _PATIENCE_ROUNDS = 30  # so many rounds requests may put it off
 
 
@@ -43,13 +44,16 @@ class Upkeep:
         commits: Commits,
         sink: CommitSink,
         *,
+        reads: Callable[[], int],
         runner: Runner,
     ) -> None:
+        """`reads` tells how many there were so far."""
         self._database = database
         self._segments = segments
         self._files = files
         self._commits = commits
         self._sink = sink
+        self._reads = reads
         self._clock = runner.clock
         self._put_off = 0  # rounds
 
@@ -63,8 +67,10 @@ class Upkeep:
                     self._database.checkpoint()
                 return _ROUND_NS
             self._put_off = 0
+            read_count, started_ns = self._reads(), self._clock.monotonic_ns()
             if self._write_files():
-                return 0
+                took_ns = self._clock.monotonic_ns() - started_ns
+                return took_ns * _REST_PART if self._reads() != read_count else 0
             self._database.checkpoint()
         except (Busy, Closed):
             pass
