@@ -44,6 +44,8 @@ from tests.aof.segments import (
     runtime_segment,
 )
 
+pytestmark = pytest.mark.thorough
+
 SOURCE = f"/in/{NAME}"
 TARGET = f"/out/{NAME}"
 

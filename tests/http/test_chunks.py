@@ -12,6 +12,8 @@ from lakebed.http.chunks import ChunkedReader
 from lakebed.http.limits import Limits
 from lakebed.http.request import BadBody
 
+pytestmark = pytest.mark.thorough
+
 LIMITS = Limits()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.http.server import Server
 from tests.http.serving import in_loop, serving
+
+pytestmark = pytest.mark.thorough
 
 CHUNKED = b"PUT /f HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 WORDS = [

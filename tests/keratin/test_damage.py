@@ -21,6 +21,8 @@ from lakebed.keratin.reader import PartitionReader
 from lakebed.kernels import keratin_encode
 from tests.fakes.partition import CREATED_MS, FakePartition, FakeSegment
 
+pytestmark = pytest.mark.thorough
+
 ZEROS = 24  # behind the records of the active segment
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.reader import PartitionReader
 from lakebed.kernels.disk import real_disk
 from tests.fakes.partition import FakePartition
+
+pytestmark = pytest.mark.thorough
 
 KEYS = st.none() | st.binary(max_size=4)
 VALUES = st.none() | st.binary(max_size=40)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 import sys
 
+import pytest
+
 from lakebed.kernels.results import Stop
 from tests.kernels.samples import Kernels, aof_data, assert_same, keratin_data, run_python
+
+pytestmark = pytest.mark.thorough
 
 SEED = 20_240_607
 ROUND_COUNT = 4_000

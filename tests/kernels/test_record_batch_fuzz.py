@@ -10,9 +10,13 @@ import mmap
 import random
 import sys
 
+import pytest
+
 from lakebed.kernels import reference
 from tests.kernels.samples import Kernels, assert_same, run_python
 from tests.kernels.test_fuzz import damage
+
+pytestmark = pytest.mark.thorough
 
 SEED = 20_250_214
 ROUND_COUNT = 6_000

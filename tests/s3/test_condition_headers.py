@@ -14,6 +14,8 @@ from lakebed.seglake.errors import PreconditionFailed
 from lakebed.seglake.model import Condition
 from tests.s3.test_fields import info
 
+pytestmark = pytest.mark.thorough
+
 ETAG = "ab" * 16
 BEFORE, THEN, AFTER = (f"Tue, 14 Nov 2023 22:13:{second} GMT" for second in (19, 20, 21))
 OPEN = EndpointConfig()

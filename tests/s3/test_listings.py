@@ -26,6 +26,8 @@ from lakebed.seglake.model import Algorithm, Versioning
 from tests.s3.botocore_answers import understood
 from tests.s3.calls import call, open_service, texts
 
+pytestmark = pytest.mark.thorough
+
 BUCKET = "photos"
 PLAIN = ["a", "a/b", "a/b/c", "b/", "b//c", "d e+f%2F", "é/ü", "€", "😀", "..", "../x", ".", " "]
 XML_HOSTILE = ["<&>\"'", "]]>", "<Key>x</Key>", "&amp;", "a\tb", "a\nb", "a\rb", "\x7f", "\x85"]

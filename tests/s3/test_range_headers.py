@@ -12,6 +12,8 @@ from lakebed.seglake.model import ObjectInfo
 from lakebed.seglake.ranges import ByteRange
 from tests.s3.test_fields import info
 
+pytestmark = pytest.mark.thorough
+
 
 def sized(size: int) -> ObjectInfo:
     return info()._replace(size=size)

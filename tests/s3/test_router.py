@@ -22,6 +22,8 @@ from lakebed.s3.routes import ROUTES, SELECTORS, Level
 from lakebed.s3.unsupported import ABSENT, SUBRESOURCES
 from tests.s3.calls import request
 
+pytestmark = pytest.mark.thorough
+
 SOURCE = {"x-amz-copy-source": "/b/other"}
 GIVEN = "t"
 PRESIGNED = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=ab"

@@ -15,6 +15,8 @@ from tests.http.serving import Answer, Client, in_loop, until
 from tests.s3.odd_requests import odd_request, spoiled
 from tests.s3.wire import BUCKET, Wire, error_code, s3_wire, signed_request
 
+pytestmark = pytest.mark.thorough
+
 SEED = os.environ.get("LAKEBED_SEED", "8")
 IS_SEARCHING = os.environ.get("LAKEBED_HYPOTHESIS") == "searching"
 REQUESTS = 1500

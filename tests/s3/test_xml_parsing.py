@@ -22,6 +22,8 @@ from lakebed.seglake.model import Algorithm, Checksum, Condition, Versioning
 from lakebed.seglake.multipart import NamedPart
 from lakebed.seglake.objects import Doomed
 
+pytestmark = pytest.mark.thorough
+
 PARSERS = (parse_deletion, parse_completion, parse_versioning, parse_location)
 CRC32 = "AAAAAA=="
 

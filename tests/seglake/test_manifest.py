@@ -28,6 +28,8 @@ from tests.seglake.manifest_samples import (
 )
 from tests.seglake.segment_samples import flipped
 
+pytestmark = pytest.mark.thorough
+
 TINY = Manifest(
     bucket="bkt", key="k", version_id="a" * 32, size=3, chunks=(CHUNKS[0]._replace(length=3),)
 )

@@ -35,6 +35,8 @@ from tests.seglake.segment_worlds import (
     segment_ids,
 )
 
+pytestmark = pytest.mark.thorough
+
 NOTHING = Recovered([], [], [])
 SIZES = (100, 700, 1, 300)
 

@@ -13,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lakebed.stroma import runs as runs_module
 from lakebed.stroma.runs import Runs
 
+pytestmark = pytest.mark.thorough
+
 VALUES = st.integers(0, 2)
 
 

@@ -19,6 +19,8 @@ from lakebed.s3.auth.identity import PayloadKind
 from lakebed.s3.errors import STATUSES, S3Error
 from tests.s3.auth.reference_signer import chunked_body, chunked_payload
 
+pytestmark = pytest.mark.thorough
+
 PLAIN, SIGNED = PayloadKind.CHUNKS_UNSIGNED, PayloadKind.CHUNKS_SIGNED
 PLAIN_TRAILER = PayloadKind.CHUNKS_UNSIGNED_TRAILER
 SIGNED_TRAILER = PayloadKind.CHUNKS_SIGNED_TRAILER

@@ -30,6 +30,8 @@ from tests.s3.auth.signed_requests import (
     made_request,
 )
 
+pytestmark = pytest.mark.thorough
+
 PATHS = st.binary(max_size=40).map(lambda name: b"/" + name)
 QUERIES = st.lists(
     st.tuples(st.binary(min_size=1, max_size=8), st.binary(max_size=12)), max_size=4
