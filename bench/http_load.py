@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse, RemoteDisconnected
 from pathlib import Path
 
 from bench.row import Unavailable
@@ -147,14 +147,23 @@ class OneClient:
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> bytes:
         """What is answered with success; `OSError` for anything else."""
-        self._connection.request(method, path, body, dict(headers or {}))
-        answer = self._connection.getresponse()
+        try:
+            answer = self._answer(method, path, body, headers)
+        except (RemoteDisconnected, ConnectionError):  # it was idle for too long
+            self._connection.close()
+            answer = self._answer(method, path, body, headers)
         told = answer.read()
         if not self._keeps_alive:
             self._connection.close()
         if answer.status != HTTPStatus.OK:
             raise OSError(f"{method} {path}: {answer.status} {told[:1000]!r}")
         return told
+
+    def _answer(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str] | None
+    ) -> HTTPResponse:
+        self._connection.request(method, path, body, dict(headers or {}))
+        return self._connection.getresponse()
 
     def close(self) -> None:
         self._connection.close()

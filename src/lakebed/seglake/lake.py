@@ -164,7 +164,7 @@ class Lake:
             runner=runner,
             wake=self._wake,
             config=limits,
-            linger=Linger(delay_ms_max=config.sync_interval_ms),
+            linger=Linger(delay_ms_max=0),  # batches form while the one before is synced
         )
 
     def _wake(self) -> None:
