@@ -210,6 +210,7 @@ class _ReadAhead:
         self._release()
         if self._ahead is not None:
             self._ahead.add_done_callback(_let_go)
+            await asyncio.wait([self._ahead])
 
     def _release(self) -> None:
         if isinstance(self._current, FilePlace):

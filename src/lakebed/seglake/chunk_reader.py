@@ -20,12 +20,12 @@ from lakebed.seglake.segment_id import is_segment_id, segment_path
 
 
 class FilePlace:
-    """Bytes of a file that stays open until they are released, once."""
+    """Bytes of a file that stays open until they are released, or nobody has them any more."""
 
     __slots__ = ("_lease", "descriptor", "length", "offset")
 
     def __init__(self, lease: Lease[File], *, descriptor: int, offset: int, length: int) -> None:
-        self._lease = lease
+        self._lease: Lease[File] | None = lease
         self.descriptor = descriptor
         self.offset = offset
         self.length = length
@@ -36,7 +36,13 @@ class FilePlace:
         self.length = end - start
 
     def release(self) -> None:
-        self._lease.__exit__(None, None, None)
+        """Idempotent."""
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.__exit__(None, None, None)
+
+    def __del__(self) -> None:
+        self.release()
 
 
 class ChunkReader:
