@@ -77,3 +77,27 @@ async def test_what_does_not_end_in_time_is_cut() -> None:
         for task in tuple(served.server._tasks):
             task.cancel()
         await until(lambda: not served.server._tasks)
+
+
+class Late(asyncio.Transport):
+    """Of a client who was accepted just before the listener ended."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": (HOST, 1)})
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@in_loop
+async def test_a_client_who_comes_too_late_is_not_waited_for() -> None:
+    async with serving(hello) as served:
+        server, transport = served.server, Late()
+        draining = asyncio.create_task(server.drain(60))
+        await asyncio.sleep(0)
+        connection = server._connect()
+        connection.connection_made(transport)
+        assert transport.is_closed
+        connection.connection_lost(None)
+        assert await draining

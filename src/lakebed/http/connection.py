@@ -97,7 +97,9 @@ class Connection(asyncio.Protocol):
         self._out = Outgoing(self._transport, is_secure=self._is_secure, now_ns=self._since_ns)
         self._answering = Answering(self, self._server, self._out)
         room = self._server.welcome(self)
-        if room < -REFUSED_MAX:
+        if self._server.is_draining:
+            self.close()  # it was accepted just before the listener ended
+        elif room < -REFUSED_MAX:
             self.abort()
         elif room < 0:
             self._refuse(Refused(503, "there are too many connections"))
