@@ -1,4 +1,4 @@
-"""Loops over many records or many bytes: checksums, encoding, scanning, writing.
+"""Loops over many records or many bytes: checksums, encoding, scanning, columns, writing.
 
 The loops are compiled (`_compiled`, Cython and C); `reference` has the same functions in plain
 Python with the same results, and is used, with a warning, where the package was installed without
@@ -20,7 +20,11 @@ from lakebed.kernels.results import (
     BatchEncoded,
     BatchRecords,
     BatchStop,
+    BlockStop,
+    Gathered,
+    HeaderPlaces,
     KeratinEncoded,
+    KeratinFields,
     KeratinScan,
     Stop,
 )
@@ -31,8 +35,8 @@ if _wanted not in ("", "compiled", "reference"):
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 keratin_batch keratin_encode keratin_scan record_batch_decode record_batch_encode "
-    "record_batch_slices write_and_sync zero_fill"
+    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan record_batch_decode "
+    "record_batch_encode record_batch_headers record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -72,11 +76,14 @@ if COMPILED:
         crc64nvme,
         features,
         fold64,
+        gather,
         keratin_batch,
         keratin_encode,
+        keratin_fields,
         keratin_scan,
         record_batch_decode,
         record_batch_encode,
+        record_batch_headers,
         record_batch_slices,
         write_and_sync,
         zero_fill,
@@ -95,11 +102,14 @@ else:
         crc64nvme,
         features,
         fold64,
+        gather,
         keratin_batch,
         keratin_encode,
+        keratin_fields,
         keratin_scan,
         record_batch_decode,
         record_batch_encode,
+        record_batch_headers,
         record_batch_slices,
         write_and_sync,
         zero_fill,
@@ -133,6 +143,13 @@ __all__ = [
     "BatchEncoded",
     "BatchRecords",
     "BatchStop",
+    "gather",
+    "keratin_fields",
+    "record_batch_headers",
+    "Gathered",
+    "KeratinFields",
+    "HeaderPlaces",
+    "BlockStop",
     "write_and_sync",
     "zero_fill",
     "WriteOutcome",

@@ -118,6 +118,65 @@ cdef extern from "record_batch.h":
         uint8_t *out, const batch_messages *messages, size_t count) nogil
 
 
+cdef extern from "gather.h":
+    enum:
+        GATHER_WHOLE
+        GATHER_OUTSIDE
+    ctypedef struct gather_slices:
+        const uint8_t *buffer
+        uint64_t buffer_bytes
+        const void *positions
+        const uint32_t *lengths
+        size_t count
+        int has_wide_positions
+        int has_signed_lengths
+    int gather_measure(
+        const gather_slices *slices, int32_t *offsets, size_t *null_count, size_t *index,
+        uint64_t *total) nogil
+    void gather_validity(const gather_slices *slices, uint8_t *validity) nogil
+    int gather_copy(const gather_slices *slices, const int32_t *offsets, uint8_t *out) nogil
+
+
+cdef extern from "keratin_fields.h":
+    enum:
+        FIELDS_OUTSIDE
+        FIELDS_ROOM
+    ctypedef struct fields_records:
+        const uint8_t *buffer
+        uint64_t buffer_bytes
+        const uint64_t *positions
+        const uint32_t *header_lengths
+        const uint32_t *payload_lengths
+        const uint16_t *flags
+        size_t count
+    ctypedef struct fields_columns:
+        uint64_t *key_positions
+        uint64_t *value_positions
+        int32_t *key_lengths
+        int32_t *value_lengths
+        uint32_t *header_counts
+        size_t count
+    ctypedef struct header_columns:
+        uint64_t *name_positions
+        uint64_t *value_positions
+        int32_t *name_lengths
+        int32_t *value_lengths
+        size_t count
+        size_t room
+        size_t needed
+    ctypedef struct header_sections:
+        const uint8_t *buffer
+        uint64_t buffer_bytes
+        const uint32_t *positions
+        const uint32_t *lengths
+        const uint32_t *counts
+        size_t count
+    int fields_read_records(
+        const fields_records *records, fields_columns *columns, header_columns *headers) nogil
+    int sections_read(
+        const header_sections *sections, size_t *done, header_columns *headers) nogil
+
+
 cdef extern from "writing.h":
     ctypedef struct write_outcome:
         uint64_t written

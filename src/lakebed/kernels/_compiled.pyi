@@ -12,7 +12,10 @@ from lakebed.kernels.results import (
     AofScan,
     BatchEncoded,
     BatchRecords,
+    Gathered,
+    HeaderPlaces,
     KeratinEncoded,
+    KeratinFields,
     KeratinScan,
 )
 
@@ -103,6 +106,22 @@ def record_batch_decode(
 def record_batch_slices(
     buffer: ReadableBuffer, positions: memoryview, lengths: memoryview
 ) -> list[bytes | None]: ...
+def gather(
+    buffer: ReadableBuffer, positions: ReadableBuffer, lengths: ReadableBuffer
+) -> Gathered: ...
+def keratin_fields(
+    buffer: ReadableBuffer,
+    positions: ReadableBuffer,
+    header_lengths: ReadableBuffer,
+    payload_lengths: ReadableBuffer,
+    flags: ReadableBuffer,
+) -> KeratinFields: ...
+def record_batch_headers(
+    buffer: ReadableBuffer,
+    positions: ReadableBuffer,
+    lengths: ReadableBuffer,
+    counts: ReadableBuffer,
+) -> HeaderPlaces: ...
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome: ...

@@ -19,7 +19,6 @@ from libc.string cimport memcpy
 from lakebed.base.files.writing import FILE_OFFSET_MAX, WriteOutcome, check_range
 from lakebed.kernels import arguments
 from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan, Stop
-from lakebed.kernels.results import BatchEncoded, BatchRecords, BatchStop
 
 
 cdef enum:
@@ -496,5 +495,6 @@ def bytes_lengths(values):
 
 
 include "record_batch.pxi"
+include "columns.pxi"
 include "sources.pxi"
 include "writing.pxi"

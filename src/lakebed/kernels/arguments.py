@@ -98,10 +98,32 @@ def column(value: object, what: str, *, code: str) -> memoryview:
     return value
 
 
+def typed_column(value: object, what: str, *, codes: str) -> tuple[memoryview, str]:
+    """A flat column of one of these types, of whoever has one, and which type it is."""
+    view = _column_view(value)
+    for code in codes if view is not None else "":
+        if _is_native(view, code):  # type: ignore[arg-type]
+            return view, code  # type: ignore[return-value]
+    kinds = " or ".join(map(repr, codes))
+    raise InputError(f"{what} must be a contiguous column of the type {kinds}")
+
+
+def companion_column(value: object, what: str, *, codes: str, count: int) -> tuple[memoryview, str]:
+    """The same, with as many items as another has."""
+    view, code = typed_column(value, what, codes=codes)
+    if len(view) != count:
+        refuse_count(what, len(view), count)
+    return view, code
+
+
 def refuse_slice(index: int, position: int, length: int, buffer_bytes: int) -> NoReturn:
     raise InputError(
         f"item {index} has {length} bytes at {position}, and the buffer ends at {buffer_bytes}"
     )
+
+
+def refuse_changed(what: str) -> NoReturn:
+    raise InputError(f"{what} changed while they were used")
 
 
 def refuse_bytes(value: object, what: str) -> NoReturn:

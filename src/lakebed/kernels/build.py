@@ -35,7 +35,29 @@ _PYTHON_SOURCES = (
     "kernels/polynomials.py",
     "kernels/results.py",
 )
-_FORMAT_NUMBERS = ("AOF_ALIGNMENT", "KERATIN_MAGIC", "KERATIN_VERSION", "BATCH_RECORD_BYTES_MIN")
+_LAYOUTS = (
+    "AOF_RECORD",
+    "KERATIN_RECORD",
+    "KERATIN_TRAILER",
+    "KERATIN_BLOCK",
+    "KERATIN_KEY",
+    "KERATIN_PRODUCER",
+    "KERATIN_HEADERS",
+    "KERATIN_NAME",
+    "KERATIN_VALUE",
+)
+_FORMAT_NUMBERS = (
+    "AOF_ALIGNMENT",
+    "KERATIN_MAGIC",
+    "KERATIN_VERSION",
+    "KERATIN_TOMBSTONE",
+    "KERATIN_BLOCK_VERSION",
+    "KERATIN_HAS_KEY",
+    "KERATIN_HAS_PRODUCER",
+    "KERATIN_NULL_LENGTH",
+    "BATCH_HEADER_BYTES_MIN",
+    "BATCH_RECORD_BYTES_MIN",
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -125,20 +147,16 @@ def constants_header() -> str:
 def constants() -> dict[str, int]:
     """Every number the C code shares with Python, by its name there."""
     with _sources() as (formats, polynomials, results, writing):
-        layouts = {
-            "AOF_RECORD": formats.AOF_RECORD,
-            "KERATIN_RECORD": formats.KERATIN_RECORD,
-            "KERATIN_TRAILER": formats.KERATIN_TRAILER,
-        }
         found: dict[str, int] = {}
-        for name, layout in layouts.items():
-            found |= _layout_constants(name, layout)
+        for name in _LAYOUTS:
+            found |= _layout_constants(name, getattr(formats, name))
         for name in _FORMAT_NUMBERS:
             found[name] = getattr(formats, name)
         for name in ("WRITE_BYTES_MAX", "GATHER_BYTES", "AGAIN_COUNT_MAX"):
             found[name] = getattr(writing, name)
         found |= {f"STOP_{stop.name}": int(stop) for stop in results.Stop}
         found |= {f"BATCH_{stop.name}": int(stop) for stop in results.BatchStop}
+        found |= {f"BLOCK_{stop.name}": int(stop) for stop in results.BlockStop}
         found |= polynomials.crc32c_constants() | polynomials.crc64_constants()
         return found
 

@@ -39,6 +39,45 @@ class KeratinRecordTrailer(NamedTuple):
     crc32c: u32  # over version … payload: neither the magic nor this field
 
 
+class KeratinBlockStart(NamedTuple):
+    """Starts the headers block of a Keratin record, where it is not empty."""
+
+    version: u8  # 1
+    flags: u8  # bit 0 a key, bit 1 a producer
+
+
+class KeratinKeyLength(NamedTuple):
+    """Precedes the key in a headers block."""
+
+    length: u32
+
+
+class KeratinProducer(NamedTuple):
+    """Who wrote a message, and the message's number among its own in this partition."""
+
+    producer_id: u64
+    epoch: u16
+    sequence: u32
+
+
+class KeratinHeaderCount(NamedTuple):
+    """How many headers follow in a headers block."""
+
+    header_count: u16
+
+
+class KeratinNameLength(NamedTuple):
+    """Precedes a header's name."""
+
+    length: u16
+
+
+class KeratinValueLength(NamedTuple):
+    """Precedes a header's value."""
+
+    length: u32  # all ones: there is no value
+
+
 class RecordBatchHeader(NamedTuple):
     """Starts a record batch (version 2) of the Kafka protocol; the records section follows."""
 
@@ -80,9 +119,22 @@ KERATIN_RECORD = Layout(KeratinRecordHeader, order=">", size=32)
 KERATIN_TRAILER = Layout(KeratinRecordTrailer, order=">", size=4)
 KERATIN_MAGIC = 0x4B52
 KERATIN_VERSION = 1
+KERATIN_TOMBSTONE = 1  # the flag of a record whose value is null, whatever its payload
+
+KERATIN_BLOCK = Layout(KeratinBlockStart, order=">", size=2)
+KERATIN_KEY = Layout(KeratinKeyLength, order=">", size=4)
+KERATIN_PRODUCER = Layout(KeratinProducer, order=">", size=14)
+KERATIN_HEADERS = Layout(KeratinHeaderCount, order=">", size=2)
+KERATIN_NAME = Layout(KeratinNameLength, order=">", size=2)
+KERATIN_VALUE = Layout(KeratinValueLength, order=">", size=4)
+KERATIN_BLOCK_VERSION = 1
+KERATIN_HAS_KEY = 1
+KERATIN_HAS_PRODUCER = 2
+KERATIN_NULL_LENGTH = (1 << 32) - 1
 
 RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
 RECORD_BATCH_MAGIC = 2
+BATCH_HEADER_BYTES_MIN = 2  # the lengths of an empty name and of a value that is empty or null
 BATCH_RECORD_BYTES_MIN = 7  # its length, attributes, two deltas, two null lengths, no headers
 
 XERIAL_HEADER = Layout(XerialHeader, order=">", size=16)

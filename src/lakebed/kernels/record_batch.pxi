@@ -2,6 +2,8 @@
 #
 # Part of `_compiled.pyx`, which includes this file; what is held and checked there is so here.
 
+from lakebed.kernels.results import BatchEncoded, BatchRecords, BatchStop
+
 cdef tuple BATCH_STOPS = tuple(BatchStop)
 cdef uint64_t I32_MAX = arguments.I32_MAX
 cdef uint64_t I64_MAX = arguments.I64_MAX

@@ -40,6 +40,9 @@ from lakebed.kernels.polynomials import shift_crc64
 from lakebed.kernels.reference_batches import record_batch_decode as record_batch_decode
 from lakebed.kernels.reference_batches import record_batch_encode as record_batch_encode
 from lakebed.kernels.reference_batches import record_batch_slices as record_batch_slices
+from lakebed.kernels.reference_columns import gather as gather
+from lakebed.kernels.reference_columns import keratin_fields as keratin_fields
+from lakebed.kernels.reference_columns import record_batch_headers as record_batch_headers
 from lakebed.kernels.results import AofEncoded, AofScan, Column, KeratinEncoded, KeratinScan, Stop
 
 if TYPE_CHECKING:

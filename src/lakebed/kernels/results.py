@@ -34,6 +34,16 @@ class BatchStop(IntEnum):
     LEFT_OVER = 6  # bytes behind the last record
 
 
+class BlockStop(IntEnum):
+    """How the reading of headers blocks ended."""
+
+    WHOLE = 0  # all of them were read
+    CUT = 1  # a block ends before what it announces does
+    BAD_VERSION = 2  # a block of a later version
+    LEFT_OVER = 3  # bytes behind a block's last header
+    TOO_LONG = 4  # a key or a value that has more bytes than a column's length can say
+
+
 class AofEncoded(NamedTuple):
     """AOF2 records, ready to be written at an 8-byte boundary."""
 
@@ -97,3 +107,45 @@ class BatchRecords(NamedTuple):
     header_counts: Column  # u32
     end: int  # behind the last good record
     stop: BatchStop
+
+
+class KeratinFields(NamedTuple):
+    """The parts of plain Keratin records, up to where a headers block stops being one.
+
+    Positions are those of the buffer. A length of -1 is a null. The columns of the headers have one
+    item a header, those of all messages one behind the other.
+    """
+
+    key_positions: Column  # u64
+    key_lengths: Column  # i32
+    value_positions: Column  # u64
+    value_lengths: Column  # i32
+    header_counts: Column  # u32
+    name_positions: Column  # u64
+    name_lengths: Column  # i32, never -1
+    header_value_positions: Column  # u64
+    header_value_lengths: Column  # i32
+    stop: BlockStop
+
+
+class HeaderPlaces(NamedTuple):
+    """The headers of messages of a record batch, up to where a section stops being one.
+
+    One item a header, those of all messages one behind the other. A length of -1 is a null.
+    """
+
+    name_positions: Column  # u64
+    name_lengths: Column  # i32, never -1
+    header_value_positions: Column  # u64
+    header_value_lengths: Column  # i32
+    message_count: int  # whose headers these are
+    stop: BatchStop
+
+
+class Gathered(NamedTuple):
+    """Slices of a buffer one behind the other: the buffers of an Arrow binary column."""
+
+    data: bytes
+    offsets: Column  # i32, where each slice begins in `data`, and where the last one ends
+    validity: bytes | None  # a bit a slice, the lowest first, 0 for a null; None: there is none
+    null_count: int

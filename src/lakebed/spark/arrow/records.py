@@ -1,0 +1,106 @@
+"""Records of an append-only log as Arrow batches, with the columns that `lakebed.aof` has in Spark.
+
+The rows are those that iterating over the engine's batches gives, in that order. Spark has no
+unsigned numbers: `record_id`, `segment`, `timestamp_ns` and `ext_id` are the signed ones of the
+same bits, and so negative from half of their range on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.aof.batch import RecordBatch
+from lakebed.aof.record_id import RecordId
+from lakebed.base.errors import TooLarge
+from lakebed.kernels import gather
+from lakebed.kernels.results import Column
+from lakebed.spark.arrow.columns import (
+    ROWS_MAX,
+    TIMESTAMP,
+    Fields,
+    binary,
+    integers,
+    parts,
+    repeated,
+    timestamps_of_ns,
+)
+
+FIELDS = Fields(
+    {
+        "log": ("string", pa.string()),
+        "record_id": ("bigint", pa.int64()),
+        "segment": ("int", pa.int32()),
+        "timestamp": ("timestamp", TIMESTAMP),
+        "timestamp_ns": ("bigint", pa.int64()),
+        "ext_id": ("bigint", pa.int64()),
+        "payload": ("binary", pa.binary()),
+    }
+)
+
+
+def record_batches(
+    batches: Iterable[RecordBatch],
+    *,
+    log: str,
+    columns: Sequence[str] | None = None,
+    rows_max: int = ROWS_MAX,
+) -> Iterator[pa.RecordBatch]:
+    """All of their records; long batches are cut."""
+    assert rows_max > 0, "batches without rows"
+    for batch in batches:
+        for found in _within_limits(batch, log=log, columns=columns):
+            yield from parts(found, rows_max)
+
+
+def record_batch(
+    batch: RecordBatch, *, log: str, columns: Sequence[str] | None = None
+) -> pa.RecordBatch:
+    """Its records, one a row; `TooLarge` if a column of them would have 2 GiB or more.
+
+    The columns are those that are asked for, in that order, or all; the others cost nothing.
+    """
+    names = FIELDS.checked(columns)
+    made = [_column(name, batch, log) for name in names]
+    return pa.RecordBatch.from_arrays(made, schema=FIELDS.schema(names))
+
+
+def _within_limits(
+    batch: RecordBatch, *, log: str, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch]:
+    """One Arrow batch, or two if one column cannot hold all of it, and so on."""
+    try:
+        yield record_batch(batch, log=log, columns=columns)
+    except TooLarge:
+        if len(batch) == 1:
+            raise
+        middle = len(batch) // 2
+        for part in (batch.part(0, middle), batch.part(middle, len(batch))):
+            yield from _within_limits(part, log=log, columns=columns)
+
+
+def _column(name: str, batch: RecordBatch, log: str) -> pa.Array:
+    if name == "log":
+        return repeated(log, pa.string(), len(batch))
+    if name == "record_id":
+        return integers(_record_ids(batch), pa.int64())
+    if name == "segment":
+        segments = np.full(len(batch), batch.segment_id, np.uint32)
+        return integers(segments.data, pa.int32())
+    if name == "timestamp":
+        return timestamps_of_ns(batch.timestamps)
+    if name == "timestamp_ns":
+        return integers(batch.timestamps, pa.int64())
+    if name == "ext_id":
+        return integers(batch.ext_ids, pa.int64())
+    positions = np.asarray(batch.offsets) + batch.header_bytes
+    return binary(gather(batch.buffer, positions.data, batch.lengths))
+
+
+def _record_ids(batch: RecordBatch) -> Column:
+    first = int(RecordId.from_parts(batch.segment_id, 0))
+    if batch.ids is not None:
+        return (np.asarray(batch.ids) + np.uint64(first)).data
+    return (np.asarray(batch.offsets) + np.uint64(first + batch.buffer_offset)).data
