@@ -24,11 +24,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from lakebed.base.clock import SystemClock
 from lakebed.base.layout import Buffer
 from lakebed.http.request import ClientGone, Request
 from lakebed.http.response import FileSlice, Piece, Response
 from lakebed.s3.auth.identity import Identity, Payload, PayloadKind
+from lakebed.s3.errors import STATUSES, S3Error
+from lakebed.s3.router import route
 from lakebed.s3.service import Service
 from lakebed.seglake.endpoint_config import EndpointConfig
 from tests.seglake.lakes import open_lake
@@ -99,6 +103,14 @@ def request(
         is_secure=False,
         received_ns=0,
     )
+
+
+def refused(method: str, target: str, *, headers: Mapping[str, str] | None = None) -> S3Error:
+    """How a request is refused before any verb looks at it."""
+    with pytest.raises(S3Error) as caught:
+        route(request(method, target, headers=headers), domain="")
+    assert caught.value.code in STATUSES
+    return caught.value
 
 
 def target(bucket: str = "", key: str = "", /, **query: str) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterable, Callable
-from typing import Any
+from collections.abc import AsyncIterable, Awaitable, Callable
 
 import pytest
 
 from lakebed.http.response import Response
 from lakebed.s3.errors import S3Error
 from lakebed.s3.patience import answer_patiently
-from lakebed.s3.service import Service
 from tests.s3.calls import REQUEST_ID, header, request
 
 DOCUMENT = b'<?xml version="1.0" encoding="UTF-8"?>\n<Done/>'
@@ -22,33 +19,38 @@ def answer(word: str) -> tuple[list[tuple[str, str]], bytes]:
     return [("x-amz-version-id", word)], DOCUMENT
 
 
-def answered(service: Service, work: Callable[[], str], patience_s: float) -> Any:
-    return answer_patiently(service, request("POST", "/b/k"), work, answer, patience_s=patience_s)
+async def succeed() -> str:
+    return "17"
 
 
-def test_what_is_quick_is_told_with_its_headers(service: Service) -> None:
-    response: Response = asyncio.run(answered(service, lambda: "17", 60))
+async def fail() -> str:
+    raise S3Error("InvalidPart", "no such part")
+
+
+async def answered(work: Awaitable[str], patience_s: float) -> Response:
+    return await answer_patiently(request("POST", "/b/k"), work, answer, patience_s=patience_s)
+
+
+def test_what_is_quick_is_told_with_its_headers() -> None:
+    response = asyncio.run(answered(succeed(), 60))
     assert (response.status, response.body) == (200, DOCUMENT)
     assert header(response, "x-amz-version-id") == "17"
 
 
-def test_what_fails_quickly_is_an_error(service: Service) -> None:
-    def fail() -> str:
-        raise S3Error("InvalidPart", "no such part")
-
+def test_what_fails_quickly_is_an_error() -> None:
     with pytest.raises(S3Error):
-        asyncio.run(answered(service, fail, 60))
+        asyncio.run(answered(fail(), 60))
 
 
-async def slowly(service: Service, outcome: Callable[[], str]) -> list[bytes]:
+async def slowly(outcome: Callable[[], Awaitable[str]]) -> list[bytes]:
     """All pieces, of work that goes on once two of them came."""
-    may_end = threading.Event()
+    may_end = asyncio.Event()
 
-    def work() -> str:
-        may_end.wait()
-        return outcome()
+    async def work() -> str:
+        await may_end.wait()
+        return await outcome()
 
-    response = await answered(service, work, 0)
+    response = await answered(work(), 0)
     assert response.status == 200
     assert response.length is None
     assert isinstance(response.body, AsyncIterable)
@@ -60,17 +62,33 @@ async def slowly(service: Service, outcome: Callable[[], str]) -> list[bytes]:
     return pieces
 
 
-def test_what_is_slow_is_begun_with_white_space(service: Service) -> None:
-    pieces = asyncio.run(slowly(service, lambda: "17"))
+def test_what_is_slow_is_begun_with_white_space() -> None:
+    pieces = asyncio.run(slowly(succeed))
     assert pieces[1] == b" "
     assert b"".join(pieces).replace(b" <", b"<").replace(b"\n ", b"\n").startswith(b"<?xml")
     assert b"".join(pieces).replace(b" ", b"") == DOCUMENT.replace(b" ", b"")
 
 
-def test_what_fails_late_is_a_document(service: Service) -> None:
-    def fail() -> str:
-        raise S3Error("InvalidPart", "no such part")
-
-    whole = b"".join(asyncio.run(slowly(service, fail)))
+def test_what_fails_late_is_a_document() -> None:
+    whole = b"".join(asyncio.run(slowly(fail)))
     assert b"<Error><Code>InvalidPart</Code><Message>no such part</Message>" in whole
     assert REQUEST_ID.encode() in whole
+
+
+def test_what_was_begun_ends_also_if_nobody_waits_for_it_any_more() -> None:
+    may_end, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        await may_end.wait()
+        has_ended.set()
+        return "17"
+
+    async def run() -> None:
+        waiting = asyncio.ensure_future(answered(work(), 60))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        may_end.set()
+        await has_ended.wait()
+
+    asyncio.run(run())

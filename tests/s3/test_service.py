@@ -53,8 +53,8 @@ def test_the_loop_is_woken_once_for_all_of_a_batch(service: Service) -> None:
     objects = service.lake.objects
 
     async def run() -> list[str]:
-        pending = [objects.submit_put(BUCKET, f"{number}", b"data") for number in range(20)]
-        found = await asyncio.gather(*map(service.done, pending))
+        changes = [objects.small_put(BUCKET, f"{number}", b"data") for number in range(20)]
+        found = await asyncio.gather(*map(service.commit, changes))
         return [info.key for info in found]
 
     assert asyncio.run(run()) == [f"{number}" for number in range(20)]

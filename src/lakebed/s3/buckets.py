@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from lakebed.http.request import Request
@@ -73,7 +72,7 @@ async def create_bucket(
     versioning = _wanted_versioning(request)
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     _check_location(parse_location(data), region=service.config.region)
-    await service.run(partial(service.lake.buckets.create, operation.bucket, versioning=versioning))
+    await service.commit(service.lake.buckets.creation(operation.bucket, versioning=versioning))
     return Response(200, [("Location", f"/{operation.bucket}")])
 
 
@@ -102,7 +101,7 @@ def _check_location(location: str, *, region: str) -> None:
 async def delete_bucket(
     service: Service, operation: DeleteBucket, _request: Request, _identity: Identity
 ) -> Response:
-    await service.run(partial(service.lake.buckets.delete, operation.bucket))
+    await service.commit(service.lake.buckets.deletion(operation.bucket))
     return Response(204)
 
 
@@ -132,7 +131,7 @@ async def put_bucket_versioning(
 ) -> Response:
     data = await read_message(request, identity, bytes_max=SMALL_BYTES_MAX)
     wanted = parse_versioning(data)
-    await service.run(partial(service.lake.buckets.set_versioning, operation.bucket, wanted))
+    await service.commit(service.lake.buckets.configuration(operation.bucket, wanted))
     return Response(200)
 
 

@@ -25,6 +25,7 @@ from lakebed.s3.service import Service
 from lakebed.s3.xml_documents import copied_object, copied_part
 from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import Content, ObjectInfo
+from lakebed.seglake.upload_rows import PartInfo
 
 _SOURCE: Final = "x-amz-copy-source"
 _VERSION: Final = "?versionId="
@@ -52,8 +53,8 @@ async def copy_object(
     source_condition = read_condition(headers, COPY_SOURCE)
     info = _look_at(service, source)
     told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
-    work = partial(
-        service.lake.objects.copy,
+    prepare = partial(
+        service.lake.objects.copying,
         source.bucket,
         source.key,
         operation.bucket,
@@ -65,12 +66,15 @@ async def copy_object(
         algorithm=algorithm,
     )
 
+    async def work() -> ObjectInfo:
+        return await service.commit(await service.run(prepare))
+
     def answer(copied: ObjectInfo) -> tuple[HeaderList, bytes]:
         version_id = told_version(service, copied)
         found = [] if version_id is None else [("x-amz-version-id", version_id)]
         return _with_source(found, told), copied_object(copied)
 
-    return await answer_patiently(service, request, work, answer)
+    return await answer_patiently(request, work(), answer)
 
 
 async def upload_part_copy(
@@ -80,8 +84,8 @@ async def upload_part_copy(
     source = source_of(headers)
     info = _look_at(service, source)
     told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
-    work = partial(
-        service.lake.uploads.copy_part,
+    read = partial(
+        service.lake.uploads.part_copying,
         source.bucket,
         source.key,
         operation.bucket,
@@ -92,8 +96,13 @@ async def upload_part_copy(
         source_condition=read_condition(headers, COPY_SOURCE),
         byte_range=copied_range(headers, info.size),
     )
+
+    async def work() -> PartInfo:
+        change = await service.run(read)
+        return await service.done(await service.handed_over(change))
+
     return await answer_patiently(
-        service, request, work, lambda part: (_with_source([], told), copied_part(part))
+        request, work(), lambda part: (_with_source([], told), copied_part(part))
     )
 
 

@@ -24,7 +24,7 @@ from lakebed.s3.checksums import HEADERS, checksum_of_body
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.service import Service
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.commits import Pending
+from lakebed.seglake.commits import Change
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.model import Algorithm, Checksum
 from lakebed.seglake.objects import Put
@@ -81,13 +81,14 @@ class Incoming:
         """What it became, durable."""
         if not self.is_here:
             async with service.streaming():
-                pending = await self._pumped(service, put)
+                change = await self._pumped(service, put)
+                pending = await service.handed_over(change)
             return await service.done(pending)
         assert self._body.whole is not None
         with put:
             self._take(put, (self._body.whole,))
-            pending = self._ended(put)
-        return await service.done(pending)
+            change = self._ended(put)
+        return await service.commit(change)
 
     async def whole(self) -> bytes:
         """All of it: only for a length that was looked at before."""
@@ -100,9 +101,9 @@ class Incoming:
         self._check_length()
         return bytes(data)
 
-    async def _pumped(self, service: Service, put: Put[Result]) -> Pending[Result]:
+    async def _pumped(self, service: Service, put: Put[Result]) -> Change[Result]:
         loop = asyncio.get_running_loop()
-        at_work: asyncio.Future[Pending[Result] | None] | None = None
+        at_work: asyncio.Future[Change[Result] | None] | None = None
         try:
             async for pieces in self._gathered():
                 if at_work is not None:
@@ -111,9 +112,9 @@ class Incoming:
             if at_work is not None:
                 await asyncio.shield(at_work)
             at_work = loop.run_in_executor(service.executor, self._ended, put)
-            pending = await asyncio.shield(at_work)
-            assert pending is not None
-            return pending
+            change = await asyncio.shield(at_work)
+            assert change is not None
+            return change
         finally:
             await _leave(put, at_work)
 
@@ -154,11 +155,11 @@ class Incoming:
         if self._came_bytes != self.length:
             raise BadSize(f"{self._came_bytes} bytes came, {self.length} were announced")
 
-    def _ended(self, put: Put[Result]) -> Pending[Result]:
+    def _ended(self, put: Put[Result]) -> Change[Result]:
         checksum = self._check_end()
         if checksum is not None:
             put.expect(checksum)
-        return put.submit()
+        return put.change()
 
     def _check_end(self) -> Checksum | None:
         """The checksum that was told behind the body, still to be compared with it."""
@@ -203,7 +204,7 @@ def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     return int(value)
 
 
-async def _leave(put: Put[Result], at_work: asyncio.Future[Pending[Result] | None] | None) -> None:
+async def _leave(put: Put[Result], at_work: asyncio.Future[Change[Result] | None] | None) -> None:
     """Give up what was not ended, once no other thread is at it."""
     if at_work is not None:
         await asyncio.wait([at_work])

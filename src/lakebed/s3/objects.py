@@ -32,7 +32,7 @@ async def put_object(
         data, trailing = body.taken()
         if trailing is not None:
             expected = expected._replace(checksums=(trailing,))
-        pending = objects.submit_put(
+        change = objects.small_put(
             bucket,
             key,
             data,
@@ -41,7 +41,7 @@ async def put_object(
             algorithm=said.algorithm,
             expected=expected,
         )
-        info = await service.done(pending)
+        info = await service.commit(change)
     else:
         put = objects.begin_put(
             bucket,

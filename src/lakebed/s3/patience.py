@@ -8,14 +8,13 @@ the verbs that are answered so. Headers that depend on the result are told only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.errors import XML, error_document, to_s3
 from lakebed.s3.fields import HeaderList
-from lakebed.s3.service import Service
 from lakebed.s3.xml_text import DECLARATION
 
 PATIENCE_S: Final = 10.0  # an error told in time is worth more than an early beginning
@@ -24,20 +23,19 @@ Result = TypeVar("Result")
 
 
 async def answer_patiently(
-    service: Service,
     request: Request,
-    work: Callable[[], Result],
+    work: Awaitable[Result],
     answer: Callable[[Result], tuple[HeaderList, bytes]],
     *,
     patience_s: float = PATIENCE_S,
 ) -> Response:
-    """The document that `answer` makes of what `work`, in another thread, comes to."""
-    working = asyncio.ensure_future(service.run(work))
+    """The document that `answer` makes of what `work` comes to, which ends whoever waits."""
+    working = asyncio.ensure_future(work)
+    working.add_done_callback(_look_at)
     done, _ = await asyncio.wait([working], timeout=patience_s)
     if done:
         headers, document = answer(working.result())
         return Response(200, [XML, *headers], document)
-    working.add_done_callback(_look_at)
     resource = request.raw_path.decode("latin-1")
     body = _begun(working, answer, request.id, resource, patience_s)
     return Response(200, [XML], body)

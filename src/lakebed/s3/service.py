@@ -9,8 +9,9 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from lakebed.base.clock import Clock
+from lakebed.base.errors import Busy
 from lakebed.s3.errors import S3Error
-from lakebed.seglake.commits import Pending
+from lakebed.seglake.commits import Change, Pending
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.lake import Lake
 
@@ -49,30 +50,60 @@ class Service:
             self._places.release()
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """In another thread: what takes long, or waits for the disk."""
+        """In another thread: what takes long, or waits for the disk. Never for a commit, which
+        would take the threads from all others: those are for `commit` and `done`."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+
+    async def commit(self, change: Change[Result]) -> Result:
+        """What it did, once that is durable; `Busy` if too much waits for that already."""
+        return await self.done(change.submit(timeout=0))
+
+    async def handed_over(self, change: Change[Result]) -> Pending[Result]:
+        """For what took long to come so far: it waits for its place in the queue.
+
+        `Busy` only if others than the requests of this service fill the queue.
+        """
+        while True:
+            try:
+                pending = change.submit(timeout=0)
+            except Busy:
+                if not self._waiting:
+                    raise
+                await self._settled(next(iter(self._waiting)))
+            else:
+                self._watch(pending)
+                return pending
 
     async def done(self, pending: Pending[Result]) -> Result:
         """What a request did that was handed over, once that is durable.
 
         The loop is woken once for all requests of a batch.
         """
-        loop = asyncio.get_running_loop()
-        batch = pending.batch
-        is_done: asyncio.Future[None] = loop.create_future()
-        waiting = self._waiting.get(batch)
-        if waiting is not None:
-            waiting.append(is_done)
-        else:
-            self._waiting[batch] = [is_done]
-
-            def tell() -> None:
-                with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
-                    loop.call_soon_threadsafe(self._settle, batch)
-
-            pending.when_done(tell)
-        await is_done
+        if not pending.is_done:
+            self._watch(pending)
+        if pending.batch in self._waiting:
+            await self._settled(pending.batch)
         return pending.wait(0)
+
+    def _watch(self, pending: Pending[Result]) -> None:
+        """Its batch stands among those that are waited for until it is settled."""
+        batch = pending.batch
+        if batch in self._waiting:
+            return
+        self._waiting[batch] = []
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+                loop.call_soon_threadsafe(self._settle, batch)
+
+        pending.when_done(tell)
+
+    async def _settled(self, batch: object) -> None:
+        """Until one of those that are waited for is done."""
+        is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[batch].append(is_done)
+        await is_done
 
     def _settle(self, batch: object) -> None:
         for is_done in self._waiting.pop(batch):

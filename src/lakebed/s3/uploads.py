@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,9 +26,10 @@ from lakebed.s3.operations import (
 from lakebed.s3.patience import answer_patiently
 from lakebed.s3.service import Service
 from lakebed.s3.xml_parsing import COMPLETE_BYTES_MAX, parse_completion
+from lakebed.seglake.commits import Change
 from lakebed.seglake.digests import multipart_etag
 from lakebed.seglake.errors import BadSize, NoSuchUpload, PartTooSmall
-from lakebed.seglake.model import Checksum, Condition, ObjectInfo
+from lakebed.seglake.model import ObjectInfo
 from lakebed.seglake.multipart import LISTED_MAX, NamedPart
 
 _OBJECT_SIZE: Final = "x-amz-mp-object-size"
@@ -43,15 +44,14 @@ async def create_multipart_upload(
     algorithm = checksums.chosen_algorithm(headers)
     is_composite = checksums.chosen_kind(headers, algorithm)
     content = content_of(headers)
-    upload = await service.run(
-        lambda: service.lake.uploads.create(
-            operation.bucket,
-            operation.key,
-            content=content,
-            algorithm=algorithm,
-            is_composite=is_composite,
-        )
+    change = service.lake.uploads.creation(
+        operation.bucket,
+        operation.key,
+        content=content,
+        algorithm=algorithm,
+        is_composite=is_composite,
     )
+    upload = await service.commit(change)
     told = [XML]
     if upload.algorithm is not None:
         told.append(("x-amz-checksum-algorithm", upload.algorithm.value))
@@ -111,8 +111,15 @@ async def complete_multipart_upload(
     size = _announced_size(headers)
     document = await _document_of(request, identity)
     parts = await service.run(partial(parse_completion, document))
-    work = partial(
-        _complete, service, operation, parts, condition=condition, checksum=checksum, size=size
+    prepare = partial(
+        service.lake.uploads.completion,
+        operation.bucket,
+        operation.key,
+        operation.upload_id,
+        parts,
+        condition=condition,
+        checksum=checksum,
+        size=size,
     )
     location = _location(request)
 
@@ -121,39 +128,28 @@ async def complete_multipart_upload(
         told = [] if version_id is None else [("x-amz-version-id", version_id)]
         return told, xml_documents.upload_completed(info, location=location)
 
-    return await answer_patiently(service, request, work, answer)
+    completing = _complete(service, operation, parts, prepare)
+    return await answer_patiently(request, completing, answer)
 
 
 async def abort_multipart_upload(
     service: Service, operation: AbortMultipartUpload, _request: Request, _identity: Identity
 ) -> Response:
-    await service.run(
-        lambda: service.lake.uploads.abort(operation.bucket, operation.key, operation.upload_id)
-    )
+    uploads = service.lake.uploads
+    await service.commit(uploads.abortion(operation.bucket, operation.key, operation.upload_id))
     return Response(204)
 
 
-def _complete(
+async def _complete(
     service: Service,
     operation: CompleteMultipartUpload,
     parts: Sequence[NamedPart],
-    *,
-    condition: Condition,
-    checksum: Checksum | None,
-    size: int | None,
+    prepare: Callable[[], Change[ObjectInfo]],
 ) -> ObjectInfo:
     try:
-        return service.lake.uploads.complete(
-            operation.bucket,
-            operation.key,
-            operation.upload_id,
-            parts,
-            condition=condition,
-            checksum=checksum,
-            size=size,
-        )
+        return await service.commit(await service.run(prepare))
     except NoSuchUpload:
-        found = _completed_before(service, operation, parts)
+        found = await service.run(partial(_completed_before, service, operation, parts))
         if found is None:
             raise
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.base.clock import NS_PER_MS, HybridClock
 from lakebed.base.units import shown
-from lakebed.seglake.commits import Commits
+from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
 from lakebed.seglake.meta.database import Database
@@ -45,6 +45,9 @@ class Buckets:
             return require_bucket(reader, name)
 
     def create(self, name: str, *, versioning: Versioning | None = None) -> BucketInfo:
+        return self.creation(name, versioning=versioning).run()
+
+    def creation(self, name: str, *, versioning: Versioning | None = None) -> Change[BucketInfo]:
         """A new bucket; one that is there already is fine, unless it should be another kind.
 
         Without `versioning` it is what the configuration says, or whatever the bucket has.
@@ -71,9 +74,12 @@ class Buckets:
             self._note(writer, CREATE, name, hlc=str(now))
             return bucket
 
-        return self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def set_versioning(self, name: str, versioning: Versioning) -> BucketInfo:
+        return self.configuration(name, versioning).run()
+
+    def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
         """Enabled or suspended; never back to unversioned."""
         if versioning is Versioning.DISABLED:
             raise BadState("versioning can be enabled or suspended, a bucket stays versioned")
@@ -85,9 +91,12 @@ class Buckets:
                 self._note(writer, CONFIGURE, name, hlc=str(self._clock.now()))
             return BucketInfo(name=name, created_ms=found.created_ms, versioning=versioning)
 
-        return self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def delete(self, name: str) -> None:
+        self.deletion(name).run()
+
+    def deletion(self, name: str) -> Change[None]:
         """An empty one: delete markers do not count, old versions and uploads do."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
@@ -97,7 +106,7 @@ class Buckets:
             writer.remove_bucket(name)
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
 
-        self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def _note(self, writer: Writer, kind: str, name: str, *, hlc: str) -> None:
         writer.add_oplog(

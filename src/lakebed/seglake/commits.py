@@ -1,4 +1,4 @@
-"""How requests reach the commit: waited for, or answered later."""
+"""How changes reach the commit: waited for, or answered later."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class Pending(Generic[Result]):
         """The same for all requests that are told at once."""
         return self._ticket.batch
 
+    @property
+    def is_done(self) -> bool:
+        return self._ticket.is_done
+
     def wait(self, timeout: float | None = None) -> Result:
         """What it did, once that is durable; or the error it failed with."""
         found: Result = self._ticket.wait(timeout)
@@ -42,25 +46,39 @@ class Commits:
     def __init__(self, barrier: Barrier[Request, Any]) -> None:
         self._barrier = barrier
 
-    def run(
+    def commit(self, request: Request) -> Any:
+        """Durable when it returns."""
+        return self._barrier.commit(request, size=request.size)
+
+    def submit(self, request: Request, *, timeout: float | None) -> Pending[Any]:
+        return Pending(self._barrier.submit(request, size=request.size, timeout=timeout))
+
+    def run(self, apply: Callable[[Writer, tuple[Chunk, ...]], Result]) -> Result:
+        """A change without a body, durable when it returns."""
+        return Change(self, apply).run()
+
+
+class Change(Generic[Result]):
+    """Something to be done in the transaction: all that comes before it is done.
+
+    It happens once, by `run` or by `submit`.
+    """
+
+    def __init__(
         self,
+        commits: Commits,
         apply: Callable[[Writer, tuple[Chunk, ...]], Result],
         body: Body | None = None,
         plan: Plan | None = None,
-    ) -> Result:
-        """Durable when it returns."""
-        request = Request(apply, body, plan)
-        found: Result = self._barrier.commit(request, size=request.size)
+    ) -> None:
+        self._commits = commits
+        self._request = Request(apply, body, plan)
+
+    def run(self) -> Result:
+        """What it did, durable when it returns."""
+        found: Result = self._commits.commit(self._request)
         return found
 
-    def submit(
-        self,
-        apply: Callable[[Writer, tuple[Chunk, ...]], Result],
-        body: Body | None = None,
-        plan: Plan | None = None,
-        *,
-        timeout: float | None = None,
-    ) -> Pending[Result]:
+    def submit(self, *, timeout: float | None = None) -> Pending[Result]:
         """Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`."""
-        request = Request(apply, body, plan)
-        return Pending(self._barrier.submit(request, size=request.size, timeout=timeout))
+        return self._commits.submit(self._request, timeout=timeout)

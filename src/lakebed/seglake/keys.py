@@ -19,7 +19,7 @@ from lakebed.base.errors import AlreadyExists, InputError, LakebedError, TooLarg
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 from lakebed.base.units import shown
-from lakebed.seglake.commits import Commits
+from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.errors import NoSuchAccessKey
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import ApiKeyRow
@@ -158,7 +158,7 @@ class Keys(ReadOnlyKeys):
             writer.note_use_of_api_key(access_key, used_ms)
 
         with contextlib.suppress(LakebedError):  # whoever must hear of it does so by the next write
-            self._commits.submit(apply, timeout=0)
+            Change(self._commits, apply).submit(timeout=0)
 
     def _set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:

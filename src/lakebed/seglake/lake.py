@@ -17,6 +17,7 @@ from typing import Any
 from lakebed.base.clock import HybridClock
 from lakebed.base.commit import Barrier, CommitConfig
 from lakebed.base.commit.linger import Linger
+from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
@@ -58,73 +59,36 @@ class Lake:
         random: Random | None = None,
     ) -> None:
         """`connector` opens the metadata on the same disk."""
-        config = config or SeglakeConfig()
+        self._config = config or SeglakeConfig()
+        self._runner = runner
+        self.counters = Counters()
         random = random or Random()
         paths = LakePaths(root)
         for folder in (paths.segments, paths.manifests):
             make_folders(disk, folder)
         with contextlib.ExitStack() as undo:
-            self._database = Database(
-                paths.database,
-                disk=disk,
-                connector=connector,
-                runner=runner,
-                readers_max=config.readers_max,
-            )
+            self._database = self._open_database(paths, disk, connector)
             undo.callback(self._database.close)
             self.damage = recover(self._database, disk, paths, clock=runner.clock)
             with self._database.reading() as reader:
                 last, site_id = reader.last_hlc(), reader.site_id()
             clock = HybridClock(runner.clock, last=last)
-            segments = Segments(
-                paths.segments, disk=disk, runner=runner, config=config, random=random
-            )
-            chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=config)
-            undo.callback(chunks.close)
             rules = VersionRules(clock=clock, site_id=site_id, random=random)
-            sink = CommitSink(segments, self._database, rules.put_all, clock=runner.clock)
-            self._barrier = self._make_barrier(sink, runner, config)
+            self._segments = Segments(
+                paths.segments, disk=disk, runner=runner, config=self._config, random=random
+            )
+            chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=self._config)
+            undo.callback(chunks.close)
+            sink = CommitSink(self._segments, self._database, rules.put_all, clock=runner.clock)
+            self._barrier = self._make_barrier(sink)
             self._commits = Commits(self._barrier)
-            files = ManifestFiles(paths.manifests, disk=disk)
             self.buckets = Buckets(
-                self._database, self._commits, clock=clock, site_id=site_id, config=config
+                self._database, self._commits, clock=clock, site_id=site_id, config=self._config
             )
-            self.objects = Objects(
-                self._database,
-                chunks,
-                mark_damaged=self._mark_damaged,
-                segments=segments,
-                commits=self._commits,
-                rules=rules,
-                config=config,
-                runner=runner,
-            )
-            self._upkeep = Upkeep(
-                self._database,
-                segments,
-                files,
-                self._commits,
-                sink,
-                reads=lambda: self.objects.read_count,
-                runner=runner,
-            )
-            self.uploads = Uploads(
-                self._database,
-                self.objects,
-                self._commits,
-                rules=rules,
-                config=config,
-                clock=runner.clock,
-                random=random,
-            )
-            self.keys = Keys(
-                self._database,
-                self._commits,
-                disk=disk,
-                path=paths.secret_key,
-                clock=runner.clock,
-                runner=runner,
-            )
+            self.objects = self._make_objects(chunks, rules)
+            self.uploads = self._make_uploads(rules, random)
+            self.keys = self._make_keys(paths, disk)
+            self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
             self._committing = runner.spawn("objects: commit", self._barrier.step)
             self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
             self._undo = undo.pop_all()
@@ -147,24 +111,75 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _make_barrier(
-        self,
-        sink: CommitSink,
-        runner: Runner,
-        config: SeglakeConfig,
-    ) -> Barrier[Request, Any]:
+    # Its parts, each of those before it.
+
+    def _open_database(self, paths: LakePaths, disk: Disk, connector: Connector) -> Database:
+        return Database(
+            paths.database,
+            disk=disk,
+            connector=connector,
+            runner=self._runner,
+            readers_max=self._config.readers_max,
+        )
+
+    def _make_barrier(self, sink: CommitSink) -> Barrier[Request, Any]:
         limits = CommitConfig(
-            batch_bytes_max=min(_BATCH_BYTES_MAX, config.sync_bytes),
-            delay_ms_max=config.sync_interval_ms,
-            queue_bytes_max=config.sync_bytes,
+            batch_bytes_max=min(_BATCH_BYTES_MAX, self._config.sync_bytes),
+            delay_ms_max=self._config.sync_interval_ms,
+            queue_bytes_max=self._config.sync_bytes,
         )
         return Barrier(
             sink,
             name="objects",
-            runner=runner,
+            runner=self._runner,
             wake=self._wake,
             config=limits,
             linger=Linger(delay_ms_max=0),  # batches form while the one before is synced
+            counters=self.counters,
+        )
+
+    def _make_objects(self, chunks: ChunkReader, rules: VersionRules) -> Objects:
+        return Objects(
+            self._database,
+            chunks,
+            mark_damaged=self._mark_damaged,
+            segments=self._segments,
+            commits=self._commits,
+            rules=rules,
+            config=self._config,
+            runner=self._runner,
+        )
+
+    def _make_uploads(self, rules: VersionRules, random: Random) -> Uploads:
+        return Uploads(
+            self._database,
+            self.objects,
+            self._commits,
+            rules=rules,
+            config=self._config,
+            clock=self._runner.clock,
+            random=random,
+        )
+
+    def _make_keys(self, paths: LakePaths, disk: Disk) -> Keys:
+        return Keys(
+            self._database,
+            self._commits,
+            disk=disk,
+            path=paths.secret_key,
+            clock=self._runner.clock,
+            runner=self._runner,
+        )
+
+    def _make_upkeep(self, sink: CommitSink, files: ManifestFiles) -> Upkeep:
+        return Upkeep(
+            self._database,
+            self._segments,
+            files,
+            self._commits,
+            sink,
+            reads=lambda: self.objects.read_count,
+            runner=self._runner,
         )
 
     def _wake(self) -> None:

@@ -16,7 +16,7 @@ from lakebed.base.errors import InputError, TooLarge
 from lakebed.base.units import GIB, shown
 from lakebed.seglake import digests
 from lakebed.seglake.body import Body, Source, pieces_of
-from lakebed.seglake.commits import Commits
+from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import Expected
@@ -116,6 +116,19 @@ class Uploads:
         algorithm: Algorithm | None = None,
         is_composite: bool | None = None,
     ) -> UploadInfo:
+        return self.creation(
+            bucket, key, content=content, algorithm=algorithm, is_composite=is_composite
+        ).run()
+
+    def creation(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        content: Content = NO_CONTENT,
+        algorithm: Algorithm | None = None,
+        is_composite: bool | None = None,
+    ) -> Change[UploadInfo]:
         """Begin an upload. By default CRC64NVME is of the whole object, all others composite."""
         check_key(key)
         if is_composite is None:
@@ -139,7 +152,7 @@ class Uploads:
             writer.add_upload(upload_row(upload))
             return upload
 
-        return self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def put_part(
         self,
@@ -224,6 +237,31 @@ class Uploads:
         source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
     ) -> PartInfo:
+        return self.part_copying(
+            source_bucket,
+            source_key,
+            bucket,
+            key,
+            upload_id,
+            number,
+            source_version_id=source_version_id,
+            source_condition=source_condition,
+            byte_range=byte_range,
+        ).run()
+
+    def part_copying(
+        self,
+        source_bucket: str,
+        source_key: str,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        number: int,
+        *,
+        source_version_id: str | None = None,
+        source_condition: ReadCondition | None = None,
+        byte_range: ByteRange | None = None,
+    ) -> Change[PartInfo]:
         """A part from the bytes of an object; they are read, since the part's MD5 is told."""
         source = self._objects.get_source(
             source_bucket,
@@ -232,7 +270,10 @@ class Uploads:
             byte_range=byte_range,
             condition=source_condition,
         )
-        return self.put_part(bucket, key, upload_id, number, iter(source))
+        with self.begin_part(bucket, key, upload_id, number) as put:
+            for piece in source:
+                put.write(piece)
+            return put.change()
 
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
@@ -270,13 +311,16 @@ class Uploads:
             )
 
     def abort(self, bucket: str, key: str, upload_id: str) -> None:
+        self.abortion(bucket, key, upload_id).run()
+
+    def abortion(self, bucket: str, key: str, upload_id: str) -> Change[None]:
         """Forget it and its parts."""
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             require_upload(writer, bucket, key, upload_id)
             writer.remove_upload(upload_id)
 
-        self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def complete(
         self,
@@ -289,6 +333,21 @@ class Uploads:
         checksum: Checksum | None = None,
         size: int | None = None,
     ) -> ObjectInfo:
+        return self.completion(
+            bucket, key, upload_id, parts, condition=condition, checksum=checksum, size=size
+        ).run()
+
+    def completion(
+        self,
+        bucket: str,
+        key: str,
+        upload_id: str,
+        parts: Sequence[NamedPart],
+        *,
+        condition: Condition = NO_CONDITION,
+        checksum: Checksum | None = None,
+        size: int | None = None,
+    ) -> Change[ObjectInfo]:
         """The object of those parts; other parts of the upload are dropped.
 
         `checksum` and `size`, if given, are what those of the whole must be.
@@ -324,7 +383,7 @@ class Uploads:
             writer.remove_upload(upload_id)
             return info
 
-        return self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
         """The size of all of them."""

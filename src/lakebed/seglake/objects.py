@@ -24,8 +24,7 @@ from lakebed.seglake.body import (
 )
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commit import Plan
-from lakebed.seglake.commits import Commits, Pending
+from lakebed.seglake.commits import Change, Commits, Pending
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import BodyDigests, Expected, decoded
@@ -79,7 +78,7 @@ class Doomed(NamedTuple):
 class Put(Generic[Result]):
     """A body on its way to become an object, or a part of one.
 
-    Ended by `finish` or `submit`; as a context manager it gives up what was not ended.
+    Ended by `finish`, `submit` or `change`; as a context manager it gives up what was not ended.
     """
 
     def __init__(
@@ -123,26 +122,26 @@ class Put(Generic[Result]):
 
     def finish(self) -> Result:
         """What it became, durable."""
-        return self._commits.run(*self._request())
+        return self.change().run()
 
     def submit(self) -> Pending[Result]:
         """As `finish`, without waiting for it."""
-        return self._commits.submit(*self._request())
+        return self.change().submit()
 
-    def give_up(self) -> None:
-        """Nothing is stored. Idempotent, and without effect on what was ended."""
-        self._writer.give_up()
-
-    def _request(
-        self,
-    ) -> tuple[Callable[[Writer, tuple[Chunk, ...]], Result], Body, Plan | None]:
+    def change(self) -> Change[Result]:
+        """All of the body came, and is as was expected: what is left is to commit it."""
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
-        return (
+        return Change(
+            self._commits,
             lambda writer, chunks: apply(writer, body, chunks),
             body,
             None if plan is None else partial(plan, body),
         )
+
+    def give_up(self) -> None:
+        """Nothing is stored. Idempotent, and without effect on what was ended."""
+        self._writer.give_up()
 
     def __enter__(self) -> Put[Result]:
         return self
@@ -188,17 +187,15 @@ class Objects(ObjectReading):
     ) -> ObjectInfo:
         """Store all of a body. An error of its source comes through, and nothing is stored."""
         if isinstance(source, bytes) and len(source) <= INLINE_BYTES_MAX and size is None:
-            return self._commits.run(
-                *self._small_put(
-                    bucket,
-                    key,
-                    source,
-                    content=content,
-                    condition=condition,
-                    algorithm=algorithm,
-                    expected=expected,
-                )
-            )
+            return self.small_put(
+                bucket,
+                key,
+                source,
+                content=content,
+                condition=condition,
+                algorithm=algorithm,
+                expected=expected,
+            ).run()
         with self.begin_put(
             bucket,
             key,
@@ -212,7 +209,7 @@ class Objects(ObjectReading):
                 put.write(piece)
             return put.finish()
 
-    def submit_put(
+    def small_put(
         self,
         bucket: str,
         key: str,
@@ -222,32 +219,9 @@ class Objects(ObjectReading):
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
-    ) -> Pending[ObjectInfo]:
-        """Store a small body, of at most `INLINE_BYTES_MAX`, without waiting for it."""
+    ) -> Change[ObjectInfo]:
+        """Store a body of at most `INLINE_BYTES_MAX` that is all there."""
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it comes"
-        return self._commits.submit(
-            *self._small_put(
-                bucket,
-                key,
-                data,
-                content=content,
-                condition=condition,
-                algorithm=algorithm,
-                expected=expected,
-            )
-        )
-
-    def _small_put(
-        self,
-        bucket: str,
-        key: str,
-        data: Buffer,
-        *,
-        content: Content,
-        condition: Condition,
-        algorithm: Algorithm | None,
-        expected: Expected,
-    ) -> tuple[Callable[[Writer, tuple[Chunk, ...]], ObjectInfo], Body, Plan | None]:
         check_key(key)
         check_write(condition)
         body = small_body(
@@ -264,7 +238,7 @@ class Objects(ObjectReading):
         def apply(writer: Writer, chunks: tuple[Chunk, ...]) -> ObjectInfo:
             return self._rules.put(writer, *plan(chunks), condition)
 
-        return apply, body, None if condition.is_given else plan
+        return Change(self._commits, apply, body, None if condition.is_given else plan)
 
     def begin_put(
         self,
@@ -340,6 +314,31 @@ class Objects(ObjectReading):
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
+        return self.copying(
+            source_bucket,
+            source_key,
+            bucket,
+            key,
+            source_version_id=source_version_id,
+            source_condition=source_condition,
+            content=content,
+            condition=condition,
+            algorithm=algorithm,
+        ).run()
+
+    def copying(
+        self,
+        source_bucket: str,
+        source_key: str,
+        bucket: str,
+        key: str,
+        *,
+        source_version_id: str | None = None,
+        source_condition: ReadCondition | None = None,
+        content: Content | None = None,
+        condition: Condition = NO_CONDITION,
+        algorithm: Algorithm | None = None,
+    ) -> Change[ObjectInfo]:
         """The same chunks under another key (or the same), with `content` in place of its own.
 
         Nothing is read or written, unless a checksum is asked for that the source does not have.
@@ -371,7 +370,7 @@ class Objects(ObjectReading):
             )
             return self._rules.put(writer, bucket, key, new, condition)
 
-        return self._commits.run(apply)
+        return Change(self._commits, apply)
 
     def get_source(
         self,
@@ -398,24 +397,14 @@ class Objects(ObjectReading):
         version_id: str | None = None,
         condition: Condition = NO_CONDITION,
     ) -> Deleted:
-        """The newest version, or for good the one given. What is not there is deleted already."""
-        check_key(key)
-        return self._commits.run(self._deletion(bucket, Doomed(key, version_id, condition)))
-
-    def submit_delete(self, bucket: str, doomed: Doomed) -> Pending[Deleted]:
-        check_key(doomed.key)
-        return self._commits.submit(self._deletion(bucket, doomed))
+        return self.deletion(bucket, Doomed(key, version_id, condition)).run()
 
     def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
         """Up to 1,000; each by itself, its error in its place."""
-        if len(doomed) > DELETED_AT_ONCE_MAX:
-            raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
-        with self._database.reading() as reader:
-            require_bucket(reader, bucket)
         pending: list[Pending[Deleted] | LakebedError] = []
-        for one in doomed:
+        for change in self.deletions(bucket, doomed):
             try:
-                pending.append(self.submit_delete(bucket, one))
+                pending.append(change.submit() if isinstance(change, Change) else change)
             except LakebedError as error:
                 pending.append(error)
         results: list[Deleted | LakebedError] = []
@@ -426,17 +415,33 @@ class Objects(ObjectReading):
                 results.append(error)
         return results
 
-    def _deletion(
-        self, bucket: str, doomed: Doomed
-    ) -> Callable[[Writer, tuple[Chunk, ...]], Deleted]:
+    def deletions(
+        self, bucket: str, doomed: Sequence[Doomed]
+    ) -> list[Change[Deleted] | LakebedError]:
+        """As `delete_many`, still to be done."""
+        if len(doomed) > DELETED_AT_ONCE_MAX:
+            raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+        with self._database.reading() as reader:
+            require_bucket(reader, bucket)
+        changes: list[Change[Deleted] | LakebedError] = []
+        for one in doomed:
+            try:
+                changes.append(self.deletion(bucket, one))
+            except LakebedError as error:
+                changes.append(error)
+        return changes
+
+    def deletion(self, bucket: str, doomed: Doomed) -> Change[Deleted]:
+        """The newest version, or for good the one given. What is not there is deleted already."""
         key, version_id, condition = doomed
+        check_key(key)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> Deleted:
             if version_id is None:
                 return self._rules.delete(writer, bucket, key, condition)
             return self._rules.delete_version(writer, bucket, key, version_id, condition)
 
-        return apply
+        return Change(self._commits, apply)
 
     def _checksum_of(
         self, bucket: str, key: str, version_id: str | None, algorithm: Algorithm
