@@ -74,7 +74,7 @@ class S3Server:
 def lakebed() -> Kind:
     return Kind(
         "lakebed",
-        lambda port: ["--root", "root", "serve", "--s3-port", str(port)],
+        lambda port: ["--root", "root", "serve", "--no-http", "--s3-port", str(port)],
         environment={"LAKEBED_ACCESS_KEY": OURS[0], "LAKEBED_SECRET_KEY": OURS[1]},
     )
 

@@ -43,6 +43,7 @@ def client(
 def refused(root: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """What a start that cannot work prints."""
     command = [*COMMAND, "--root", str(root), "serve", "--s3-port", "0", *arguments]
+    command += [] if "--http-port" in arguments else ["--http-port", "0"]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, env={**variables}
     )
@@ -57,7 +58,8 @@ def is_listening(port: int) -> bool:
 
 
 def test_the_first_start_makes_a_key_and_tells_it_once(tmp_path: Path) -> None:
-    command = [*COMMAND, "--root", str(tmp_path / "root"), "--json", "serve", "--s3-port", "0"]
+    command = [*COMMAND, "--root", str(tmp_path / "root"), "--json", "serve"]
+    command += ["--s3-port", "0", "--http-port", "0"]
     told = []
     for _ in range(2):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={})
@@ -78,8 +80,8 @@ def test_the_first_start_makes_a_key_and_tells_it_once(tmp_path: Path) -> None:
                 s3.create_bucket(Bucket="photos")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-    assert set(told[0]) == {"s3", "region", "access_key", "secret_key"}
-    assert set(told[1]) == {"s3", "region"}
+    assert set(told[0]) == {"s3", "http", "region", "access_key", "secret_key"}
+    assert set(told[1]) == {"s3", "http", "region"}
 
 
 def test_keys_of_the_command_line_can_be_used_until_they_are_disabled(tmp_path: Path) -> None:

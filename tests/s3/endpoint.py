@@ -25,15 +25,17 @@ class Endpoint:
     def __init__(
         self, root: Path, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`arguments` go to `serve`. The port is free, and stays the same over restarts."""
+        """`arguments` go to `serve`. The ports are free, and stay the same over restarts."""
         self.root = root
         self.access_key = ACCESS_KEY
         self.secret_key = SECRET_KEY
         self.region = "us-east-1"
         self.url = ""
+        self.http_url = ""
         self._arguments = arguments
         self._environment = dict(environment or {})
         self._port = 0
+        self._http_port = 0
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -47,7 +49,8 @@ class Endpoint:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "lakebed.cli", "--root", str(self.root), "--json", "serve"]
-        command += ["--s3-port", str(self._port), *self._arguments]
+        command += ["--s3-port", str(self._port), "--http-port", str(self._http_port)]
+        command += self._arguments
         variables = {"LAKEBED_ACCESS_KEY": ACCESS_KEY, "LAKEBED_SECRET_KEY": SECRET_KEY}
         self._process = subprocess.Popen(
             command,
@@ -61,8 +64,11 @@ class Endpoint:
             line = self._process.stdout.readline()
             assert line, f"the node ended with {self._process.wait()}"
             lines.append(line)
-        self.url = json.loads("".join(lines))["s3"]
+        told = json.loads("".join(lines))
+        self.url, self.http_url = told["s3"], told.get("http", "")
         self._port = int(self.url.rpartition(":")[2])
+        if self.http_url:
+            self._http_port = int(self.http_url.rpartition(":")[2])
 
     def stop(self) -> int:
         """By SIGTERM; its exit code."""

@@ -16,8 +16,8 @@ from xml.etree import ElementTree as ET
 
 from lakebed.http.limits import Limits
 from lakebed.s3.app import App
-from lakebed.s3.auth.key_ring import KeyRing
 from lakebed.s3.service import Service
+from lakebed.seglake.key_ring import KeyRing
 from tests.http.serving import Answer, Client, Serving, serving
 from tests.s3.auth.reference_signer import signed_by_header
 from tests.s3.auth.signed_requests import CREDENTIALS, clock_at

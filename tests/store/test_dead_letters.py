@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from lakebed.api.dead_letter import origin_of
 from lakebed.base.errors import BadName, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.keratin.record_batch import build
-from lakebed.store.dead_letters import dead_letter_topic, origin_of
+from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.group import Group
 from lakebed.stroma.config import GroupConfig
 from tests.store.queues import SMALL, append, elapse, now_ms, numbered, opened, values

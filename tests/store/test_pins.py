@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.api.pin import Pin, decode_pin, encode_pin
 from lakebed.base.errors import BadName, InputError, LakebedError, NotFound
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
-from lakebed.store.pin import Pin, decode_pin, encode_pin
 from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store" / "v1"

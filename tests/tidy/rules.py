@@ -66,6 +66,8 @@ RULES = (
             "kernels/reference.py": "the write loop that the compiled kernel mirrors",
             "cli/output.py": "puts the null device in the place of a closed pipe",
             "http/sending.py": "sends from a descriptor that it was given",
+            "http/local_socket.py": "reaches a socket through its folder's descriptor",
+            "http/server.py": "puts the null device in the place of a forked child's sockets",
         },
     ),
     Rule(
@@ -125,6 +127,10 @@ RULES = (
         allowed={
             **BASE,
             "node/s3_endpoint.py": "an event loop hands what blocks to an executor",
+            "client/aio.py": "an event loop hands what blocks to an executor",
+            "door/doorman.py": "an event loop hands what blocks to an executor",
+            "door/work.py": "long work has threads of its own",
+            "store/doorway.py": "an event loop of its own, and never on a simulated disk",
         },
     ),
     Rule(

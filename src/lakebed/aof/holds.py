@@ -1,6 +1,6 @@
 """Readers at work in this process, so that retention leaves alone what they have not read yet.
 
-They are held weakly: a reader that was dropped without being closed keeps nothing.
+They are held weakly: a reader keeps nothing once it is closed, or was dropped without that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from lakebed.base.runner import Mutex
 class Positioned(Protocol):
     @property
     def position(self) -> RecordId: ...
+
+    @property
+    def is_closed(self) -> bool: ...
 
 
 class Holds:
@@ -35,6 +38,7 @@ class Holds:
     def lowest_segment(self) -> int | None:
         """The oldest segment that a reader still needs."""
         with self._mutex:
-            alive = {key: reader for key, ref in self._readers.items() if (reader := ref())}
+            readers = [reader for ref in self._readers.values() if (reader := ref())]
+            alive = {id(reader): reader for reader in readers if not reader.is_closed}
             self._readers = {key: weakref.ref(reader) for key, reader in alive.items()}
         return min((reader.position.segment_index for reader in alive.values()), default=None)

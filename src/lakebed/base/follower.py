@@ -77,6 +77,10 @@ class Following(Iterator[Item], Generic[Item, Taken, Position]):
         """Behind the last item given out: a follower that starts there continues this one."""
         return self._position
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def next_batch(self, timeout: float | None = None) -> Taken | None:
         """The next items; waits for one. None if the seconds passed first.
 

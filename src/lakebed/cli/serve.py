@@ -18,6 +18,19 @@ app = typer.Typer(add_completion=False)
 
 _SETTING_PREFIX = "LAKEBED_S3_"
 
+HttpPort = Annotated[
+    int, typer.Option(min=0, max=65535, help="Where the HTTP API is; 0 takes a free port.")
+]
+HttpHost = Annotated[
+    str, typer.Option(metavar="HOST", help="The address it listens on; beyond loopback, by TLS.")
+]
+Http = Annotated[
+    bool, typer.Option("--http/--no-http", help="Whether there is an HTTP API on a port.")
+]
+HttpInsecure = Annotated[
+    bool, typer.Option("--http-insecure", help="Let access keys come in clear from elsewhere.")
+]
+
 
 @app.command()
 def serve(
@@ -28,8 +41,13 @@ def serve(
     s3_host: Annotated[
         str, typer.Option(metavar="HOST", help="The address to listen on; ::1, 0.0.0.0 and so on.")
     ] = "127.0.0.1",
+    http_port: HttpPort = 9001,
+    http_host: HttpHost = "127.0.0.1",
+    http: Http = True,
+    http_insecure: HttpInsecure = False,
     tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A certificate: then S3 is served by TLS.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A certificate: then both are served by TLS."),
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of it.")] = None,
     drain_seconds: Annotated[
@@ -40,13 +58,14 @@ def serve(
         typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section s3; repeatable."),
     ] = None,
 ) -> None:
-    """Serve the store's buckets over S3, until SIGTERM or Ctrl-C.
+    """Serve the store's buckets over S3 and all of it over HTTP, until SIGTERM or Ctrl-C.
 
     The first start makes an access key and prints it once, unless LAKEBED_ACCESS_KEY and
-    LAKEBED_SECRET_KEY say what it is. More keys: lakebed s3 keys create.
+    LAKEBED_SECRET_KEY say what it is. More keys: lakebed s3 keys create. The HTTP API takes the
+    same keys, as HTTP Basic.
 
     \b
-    lakebed --root data serve --s3-port 9000
+    lakebed --root data serve --s3-port 9000 --http-port 9001
     lakebed serve --s3-host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     lakebed serve --s3 default-versioning=unversioned --s3 domain=s3.example.com
     """
@@ -63,6 +82,9 @@ def serve(
         root=run.root,
         s3_host=s3_host,
         s3_port=s3_port,
+        http_host=http_host,
+        http_port=http_port if http else None,
+        http_insecure=http_insecure,
         tls_certificate=tls_cert,
         tls_key=tls_key,
         drain_s=drain_seconds,
@@ -90,6 +112,9 @@ def _as_variables(settings: list[str]) -> dict[str, str]:
 def _tell(run: Invocation, ready: Ready) -> None:
     document: dict[str, object] = {"s3": ready.s3_url, "region": ready.region}
     lines = [f"S3 on {ready.s3_url}, region {ready.region}"]
+    if ready.http_url is not None:
+        document["http"] = ready.http_url
+        lines.append(f"HTTP API on {ready.http_url}")
     if ready.credentials is not None:
         access_key, secret = ready.credentials
         document |= {"access_key": access_key, "secret_key": secret}
@@ -101,6 +126,9 @@ def _tell(run: Invocation, ready: Ready) -> None:
             f"  export AWS_DEFAULT_REGION={ready.region}",
             "Try: aws s3 mb s3://photos && aws s3 ls",
         ]
+        if ready.http_url is not None:
+            key = '"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
+            lines.append(f"or:  curl -u {key} {ready.http_url}/v1/state")
     run.output.result(document, lines=lines)
     from lakebed.cli import output
 

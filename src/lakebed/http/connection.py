@@ -26,6 +26,8 @@ from lakebed.http.response_head import CONTINUE
 from lakebed.http.writing import Outgoing
 
 if TYPE_CHECKING:
+    from asyncio.trsock import TransportSocket
+
     from lakebed.http.server import Server
 
 REFUSED_MAX = 64  # so many connections beyond the limit are told why; others are cut
@@ -63,6 +65,7 @@ class Connection(asyncio.Protocol):
         "_peer",
         "_pending",
         "_phase",
+        "_request",
         "_searched",
         "_server",
         "_since_ns",
@@ -81,11 +84,21 @@ class Connection(asyncio.Protocol):
         self._pending = bytearray()  # bytes not yet part of a request
         self._searched = 0  # so many of them have no end of a head in them
         self._head: Head | None = None  # one whose small body has not come whole
+        self._request: Request | None = None  # the one under way
         self._body: IncomingBody | None = None  # of the request, if it did not come whole
         self._wants_continue = False
         self._is_reading = True
         self._got_eof = False
         self._linger_bytes = 0
+
+    @property
+    def socket(self) -> TransportSocket | None:
+        """None once it is closed."""
+        try:
+            found: TransportSocket | None = self._transport.get_extra_info("socket")
+        except (RuntimeError, ValueError):  # of the loop, if it is not alive any more
+            return None
+        return found
 
     # What the transport tells.
 
@@ -130,8 +143,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more; it may still listen, unless it speaks TLS."""
         self._got_eof = True
-        if self._body is not None:
-            self._body.fail(ClientGone("the client closed the connection in a body"))
+        self._lose_client()
         if self._phase is IDLE and self._pending:
             return not self._is_secure  # requests that wait for their turn
         return self._phase is BUSY and not self._is_secure
@@ -140,9 +152,14 @@ class Connection(asyncio.Protocol):
         self._phase = CLOSING
         self._pending.clear()
         self._out.lose()
+        self._lose_client()
+        self._server.forget(self)
+
+    def _lose_client(self) -> None:
         if self._body is not None:
             self._body.fail(ClientGone("the client closed the connection in a body"))
-        self._server.forget(self)
+        if self._request is not None:
+            self._request.hurry(is_gone=True)
 
     def pause_writing(self) -> None:
         self._out.pause()
@@ -260,6 +277,9 @@ class Connection(asyncio.Protocol):
             is_secure=self._is_secure,
             received_ns=now_ns,
         )
+        self._request = request
+        if self._got_eof or server.is_draining:
+            request.hurry(is_gone=self._got_eof)
         self._answering.begin(request, keeps_alive=head.keeps_alive)
         return used
 
@@ -315,7 +335,7 @@ class Connection(asyncio.Protocol):
 
     def next(self, *, keeps_alive: bool) -> None:
         """The response is written."""
-        body, self._body = self._body, None
+        body, self._body, self._request = self._body, None, None
         if body is not None:
             body.fail(ClientGone("the request was answered before its body came"))
         if self._phase is not BUSY:
@@ -367,6 +387,8 @@ class Connection(asyncio.Protocol):
         """The server ends: take no more requests."""
         if self._phase is IDLE and not self._pending:
             self.close()
+        elif self._request is not None:
+            self._request.hurry(is_gone=False)
 
     def sweep(self, now_ns: int) -> None:
         """Once a second: end it if a timer ran out."""

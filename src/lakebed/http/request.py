@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
 from lakebed.base.errors import InputError, LakebedError
@@ -39,8 +39,11 @@ class Request:
         "fields",
         "headers",
         "id",
+        "is_gone",
+        "is_hurried",
         "is_secure",
         "method",
+        "on_hurry",
         "peer",
         "raw_path",
         "raw_query",
@@ -74,3 +77,13 @@ class Request:
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
         self.received_ns = received_ns  # of the monotonic clock, at the end of the head
+        self.is_gone = False  # the client says that it sends no more, or is not there any more
+        self.is_hurried = False  # it is gone, or the server ends: wait for nothing that may come
+        self.on_hurry: Callable[[], None] | None = None  # for one who waits, in the loop's thread
+
+    def hurry(self, *, is_gone: bool) -> None:
+        """By the connection."""
+        self.is_gone = self.is_gone or is_gone
+        self.is_hurried = True
+        if self.on_hurry is not None:
+            self.on_hurry()

@@ -7,6 +7,9 @@
 
 It runs in the event loop it is made in (uvloop's is the fast one), and all of it in that thread.
 Once a second it looks at every connection's timer.
+
+A forked child keeps none of its sockets: else clients would wait for an answer after the server
+died, because a child, which never answers, still has the connection.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Callable, Coroutine
 
 from lakebed.base.clock import Clock, SystemClock
+from lakebed.base.files import forking
 from lakebed.http.answering import Handler
 from lakebed.http.connection import Connection
 from lakebed.http.head import HeadReader
@@ -63,12 +68,13 @@ class Server:
         self.request_ids = RequestIds(secrets.randbits(64) if seed is None else seed)
         self.date_line = date_line(self.clock.wall_ns())
         self.is_draining = False
-        self._listeners: list[asyncio.AbstractServer] = []
+        self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._timer = self.loop.call_later(SWEEP_S, self._tick)
+        forking.hold(self)
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
@@ -94,6 +100,13 @@ class Server:
         await listener.start_serving()
         self._listeners.append(listener)
 
+    async def serve_socket(self, listening: socket.socket) -> None:
+        """A Unix socket that is bound already, and listens; it is closed with the others."""
+        listener = await self.loop.create_unix_server(
+            self._connect, sock=listening, backlog=BACKLOG
+        )
+        self._listeners.append(listener)
+
     async def drain(self, timeout_s: float) -> bool:
         """Take no more requests, finish those under way, then cut what is left.
 
@@ -115,7 +128,18 @@ class Server:
         was_empty = self._is_empty.is_set()
         for connection in tuple(self._connections):
             connection.abort()
+        forking.let_go(self)
         return was_empty
+
+    def drop(self) -> None:
+        """In a forked child. The descriptors stay taken, since objects of the loop own them."""
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        listening = [one for listener in self._listeners for one in listener.sockets]
+        connected = [connection.socket for connection in self._connections]
+        for one in [*listening, *connected]:
+            if one is not None and one.fileno() >= 0:
+                os.dup2(nothing, one.fileno(), inheritable=False)
+        os.close(nothing)
 
     def sweep(self) -> None:
         """Look at the clock: it says what second it is, and which timers ran out."""

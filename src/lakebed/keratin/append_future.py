@@ -23,9 +23,22 @@ class AppendFuture:
         self._ticket = ticket
         self.partition = partition  # which one the messages go to
 
+    @property
+    def batch(self) -> object:
+        """The same for all appends that are told at once."""
+        return self._ticket.batch
+
     def result(self, timeout: float | None = None) -> Appended:
         """The base offset and the count, once acknowledged; `Busy` if the seconds passed first."""
         return cast("Appended", self._ticket.wait(timeout))
+
+    def wait(self, timeout: float | None = None) -> Appended:
+        """As `result`."""
+        return self.result(timeout)
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """As `add_done_callback`, for who knows whose it is. Once a batch is enough."""
+        self._ticket.when_done(callback)
 
     def done(self) -> bool:
         return self._ticket.is_done

@@ -7,6 +7,7 @@
     manifest.bin := MANIFEST_HEADER MANIFEST MANIFEST_SEGMENT* [start_offset u64]
     durable_end  := DURABLE_END
     <base>.producers := PRODUCERS_HEADER PRODUCER_RUN*
+    commit.bin   := COMMIT_HEADER application batch*
 
 The headers block of a record is laid out in `headers`.
 """
@@ -166,6 +167,24 @@ class ProducerRun(NamedTuple):
     timestamp_ms: u64  # when the last was written, whatever its own timestamp says
 
 
+class CommitHeader(NamedTuple):
+    """Starts `commit.bin`: batches that were handed over, and may not all be in the log yet."""
+
+    magic: Annotated[bytes, Raw(8)]  # "KCOMMIT", zero
+    version: u16  # 1
+    flags: u16  # 0
+    header_length: u32  # 72
+    producer_id: u64  # of all its batches, and of nothing else; their epoch is 0
+    application_version: u64  # what the application counts
+    created_ms: u64  # since 1970
+    application_bytes: u32  # of its name, UTF-8, which follows
+    batch_count: u32
+    message_count: u64
+    batches_bytes: u64
+    body_crc32c: u32  # over everything behind this header
+    crc32c: u32  # over everything before this field
+
+
 MANIFEST_HEADER = Layout(ManifestHeader, order=">", size=20)
 MANIFEST = Layout(Manifest, order=">", size=44)
 MANIFEST_SEGMENT = Layout(ManifestSegment, order=">", size=32)
@@ -177,6 +196,7 @@ TIME_ENTRY = Layout(TimeEntry, order=">", size=16)
 DURABLE_END = Layout(DurableEnd, order=">", size=64)
 PRODUCERS_HEADER = Layout(ProducersHeader, order=">", size=32)
 PRODUCER_RUN = Layout(ProducerRun, order=">", size=40)
+COMMIT_HEADER = Layout(CommitHeader, order=">", size=72)
 
 MANIFEST_MAGIC = b"KERATIN\0"
 LOG_MAGIC = b"KLOG\0\0\0\0"
@@ -184,6 +204,7 @@ INDEX_MAGIC = b"KIDX\0\0\0\0"
 TIME_INDEX_MAGIC = b"KTIX\0\0\0\0"
 DURABLE_END_MAGIC = b"KDUREND\0"
 PRODUCERS_MAGIC = b"KPROD\0\0\0"
+COMMIT_MAGIC = b"KCOMMIT\0"
 VERSION = 1  # of all of these
 
 HAS_START_OFFSET = 1  # in a manifest's flags

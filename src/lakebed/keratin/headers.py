@@ -10,7 +10,8 @@ An empty block has none of these. Big-endian.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt, InputError, TooLarge, Torn, UnknownVersion
@@ -104,6 +105,31 @@ def encode_headers(
     for name, value in headers:
         parts += _encode_header(name, value)
     return b"".join(parts)
+
+
+def encode_plain_blocks(
+    keys: Iterable[bytes | None], producer: Producer | None, *, count: int
+) -> list[bytes]:
+    """`encode_headers` for `count` messages that follow one another and have no headers."""
+    length_of = KEY_LENGTH.pack_values
+    if producer is None:
+        start = BLOCK_START.pack(BlockStart(VERSION, HAS_KEY))
+        return [
+            b"" if key is None else b"".join((start, length_of(len(key)), key, _NO_HEADERS))
+            for key in islice(keys, count)
+        ]
+    keyless = BLOCK_START.pack(BlockStart(VERSION, HAS_PRODUCER))
+    keyed = BLOCK_START.pack(BlockStart(VERSION, HAS_KEY | HAS_PRODUCER))
+    pack, (producer_id, epoch, first) = PRODUCER.pack_values, producer
+    ends = [pack(producer_id, epoch, (first + n) % SEQUENCE_COUNT) for n in range(count)]
+    return [
+        b"".join(
+            (keyless, end, _NO_HEADERS)
+            if key is None
+            else (keyed, length_of(len(key)), key, end, _NO_HEADERS)
+        )
+        for key, end in zip(keys, ends, strict=False)
+    ]
 
 
 def _encode_header(name: str, value: bytes | None) -> list[Buffer]:

@@ -19,8 +19,10 @@ from lakebed.keratin.format import KERATIN_RECORD, RecordFlags
 from lakebed.keratin.headers import (
     BLOCK_START,
     HAS_KEY,
+    HAS_PRODUCER,
     HEADER_COUNT,
     KEY_LENGTH,
+    PRODUCER,
     VERSION,
     BlockStart,
     HeadersBlock,
@@ -33,6 +35,8 @@ from lakebed.kernels.results import Column
 
 _KEY_AT = BLOCK_START.size + KEY_LENGTH.size
 _NO_HEADERS = bytes(HEADER_COUNT.size)
+_PRODUCER_ALONE = BLOCK_START.pack(BlockStart(VERSION, HAS_PRODUCER))
+_PRODUCER_ALONE_BYTES = BLOCK_START.size + PRODUCER.size + HEADER_COUNT.size
 _NO_BLOCK = HeadersBlock()
 _COLUMNS = Run._fields.index("positions")  # from there on a run is columns
 _TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: flags of an enumeration are slow
@@ -152,7 +156,7 @@ class PlainMessages(MessageBatch):
             if header_length:
                 block = bytes(buffer[start:middle])
                 key = _key_alone(block)
-                if key is None:
+                if key is None and not _is_producer_alone(block):
                     key, _, headers = self._decoded(block, index)
             value = None
             if not flags & _TOMBSTONE:
@@ -160,6 +164,7 @@ class PlainMessages(MessageBatch):
             yield _MAKE((offset, timestamp_ms, key, value, headers, flags))
 
     def _block(self, index: int) -> HeadersBlock:
+        """But for its producer."""
         block = bytes(self.run.headers(index))
         key = _key_alone(block)
         return self._decoded(block, index) if key is None else HeadersBlock(key)
@@ -233,18 +238,33 @@ def key_of_block(block: memoryview | bytes) -> bytes | None:
 
 
 def _key_alone(block: bytes) -> bytes | None:
-    """The key of a block that has nothing else, as most have; None for all others."""
-    is_alone = block.startswith(_start_of_key_alone(len(block))) and block.endswith(_NO_HEADERS)
-    return block[_KEY_AT : -HEADER_COUNT.size] if is_alone else None
+    """The key of a block without headers, as most are; None for all others."""
+    if block.endswith(_NO_HEADERS):
+        for start, key_end in _starts_of_key_alone(len(block)):
+            if block.startswith(start):
+                return block[_KEY_AT:key_end]
+    return None
 
 
 @lru_cache(maxsize=1024)
-def _start_of_key_alone(block_bytes: int) -> bytes:
-    """How a block of that length begins if it has a key and nothing else."""
-    length = block_bytes - _KEY_AT - HEADER_COUNT.size
-    if length < 0:
-        return bytes(block_bytes + 1)  # too short: none begins so
-    return BLOCK_START.pack(BlockStart(VERSION, HAS_KEY)) + KEY_LENGTH.pack(KeyLength(length))
+def _starts_of_key_alone(block_bytes: int) -> list[tuple[bytes, int]]:
+    """How a block of that length begins if it has a key, perhaps a producer, and nothing else; and
+    where the key ends then."""
+    found = []
+    for flags, producer_bytes in ((HAS_KEY, 0), (HAS_KEY | HAS_PRODUCER, PRODUCER.size)):
+        key_end = block_bytes - HEADER_COUNT.size - producer_bytes
+        if key_end >= _KEY_AT:
+            start = BLOCK_START.pack(BlockStart(VERSION, flags))
+            found.append((start + KEY_LENGTH.pack(KeyLength(key_end - _KEY_AT)), key_end))
+    return found
+
+
+def _is_producer_alone(block: bytes) -> bool:
+    return (
+        len(block) == _PRODUCER_ALONE_BYTES
+        and block.startswith(_PRODUCER_ALONE)
+        and block.endswith(_NO_HEADERS)
+    )
 
 
 def _is_zero(column: Column) -> bool:

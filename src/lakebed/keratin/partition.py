@@ -22,6 +22,7 @@ from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
 from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.commits import Commits
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.filler import Filler
@@ -112,6 +113,7 @@ class Partition:
             counters=self.counters,
         )
         self._reader = PartitionReader(self, handles_max=config.open_segments_max)
+        self.commits = Commits(self)
         self._tell_opened(recovered, self._clock.monotonic_ns() - started_ns)
 
     def _start_writer(self, recovered: Recovered) -> None:
@@ -268,10 +270,17 @@ class Partition:
             self.problems = (*self.problems, f"{info.path}: repaired: {lost}")
             _log.error("%s", self.problems[-1])
 
-    def submit(self, append: Append, *, timeout: float | None = None) -> AppendFuture:
-        """Queue what was prepared."""
+    def submit(
+        self, append: Append, *, timeout: float | None = None, is_awaited: bool = False
+    ) -> AppendFuture:
+        """Queue what was prepared. `is_awaited`: somebody waits for it without a thread, so it
+        waits for no others."""
         ticket = self._barrier.submit(
-            append, size=append.size, count=append.message_count, timeout=timeout
+            append,
+            size=append.size,
+            count=append.message_count,
+            timeout=timeout,
+            is_awaited=is_awaited,
         )
         return AppendFuture(ticket, partition=self.number)
 
@@ -349,6 +358,7 @@ class Partition:
 
     def close(self) -> None:
         """Finish or refuse what is queued, and close every file. Idempotent."""
+        self.commits.close()
         self._barrier.close()
         self._state.close()
         self._reader.close()

@@ -10,7 +10,7 @@ before it sends anything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
@@ -111,12 +111,16 @@ class Producers:
         for runs in self._runs.values():
             yield from runs
 
-    def forget_before(self, timestamp_ms: int) -> None:
-        """Let go of those that wrote nothing since."""
-        kept = {
-            key: runs for key, runs in self._runs.items() if runs[-1].timestamp_ms >= timestamp_ms
+    def forget(self, producer_id: int) -> None:
+        self._runs.pop(producer_id, None)
+
+    def forget_before(self, timestamp_ms: int, *, kept: Collection[int] = ()) -> None:
+        """Let go of those that wrote nothing since, but for the `kept`."""
+        self._runs = {
+            key: runs
+            for key, runs in self._runs.items()
+            if runs[-1].timestamp_ms >= timestamp_ms or key in kept
         }
-        self._runs = kept
 
 
 def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:

@@ -185,6 +185,29 @@ def build(
     return _assemble(header, compress(encoded.data, compression))
 
 
+def with_producer(batch: Buffer, producer: Producer) -> bytes:
+    """The same batch as if `producer` had sent it, with its first message's sequence."""
+    producer_id, epoch, sequence = _producer_fields(producer)
+    header = RECORD_BATCH.unpack(batch)._replace(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
+    return _assemble(header, memoryview(batch)[RECORD_BATCH.size :])
+
+
+def size_of(head: Buffer, *, path: PathLike | None = None, start: int = 0) -> int:
+    """How many bytes a batch has, by its header, which is not checked any further."""
+    view = memoryview(head)
+    try:
+        if len(view) > _MAGIC_AT and view[_MAGIC_AT] != RECORD_BATCH_MAGIC:
+            raise _other_magic(view)
+        size = _COUNTED_FROM + RECORD_BATCH.unpack(view).length
+        if size < RECORD_BATCH.size:
+            raise Corrupt("a record batch is shorter than its header", found=size)
+    except (Torn, Corrupt, UnknownVersion) as error:
+        raise _Place(path, start).moved(error) from None
+    return size
+
+
 def message_count_of(batch: Buffer) -> int:
     """How many offsets a batch takes, by its header alone: gaps in it count."""
     return RECORD_BATCH.unpack(batch).last_offset_delta + 1
@@ -282,14 +305,14 @@ def _repeated(timestamp_ms: int, count: int) -> Column:
     return memoryview(array("q", [timestamp_ms]) * count).toreadonly()
 
 
-def _assemble(header: RecordBatchHeader, section: bytes) -> bytes:
+def _assemble(header: RecordBatchHeader, section: Buffer) -> bytes:
     """The batch: its length and its checksum are put in."""
     size = RECORD_BATCH.size + len(section)
     if size > I32_MAX:
         raise TooLarge("the size of a record batch, in bytes,", size=size, limit=I32_MAX)
     header = header._replace(length=size - _COUNTED_FROM)
     crc = crc32c(section, crc32c(RECORD_BATCH.pack(header)[_CHECKED_FROM:]))
-    return RECORD_BATCH.pack(header._replace(crc32c=crc)) + section
+    return b"".join((RECORD_BATCH.pack(header._replace(crc32c=crc)), section))
 
 
 def _producer_fields(producer: Producer) -> tuple[int, int, int]:

@@ -8,18 +8,26 @@ from __future__ import annotations
 import operator
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import cast
 
 from lakebed.base.errors import DataError, InputError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import OFFSET_MAX, RECORD_OVERHEAD, RecordFlags, record_bytes
-from lakebed.keratin.headers import SEQUENCE_COUNT, Header, Producer, encode_headers
+from lakebed.keratin.headers import (
+    SEQUENCE_COUNT,
+    Header,
+    Producer,
+    encode_headers,
+    encode_plain_blocks,
+)
 from lakebed.keratin.message import NOT_BEFORE_HEADER
 from lakebed.keratin.record_batch import EPOCH_MAX, check, producer_of
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.work import Append
 from lakebed.kernels import bytes_lengths
+from lakebed.kernels.format import RecordBatchHeader
 
 TIMESTAMP_MS_MAX = OFFSET_MAX
 
@@ -44,9 +52,11 @@ def build_append(
     their_headers = None if headers is None else _taken("headers", headers, count)
     who = None if producer is None else _checked(producer)
     values = _values(taken)
-    blocks, flags = None, None
-    if not (their_keys is None and their_headers is None and who is None) or not_before_ms:
-        schedule = _schedule(not_before_ms)
+    blocks, flags, schedule = None, None, _schedule(not_before_ms)
+    if their_headers is None and not schedule:
+        if their_keys is not None or who is not None:
+            blocks = encode_plain_blocks(_copied_keys(their_keys), who, count=count)
+    else:
         named = [_named(index, their_headers, schedule) for index in range(count)]
         blocks = [
             _block(index, their_keys, named[index], _nth(who, index)) for index in range(count)
@@ -76,14 +86,25 @@ def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Appen
         raise InputError(f"a record batch is bytes, not {type(batch).__name__}") from None
     except DataError as error:
         raise InputError(f"not a record batch: {error}") from error
-    size = record_bytes(0, len(data))
-    _check_limit("a record batch", size, config.request_bytes_max)
+    _check_limit("a record batch", record_bytes(0, len(data)), config.request_bytes_max)
+    return _batch_append(data, header, _ack(ack))
+
+
+def build_staged_append(batch: bytes) -> Append:
+    """One record batch that was checked when it was staged; the limits of then count.
+
+    It is acknowledged when it is written: whoever appends them asks for a sync behind the last.
+    """
+    return _batch_append(batch, check(batch), Ack.AFTER_WRITE)
+
+
+def _batch_append(data: bytes, header: RecordBatchHeader, ack: Ack) -> Append:
     return Append(
         payloads=(data,),
         timestamps_ms=max(header.max_timestamp_ms, 0),
         flags=int(RecordFlags.BATCH),
-        ack=_ack(ack),
-        size=size,
+        ack=ack,
+        size=record_bytes(0, len(data)),
         message_count=header.message_count,
         producer=producer_of(header),
     )
@@ -160,16 +181,26 @@ def _named(
     return [*copied, *schedule]
 
 
+def _copied_keys(keys: tuple[object, ...] | None) -> Iterable[bytes | None]:
+    if keys is None:
+        return repeat(None)
+    return [_copied_key(index, key) for index, key in enumerate(keys)]
+
+
+def _copied_key(index: int, key: object) -> bytes | None:
+    try:
+        return None if key is None else _copied(key)
+    except (TypeError, BufferError):
+        raise InputError(f"message {index}: a key is bytes, or None") from None
+
+
 def _block(
     index: int,
     keys: tuple[object, ...] | None,
     headers: Sequence[Header],
     producer: Producer | None,
 ) -> bytes:
-    try:
-        key = None if keys is None or keys[index] is None else _copied(keys[index])
-    except (TypeError, BufferError):
-        raise InputError(f"message {index}: a key is bytes, or None") from None
+    key = None if keys is None else _copied_key(index, keys[index])
     return encode_headers(key, producer, headers)
 
 
@@ -209,8 +240,10 @@ def _ack(ack: Ack) -> Ack:
 def _size(values: Sequence[bytes], blocks: Sequence[bytes] | None, config: TopicConfig) -> int:
     total, longest = bytes_lengths(values) or (0, 0)
     if blocks is not None:
-        lengths = [len(value) + len(block) for value, block in zip(values, blocks, strict=True)]
-        total, longest = sum(lengths), max(lengths)
+        blocks_total, longest_block = bytes_lengths(blocks) or (0, 0)
+        total += blocks_total
+        if longest + longest_block > config.message_bytes_max:  # one message may have both
+            longest = max(map(operator.add, map(len, values), map(len, blocks)))
     _check_limit("a message", longest, config.message_bytes_max)
     size = total + len(values) * RECORD_OVERHEAD
     _check_limit("an append", size, config.request_bytes_max)

@@ -65,7 +65,7 @@ class Topic:
         if partition is None:
             if producer is not None and len(self._partitions) > 1 and key is None:
                 raise InputError("a producer's messages need a partition or a key")
-            partition = self._next() if key is None else self.partition_for(key)
+            partition = self.next_partition() if key is None else self.partition_for(key)
         return self.partition(partition).append_batch(
             payloads,
             keys=None if key is None else [key] * len(payloads),
@@ -93,7 +93,7 @@ class Topic:
         turn: int | None = None
         for key, payload in messages:
             if key is None:
-                turn = number = self._next() if turn is None else turn
+                turn = number = self.next_partition() if turn is None else turn
             else:
                 number = self.partition_for(key)
             keys, payloads = parts.setdefault(number, ([], []))
@@ -105,6 +105,7 @@ class Topic:
         ]
         return [partition.submit(append, timeout=timeout) for partition, append in prepared]
 
-    def _next(self) -> int:
+    def next_partition(self) -> int:
+        """Where messages without a key go: each in turn."""
         self._turn = (self._turn + 1) % len(self._partitions)
         return self._turn

@@ -105,6 +105,10 @@ class Topics:
                 raise NotFound(f"{self.root}: there is no topic {name}") from None
             return self._open_topic(paths, identity)
 
+    def is_open(self, name: str) -> bool:
+        with self._mutex:
+            return name in self._open
+
     def identity(self, name: str) -> TopicIdentity:
         return load_identity(self._disk, TopicPaths(self.root, name))
 
@@ -159,8 +163,11 @@ class Topics:
                 partition = self._open_partition(paths, number, config)
                 undo.callback(partition.close)
                 partitions.append(partition)
+            topic = Topic(paths.topic, identity, config=config, partitions=partitions)
+            undo.callback(self._close_topic, topic)
+            for partition in partitions:
+                partition.commits.resume()
             undo.pop_all()
-        topic = Topic(paths.topic, identity, config=config, partitions=partitions)
         with self._mutex:
             self._open[paths.topic] = topic
         for partition in partitions:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from lakebed.keratin.writer import PartitionWriter
 
 
+_BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are slow
+
+
 class Appended(NamedTuple):
     """Where the messages of an append are: they follow one another.
 
@@ -46,7 +49,7 @@ class Append:
 
     @property
     def is_batch(self) -> bool:
-        return isinstance(self.flags, int) and bool(self.flags & RecordFlags.BATCH)
+        return isinstance(self.flags, int) and bool(self.flags & _BATCH)
 
 
 SYNC = Append(payloads=())

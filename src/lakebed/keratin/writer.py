@@ -29,17 +29,17 @@ from lakebed.keratin.commit_plan import CommitPlan, plan_commit
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.durable_end import DurableEndFile
 from lakebed.keratin.filler import Filler
-from lakebed.keratin.format import OFFSET_MAX, ManifestSegment
+from lakebed.keratin.format import OFFSET_MAX, RECORDS_START, ManifestSegment
 from lakebed.keratin.manifest import PartitionManifest, replace_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
-from lakebed.keratin.producers import encode_producers
+from lakebed.keratin.producers import Runs, encode_producers
 from lakebed.keratin.recovery import Recovered
 from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import SegmentFiles, create_segment, remove_segment
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.view import SegmentInfo
-from lakebed.keratin.work import Append, Change, Work
+from lakebed.keratin.work import SYNC, Append, Change, Work
 from lakebed.kernels import keratin_batch
 
 _log = logging.getLogger(__name__)
@@ -76,6 +76,7 @@ class PartitionWriter:
         self._state = state
         self._active = recovered.active
         self._producers = recovered.producers
+        self._kept_producers: set[int] = set()  # not forgotten, however old they grow
         self._next_offset = recovered.next_offset
         self._created_ms = recovered.created_ms
         self._index_bytes = recovered.index_bytes
@@ -294,6 +295,34 @@ class PartitionWriter:
         self._roll()
         return True
 
+    # What a change does to append by itself: see `commits`.
+
+    def runs_of(self, producer_id: int) -> Runs:
+        """What it wrote so far."""
+        return self._producers.of(producer_id)
+
+    def keep_producer(self, producer_id: int) -> Runs:
+        """The same; and it is remembered until `drop_producer`."""
+        self._kept_producers.add(producer_id)
+        return self.runs_of(producer_id)
+
+    def drop_producer(self, producer_id: int) -> None:
+        """Nothing of it will be sent again."""
+        self._kept_producers.discard(producer_id)
+        self._producers.forget(producer_id)
+
+    def make_room(self, size: int) -> None:
+        """Begin a new segment, if so much fits into that one and not into the active one."""
+        is_short = self._active.end + size > self._config.segment_bytes
+        if is_short and RECORDS_START + size <= self._config.segment_bytes:
+            self.roll()
+
+    def append(self, appends: Sequence[Append], *, is_durable: bool) -> None:
+        """Nobody sees them before they are durable: with the next sync, if not now."""
+        for answer in self._commit_appends([*appends, SYNC] if is_durable else appends):
+            if isinstance(answer, LakebedError):
+                raise answer
+
     def replace_segments(
         self, sealed: Sequence[SegmentInfo], *, start_offset: int, index_bytes: dict[int, int]
     ) -> None:
@@ -375,7 +404,8 @@ class PartitionWriter:
 
     def _save_producers(self, base_offset: int) -> None:
         """What they wrote so far, so that recovery need not look before the next segment."""
-        self._producers.forget_before(self._now_ms() - self._config.producer_ms)
+        oldest_ms = self._now_ms() - self._config.producer_ms
+        self._producers.forget_before(oldest_ms, kept=self._kept_producers)
         data = encode_producers(self._producers.all_runs(), base_offset=base_offset)
         path = self._paths.segment(base_offset, SegmentFile.PRODUCERS)
         replace_atomically(self._disk, path, data)

@@ -9,9 +9,9 @@ from lakebed.http.limits import Limits
 from lakebed.http.server import Server
 from lakebed.http.tls import TlsFiles
 from lakebed.s3.app import App
-from lakebed.s3.auth.key_ring import Credentials, KeyRing
 from lakebed.s3.service import Service
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.seglake.lake import Lake
 
 THREADS_MAX = 16  # that wait for the disk, or hash; more would only wait for each other

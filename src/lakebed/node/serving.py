@@ -22,11 +22,13 @@ import uvloop
 
 from lakebed.base.errors import InputError
 from lakebed.base.events import event
+from lakebed.door.doorman import Door
 from lakebed.http.tls import BadCertificate, TlsFiles
+from lakebed.node.door_endpoint import check_exposure, door_endpoint
 from lakebed.node.s3_endpoint import S3Endpoint
 from lakebed.s3.auth.first_credentials import first_credentials
-from lakebed.s3.auth.key_ring import Credentials
 from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.key_ring import Credentials
 from lakebed.store.store import Store
 
 _log = logging.getLogger(__name__)
@@ -37,6 +39,9 @@ class ServeOptions:
     root: Path
     s3_host: str = "127.0.0.1"
     s3_port: int = 9000
+    http_host: str = "127.0.0.1"
+    http_port: int | None = 9001  # None: there is no HTTP API but that of the local socket
+    http_insecure: bool = False  # it may be reached from other machines without TLS
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     drain_s: float = 30.0
@@ -46,6 +51,7 @@ class Ready(NamedTuple):
     """What whoever started the node wants to know."""
 
     s3_url: str
+    http_url: str | None
     region: str
     credentials: Credentials | None  # if they were made just now: told once, and never again
 
@@ -59,13 +65,17 @@ def serve(
 ) -> bool:
     """Run until a signal; whether all requests ended by themselves."""
     tls = _tls_of(options)
+    if options.http_port is not None:
+        check_exposure(
+            options.http_host, is_secure=tls is not None, is_allowed=options.http_insecure
+        )
     with Store.open(options.root, object_config=config) as store:
         first = first_credentials(environment, store.lake.keys)
         node = _Node(store, options, config=config, tls=tls, first=first.credentials)
         told = first.credentials if first.is_new else None
 
-        def tell(url: str) -> None:
-            on_ready(Ready(url, config.region, told))
+        def tell(s3_url: str, http_url: str | None) -> None:
+            on_ready(Ready(s3_url, http_url, config.region, told))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(node.run(tell))
@@ -86,35 +96,60 @@ class _Node:
         self._config = config
         self._tls = tls
         self._first = first
+        self._endpoints: list[S3Endpoint | Door] = []
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()
 
-    async def run(self, tell: Callable[[str], None]) -> bool:
-        endpoint = S3Endpoint(
+    async def run(self, tell: Callable[[str, str | None], None]) -> bool:
+        try:
+            s3_url, http_url = await self._listen()
+        except BaseException:
+            self._cut()
+            raise
+        with self._signals():
+            tell(s3_url, http_url)
+            await self._stops.wait()
+            event(_log, "draining", limit_s=self._options.drain_s)
+            draining = asyncio.ensure_future(self._drain())
+            cutting = asyncio.ensure_future(self._cuts.wait())
+            await asyncio.wait([draining, cutting], return_when=asyncio.FIRST_COMPLETED)
+            if not draining.done():
+                self._cut()
+            cutting.cancel()
+            return await draining
+
+    async def _listen(self) -> tuple[str, str | None]:
+        options = self._options
+        s3 = S3Endpoint(
             self._store.lake,
             clock=self._store.runner.clock,
             config=self._config,
             first=self._first,
         )
-        host = self._options.s3_host
+        self._endpoints.append(s3)
+        s3_url = await self._listen_on(s3, options.s3_host, options.s3_port)
+        if options.http_port is None:
+            return s3_url, None
+        door = door_endpoint(self._store, first=self._first)
+        self._endpoints.append(door)
+        return s3_url, await self._listen_on(door, options.http_host, options.http_port)
+
+    async def _listen_on(self, endpoint: S3Endpoint | Door, host: str, port: int) -> str:
+        """The URL of it."""
         try:
-            port = await endpoint.listen(host, self._options.s3_port, tls=self._tls)
+            port = await endpoint.listen(host, port, tls=self._tls)
         except OSError as error:
-            endpoint.cut()
-            raise _cannot_listen(error, host, self._options.s3_port) from error
-        with self._signals():
-            scheme = "http" if self._tls is None else "https"
-            shown_host = f"[{host}]" if ":" in host else host
-            tell(f"{scheme}://{shown_host}:{port}")
-            await self._stops.wait()
-            event(_log, "draining", limit_s=self._options.drain_s)
-            draining = asyncio.ensure_future(endpoint.drain(self._options.drain_s))
-            cutting = asyncio.ensure_future(self._cuts.wait())
-            await asyncio.wait([draining, cutting], return_when=asyncio.FIRST_COMPLETED)
-            if not draining.done():
-                endpoint.cut()
-            cutting.cancel()
-            return await draining
+            raise _cannot_listen(error, host, port) from error
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def _drain(self) -> bool:
+        limit_s = self._options.drain_s
+        return all(await asyncio.gather(*(one.drain(limit_s) for one in self._endpoints)))
+
+    def _cut(self) -> None:
+        for one in self._endpoints:
+            one.cut()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

@@ -19,12 +19,12 @@ from lakebed.s3 import buckets, copies, deletions, listings, objects, operations
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.auth.inflight import InflightLimit
-from lakebed.s3.auth.key_ring import KeyRing
 from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
 from lakebed.s3.guard import check_change
 from lakebed.s3.operations import Operation
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
+from lakebed.seglake.key_ring import KeyRing
 
 _log = logging.getLogger(__name__)
 

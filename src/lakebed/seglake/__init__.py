@@ -5,6 +5,6 @@
 - reading: `chunk_reader` verifies every chunk before its bytes leave;
 - `meta/`: SQLite, which decides what exists; all SQL stands in `meta/statements.py`;
 - bytes: `format`, `segment_file`, `bloom`, `manifest`;
-- `keys`: who may sign requests; their secrets are sealed with `secret_key`;
+- `keys`: who may ask; secrets are sealed with `secret_key`, `key_ring` has those in use;
 - opening: `recovery` seals what a crash left open.
 """

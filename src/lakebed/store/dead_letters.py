@@ -7,51 +7,15 @@ ends in between, it goes there twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from lakebed.base.errors import BadName
 from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
-from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
 from lakebed.keratin.paths import check_topic_name
 
 SUFFIX = ".dead-letters"
-_PREFIX = "lakebed-dead-letter-"
-TOPIC = _PREFIX + "topic"
-PARTITION = _PREFIX + "partition"
-OFFSET = _PREFIX + "offset"
-GROUP = _PREFIX + "group"
-DELIVERIES = _PREFIX + "deliveries"
 _HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
 _MESSAGE_BYTES_MAX = 64 * MIB  # of any topic
-
-
-class Origin(NamedTuple):
-    """Where a dead letter comes from."""
-
-    topic: str
-    partition: int
-    offset: int
-    group: str
-    delivery_count: int
-
-    def headers(self) -> tuple[Header, ...]:
-        return (
-            (TOPIC, self.topic.encode()),
-            (PARTITION, b"%d" % self.partition),
-            (OFFSET, b"%d" % self.offset),
-            (GROUP, self.group.encode()),
-            (DELIVERIES, b"%d" % self.delivery_count),
-        )
-
-
-class DeadLetter(NamedTuple):
-    """One message of a dead-letter topic."""
-
-    origin: Origin
-    message: Message  # as it is in that topic
 
 
 def dead_letter_topic(topic: str) -> str:
@@ -84,23 +48,3 @@ def kept_value(message: Message) -> bytes | None:
 
 def is_dead_letter_topic(topic: str) -> bool:
     return topic.endswith(SUFFIX)
-
-
-def origin_of(message: Message) -> Origin | None:
-    """None if the message does not say."""
-    said = dict(message.headers)
-    try:
-        return Origin(
-            topic=(said[TOPIC] or b"").decode(),
-            partition=int(said[PARTITION] or b""),
-            offset=int(said[OFFSET] or b""),
-            group=(said[GROUP] or b"").decode(),
-            delivery_count=int(said[DELIVERIES] or b""),
-        )
-    except (KeyError, ValueError):
-        return None
-
-
-def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
-    """Those it had before it was a dead letter."""
-    return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))

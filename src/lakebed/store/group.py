@@ -3,6 +3,7 @@
     group = topic.group("billing")
     for message in group.lease(max_messages=100, lease_ms=30_000):
         group.ack(message)
+    group.peek(max_messages=10)                what is next, without leasing it
 
 Any number of consumers share a group, each message is held by one of them at a time. What is not
 acked before its deadline is delivered again, to whoever asks.
@@ -12,21 +13,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
+from lakebed.api.dead_letter import DeadLetter, Origin, origin_of, own_headers
+from lakebed.api.leased_message import LeasedMessage, Ranges, by_lease
+from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.runner import Runner
 from lakebed.keratin.topic import Topic
-from lakebed.store.dead_letters import DeadLetter, Origin, kept_value, origin_of, own_headers
+from lakebed.store.dead_letters import kept_value
 from lakebed.store.leased_message import (
     Leased,
-    LeasedMessage,
-    Ranges,
     batches_between,
     read_leased,
+    read_peeked,
 )
 from lakebed.stroma.description import Description
 from lakebed.stroma.errors import StaleLease
@@ -77,17 +80,45 @@ class Group:
         until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
         while True:
             changed = self._runner.event()
-            stop = [part.on_change(changed.set) for part in self.parts] if wait_s > 0 else []
+            stop = self.on_change(changed.set) if wait_s > 0 else None
             try:
                 leased = self._lease_once(max_messages, lease_ms)
                 left_ns = until_ns - clock.monotonic_ns()
                 if leased or left_ns <= 0:
                     return leased
-                dues_ns = [due for part in self.parts if (due := part.due_ns()) is not None]
-                changed.wait(min([left_ns, *dues_ns]) / NS_PER_S)
+                due_ns = self.due_ns()
+                changed.wait((left_ns if due_ns is None else min(left_ns, due_ns)) / NS_PER_S)
             finally:
-                for end in stop:
-                    end()
+                if stop is not None:
+                    stop()
+
+    def peek(self, *, max_messages: int = 10) -> list[PeekedMessage]:
+        """What a lease of that many would be given now, without leasing it."""
+        found: list[PeekedMessage] = []
+        for number in self._order(self._turn + 1):
+            ranges = self.parts[number].available(max_messages - len(found))
+            found += read_peeked(self.topic.partition(number), ranges)
+            if len(found) >= max_messages:
+                break
+        return found
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call when there may be more to lease, until the function returned is called.
+
+        From any thread, without a lock held. Time alone changes things too: see `due_ns`.
+        """
+        stops = [part.on_change(callback) for part in self.parts]
+
+        def stop() -> None:
+            for one in stops:
+                one()
+
+        return stop
+
+    def due_ns(self) -> int | None:
+        """ns until a delay or a lease ends; None if there are none."""
+        dues_ns = (part.due_ns() for part in self.parts)
+        return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
 
     def ack(self, message: LeasedMessage) -> None:
         """Settled: never delivered again. `StaleLease` if the lease has ended."""
@@ -102,6 +133,10 @@ class Group:
         for part, epoch, ranges in self._by_lease(messages):
             part.ack(ranges, epoch=epoch)
 
+    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int) -> None:
+        """As `ack`, of offsets of one partition that were leased under one epoch."""
+        self._held_part(partition).ack(ranges, epoch=epoch)
+
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
         ranges = [(message.offset, message.offset + 1)]
@@ -111,11 +146,21 @@ class Group:
         for part, epoch, ranges in self._by_lease(messages):
             part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
 
+    def nack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, delay_ms: int = 0) -> None:
+        """As `nack`, of offsets of one partition that were leased under one epoch."""
+        self._held_part(partition).nack(ranges, epoch=epoch, delay_ms=delay_ms)
+
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
         ranges = [(message.offset, message.offset + 1)]
         deadline_ms = self._part(message).extend(ranges, epoch=message.epoch, lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
+
+    def extend_ranges(
+        self, ranges: Ranges, *, partition: int, epoch: int, lease_ms: int | None = None
+    ) -> int:
+        """As `extend`, of offsets of one partition and one epoch; their new deadline."""
+        return self._held_part(partition).extend(ranges, epoch=epoch, lease_ms=lease_ms)
 
     def lag(self) -> dict[int, int]:
         """How many messages are not settled, by partition."""
@@ -149,20 +194,29 @@ class Group:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Those of this group that were not sent back."""
+        return [letter for _, letter in self.dead_letters_from()]
+
+    def dead_letters_from(
+        self, *, partition: int = 0, offset: int = 0
+    ) -> Iterator[tuple[int, DeadLetter]]:
+        """The same one by one, with the partition of the dead-letter topic that each is in.
+
+        They begin at an offset of a partition there, and go on in the next partition.
+        """
         try:
             held = self._redrive_group()
         except NotFound:
-            return []
-        found = []
+            return
         for number, described in held.describe().items():
-            partition = held.topic.partition(number)
-            end = partition.high_watermark()
-            batches = batches_between(partition, described.acked_until, end)
+            if number < partition:
+                continue
+            letters = held.topic.partition(number)
+            start = max(described.acked_until, offset if number == partition else 0)
+            batches = batches_between(letters, start, letters.high_watermark())
             for message in chain.from_iterable(batches):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
-                    found.append(DeadLetter(origin, message))
-        return found
+                    yield number, DeadLetter(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send dead letters back to the partitions they came from; how many.
@@ -252,8 +306,7 @@ class Group:
         """From one partition after the other, another one first each time."""
         self._turn = (self._turn + 1) % len(self.parts)
         leased: list[LeasedMessage] = []
-        for index in range(len(self.parts)):
-            number = (self._turn + index) % len(self.parts)
+        for number in self._order(self._turn):
             try:
                 if self._delivery_count_max:
                     self._bury(number)
@@ -291,8 +344,15 @@ class Group:
         with contextlib.suppress(LakebedError):
             self.parts[number].nack(grant.ranges, epoch=grant.epoch)
 
+    def _order(self, first: int) -> list[int]:
+        """All partitions, from that one on."""
+        return [(first + index) % len(self.parts) for index in range(len(self.parts))]
+
     def _part(self, message: LeasedMessage) -> PartitionGroup:
-        return self._chosen(message.partition)[0]
+        return self._held_part(message.partition)
+
+    def _held_part(self, partition: int) -> PartitionGroup:
+        return self._chosen(partition)[0]
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:
@@ -304,22 +364,5 @@ class Group:
     def _by_lease(
         self, messages: Iterable[LeasedMessage]
     ) -> Iterable[tuple[PartitionGroup, int, Ranges]]:
-        held: dict[tuple[int, int], list[int]] = {}
-        for message in messages:
-            held.setdefault((message.partition, message.epoch), []).append(message.offset)
-        for (number, epoch), offsets in sorted(held.items()):
-            yield self._chosen(number)[0], epoch, _ranges(offsets)
-
-
-def _ranges(offsets: list[int]) -> Ranges:
-    offsets.sort()
-    first, last = offsets[0], offsets[-1]
-    if last - first == len(offsets) - 1:  # as a lease has them, nearly always
-        return [(first, last + 1)]
-    ranges: Ranges = []
-    for offset in offsets:
-        if ranges and ranges[-1][1] == offset:
-            ranges[-1] = (ranges[-1][0], offset + 1)
-        else:
-            ranges.append((offset, offset + 1))
-    return ranges
+        for partition, epoch, ranges in by_lease(messages):
+            yield self._chosen(partition)[0], epoch, ranges

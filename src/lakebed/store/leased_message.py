@@ -1,40 +1,19 @@
-"""A message that a consumer group holds for a while, and where it comes from."""
+"""The messages of a lease, or of what would be leased, read from the log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
+from lakebed.api.leased_message import LeasedMessage, Ranges
+from lakebed.api.peeked_message import PeekedMessage
 from lakebed.keratin.errors import OffsetOutOfRange
-from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
-from lakebed.stroma.leasing import Grant
-
-Ranges = list[tuple[int, int]]
-
-
-class LeasedMessage(NamedTuple):
-    """Whoever has it acks it, gives it back or extends it before `deadline_ms`."""
-
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...]
-    delivery_count: int  # with this time
-    epoch: int  # fences whoever held it before
-    deadline_ms: int  # since 1970
-
-    @property
-    def message(self) -> Message:
-        """As it is in the log."""
-        return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
-
+from lakebed.stroma.leasing import Grant, LeasedRange
 
 _MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
 _SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
@@ -63,6 +42,23 @@ def read_leased(partition: Partition, grant: Grant) -> Leased:
         if position < end:
             gone.append((position, end))
     return Leased(found, gone)
+
+
+def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
+    """The messages of those ranges that are still there."""
+    return [
+        PeekedMessage(
+            partition.number,
+            message.offset,
+            message.timestamp_ms,
+            message.key,
+            message.value,
+            message.headers,
+        )
+        for start, end, _ in ranges
+        for batch in batches_between(partition, start, end)
+        for message in batch
+    ]
 
 
 def batches_between(partition: Partition, start: int, end: int) -> Iterator[MessageBatch]:

@@ -42,6 +42,12 @@ class Opened(Generic[Thing]):
         assert entry.thing is not None
         return entry.thing
 
+    def opened(self) -> dict[str, Thing]:
+        """What is open now, by name."""
+        with self._mutex:
+            entries = dict(self._entries)
+        return {name: one.thing for name, one in entries.items() if one.thing is not None}
+
     def take_all(self) -> list[Thing]:
         """What is open, or just being opened, for whoever closes it."""
         with self._mutex:

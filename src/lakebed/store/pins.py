@@ -19,11 +19,11 @@ import re
 import secrets
 from collections.abc import Callable
 
+from lakebed.api.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.units import KIB
-from lakebed.store.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
 
 __all__ = ["OffsetPin", "Pin", "Pins"]
 

@@ -51,15 +51,24 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
     return RepairReport(recovered.torn_bytes, tuple(problems), tuple(saved))
 
 
+def foresee_beside(store: Store, name: str, *, progress: Progress) -> RepairReport:
+    """What `repair` would find in a log that may be in use; nothing is changed."""
+    paths = require_log(store.disk, store.root, name)
+    return _foreseen(_all_problems(Verification(store.disk, paths), progress))
+
+
 def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
     """What `repair` would find; nothing is changed. `Locked` if somebody writes."""
     paths = require_log(disk, root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         verification = Verification(disk, paths, whole_tail=True)
-        problems = list(_all_problems(verification, progress))
+        return _foreseen(_all_problems(verification, progress))
     finally:
         lock.release()
+
+
+def _foreseen(problems: list[Problem]) -> RepairReport:
     torn = [problem for problem in problems if problem.verdict is Verdict.TORN]
     lasting = [problem for problem in problems if problem.verdict is not Verdict.TORN]
     return RepairReport(sum(problem.length for problem in torn), tuple(map(str, lasting)), ())

@@ -1,6 +1,6 @@
 """A store that is open for writing: one process at a time, held by the root's lock.
 
-    <root>/lakebed.toml  lakebed.lock  store.json  pins/  quarantine/
+    <root>/lakebed.toml  lakebed.lock  lakebed.sock  store.json  pins/  quarantine/
            aof/<log>/  topics/<topic>/<partition>/  groups/
            objects/{segments,manifests}/  meta.db
 
@@ -14,7 +14,7 @@ import contextlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
@@ -26,10 +26,15 @@ from lakebed.base.errors import Closed, InputError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.topics import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.model import BucketInfo, Versioning
+from lakebed.seglake.paths import LakePaths
 from lakebed.store import version
+from lakebed.store.configuration import sections_of, told
+from lakebed.store.counters import engine_values
+from lakebed.store.doorway import open_doorway
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.opened import Opened
@@ -44,6 +49,7 @@ from lakebed.stroma.config import GroupConfig
 if TYPE_CHECKING:
     from apsw import Connection
 
+    from lakebed.seglake.keys import Keys
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
     from lakebed.store.bucket import Bucket
@@ -68,6 +74,7 @@ class Store:
         disk: Disk | None = None,
         runner: Runner | None = None,
         connector: Connector | None = None,
+        serves: bool = True,
     ) -> Store: ...
 
     @overload
@@ -84,6 +91,7 @@ class Store:
         disk: Disk | None = None,
         runner: Runner | None = None,
         connector: Connector | None = None,
+        serves: bool = True,
     ) -> ReadOnlyStore: ...
 
     @staticmethod
@@ -99,6 +107,7 @@ class Store:
         disk: Disk | None = None,
         runner: Runner | None = None,
         connector: Connector | None = None,
+        serves: bool = True,
     ) -> Store | ReadOnlyStore:
         """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
 
@@ -108,6 +117,9 @@ class Store:
         default they are what `lakebed.toml` and the environment say, or the defaults on a disk
         that was passed in. With a disk goes the `connector` of its metadata; without one there are
         no buckets, and new logs have their Tier 2 in a folder.
+
+        A writer on the real disk serves `lakebed.sock` in the root for others, unless `serves` is
+        false; see `doorway`.
         """
         if read_only:
             return ReadOnlyStore(
@@ -136,6 +148,7 @@ class Store:
             disk=disk or real_disk(),
             runner=runner,
             connector=connector,
+            serves=serves and disk is None,
         )
 
     def __init__(
@@ -151,11 +164,15 @@ class Store:
         disk: Disk,
         runner: Runner | None,
         connector: Connector | None,
+        serves: bool,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
         self.disk = disk
         self.config = config
+        self.tier_config = tier_config
+        configs = (manager_config, tier_config, topic_config, group_config, object_config)
+        self._sections = sections_of(config, *configs)
         version.load(disk, self.root)
         self._is_closed = False
         self._is_lake_closed = False
@@ -181,6 +198,7 @@ class Store:
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
+            self.opened_ms = now_ms
             self.version = version.ensure(disk, self.root, now_ms=now_ms)
             for name in (PINS_NAME, QUARANTINE_NAME):
                 folder = os.path.join(self.root, name)
@@ -191,6 +209,7 @@ class Store:
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = Opened(open_topics, runner=runner)
             undo.callback(self._close_topics)
+            self._doorway = open_doorway(self) if serves else None
             self._undo = undo.pop_all()
 
     def logs(self) -> list[str]:
@@ -235,6 +254,11 @@ class Store:
             raise Closed(f"{self.root}: the store is closed")
         return self._lakes.get("")
 
+    @property
+    def keys(self) -> Keys:
+        """Access keys: who may use the store over TCP, and over S3."""
+        return self.lake.keys
+
     def buckets(self) -> list[BucketInfo]:
         """All of them, by name."""
         return self.lake.buckets.list()
@@ -252,6 +276,29 @@ class Store:
     def delete_bucket(self, name: str) -> None:
         """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
         self.lake.buckets.delete(name)
+
+    def topic_names(self) -> list[str]:
+        """Of all topics, without opening any."""
+        return topic_names(self.disk, self.root)
+
+    def bucket_names(self) -> list[str]:
+        """Of all buckets; a store that never had one stays without an object store."""
+        is_there = self._lakes.opened() or self.disk.exists(LakePaths(self.root).database)
+        return [bucket.name for bucket in self.buckets()] if is_there else []
+
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """The settings that count, by section, secrets hidden."""
+        return told(self._sections)
+
+    def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
+        """What is counted of all that is open: by engine, by log or partition, by name."""
+        opened = [one.opened() for one in self._topics.opened().values()]
+        return engine_values(
+            logs=self._logs.opened(),
+            partitions=[part for topics, _ in opened for one in topics for part in one.partitions],
+            groups=[part for _, groups in opened for one in groups for part in one.parts],
+            lake=self._lakes.opened().get(""),
+        )
 
     def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
         from lakebed.seglake.lake import Lake
@@ -287,6 +334,7 @@ class Store:
             group_config=group_config,
             is_pinned=self.pins.covers_offsets,
             spare_budget=self._manager.spare_budget,
+            read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
         )
 
     def _close_topics(self) -> None:
@@ -294,7 +342,12 @@ class Store:
             topics.close()
 
     def close(self) -> None:
-        """Close everything that is open and let go of the lock. Idempotent."""
+        """Close everything that is open and let go of the lock. Idempotent.
+
+        Whoever uses the store through its socket goes first.
+        """
+        if self._doorway is not None:
+            self._doorway.close()
         self._is_closed = True
         self._undo.close()
 

@@ -14,10 +14,19 @@ from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.damage import Verdict
 from lakebed.base.files import Disk
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.verify import PartitionVerification
+from lakebed.store.read_only_topic import require_topic
 from lakebed.store.store import QUARANTINE_NAME, Store
-from lakebed.store.topic_verification import LostOffsets, Progress, report_of, verify_alone
+from lakebed.store.topic_verification import (
+    LostOffsets,
+    Progress,
+    TopicReport,
+    report_of,
+    verify_alone,
+    verify_topic,
+)
 
 
 class TopicRepair(NamedTuple):
@@ -30,15 +39,17 @@ class TopicRepair(NamedTuple):
 
 
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
-    """Of a store that was just opened: nobody else uses the topic yet."""
-    before = _quarantine(store.disk, store.root)
-    found = verify_alone(store.disk, store.root, name, progress=progress)
-    foreseen = _foreseen(found)
-    topic = store.topics.open(name)
-    problems, saved = list(foreseen.problems), set[str]()
-    for partition, verification in zip(topic.partitions, found, strict=True):
-        problems += partition.problems
-        saved |= _repair_sealed(store.disk, partition, verification)
+    """`Busy` if the topic is open: nobody must use it. Whoever wants to meanwhile waits."""
+    require_topic(store.disk, TopicPaths(store.root, name))
+    with store.topics.before_opening(name) as open_topic:
+        before = _quarantine(store.disk, store.root)
+        found = verify_alone(store.disk, store.root, name, progress=progress)
+        foreseen = _foreseen(report_of(found))
+        topic = open_topic()
+        problems, saved = list(foreseen.problems), set[str]()
+        for partition, verification in zip(topic.partitions, found, strict=True):
+            problems += partition.problems
+            saved |= _repair_sealed(store.disk, partition, verification)
     saved |= _quarantine(store.disk, store.root) - before  # by the opening
     return foreseen._replace(
         problems=tuple(dict.fromkeys(problems)), quarantined=tuple(sorted(saved))
@@ -49,13 +60,19 @@ def foresee_topic(disk: Disk, root: str, name: str, *, progress: Progress) -> To
     """What `repair_topic` would find; nothing is changed. `Locked` if somebody writes."""
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
-        return _foreseen(verify_alone(disk, root, name, progress=progress))
+        return _foreseen(report_of(verify_alone(disk, root, name, progress=progress)))
     finally:
         lock.release()
 
 
-def _foreseen(found: list[PartitionVerification]) -> TopicRepair:
-    report = report_of(found)
+def foresee_topic_beside(store: Store, name: str, *, progress: Progress) -> TopicRepair:
+    """The same of a topic that may be in use: up to its durable end."""
+    return _foreseen(
+        verify_topic(store.disk, store.root, name, runner=store.runner, progress=progress)
+    )
+
+
+def _foreseen(report: TopicReport) -> TopicRepair:
     torn = [problem for problem in report.problems if problem.verdict == Verdict.TORN.value]
     lasting = [problem for problem in report.problems if problem.verdict != Verdict.TORN.value]
     return TopicRepair(

@@ -8,11 +8,13 @@ group = topic.group("billing")
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from lakebed.base.errors import Closed, InputError, NotFound
+from lakebed.api.staged import CommittedPartition, Staged
+from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -25,9 +27,11 @@ from lakebed.keratin.partition import Partition
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
 from lakebed.keratin.topics import Topics
+from lakebed.store.batch_commit import commit_batches
 from lakebed.store.dead_letters import dead_letter_topic, settings_for
 from lakebed.store.group import Group
 from lakebed.store.group_source import GroupSource
+from lakebed.store.staged_batch import ReadObject
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, open_group
@@ -39,9 +43,16 @@ REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for
 class StoreTopic:
     """A topic, and its groups. Thread-safe."""
 
-    def __init__(self, topic: Topic, groups: Callable[[str, GroupConfig | None], Group]) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        groups: Callable[[str, GroupConfig | None], Group],
+        *,
+        read_object: ReadObject | None = None,
+    ) -> None:
         self.topic = topic
         self._groups = groups
+        self._read_object = read_object
 
     @property
     def name(self) -> str:
@@ -95,6 +106,14 @@ class StoreTopic:
         """Pairs of key and payload, each to its key's partition."""
         return self.topic.append_keyed(messages, ack=ack, timeout=timeout)
 
+    def commit_batches(
+        self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
+    ) -> list[CommittedPartition]:
+        """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
+        return commit_batches(
+            self.topic, application, version, batches, read_object=self._read_object
+        )
+
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """The consumer group of that name, the same one each time; made anew if need be.
 
@@ -116,12 +135,15 @@ class StoreTopics:
         group_config: GroupConfig,
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
         spare_budget: SpareBudget | None = None,
+        read_object: ReadObject | None = None,
     ) -> None:
-        """Whoever makes one holds the root's lock. For the last two see `keratin.Topics`."""
+        """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
+        for the two before it see `keratin.Topics`."""
         self._root = root
         self._disk = disk
         self._runner = runner
         self._group_config = group_config
+        self._read_object = read_object
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -140,8 +162,23 @@ class StoreTopics:
         self._is_closed = False
         self._process = forking.generation()
 
+    @property
+    def group_config(self) -> GroupConfig:
+        """Of groups that are opened without another one."""
+        return self._group_config
+
     def names(self) -> list[str]:
         return self._topics.names()
+
+    def opened_topic(self, name: str) -> StoreTopic | None:
+        """The topic if it is open; never waits."""
+        with self._mutex:
+            return None if self._is_closed else self._joined_topics.get(name)
+
+    def opened(self) -> tuple[list[Topic], list[Group]]:
+        """What somebody has asked for since the store was opened."""
+        with self._mutex:
+            return [one.topic for one in self._joined_topics.values()], list(self._groups.values())
 
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
@@ -154,6 +191,20 @@ class StoreTopics:
         """`NotFound` if there is none."""
         with self._alone(name):
             return self._joined(self._topics.open(name))
+
+    @contextlib.contextmanager
+    def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
+        """Alone with the files of a topic that is not open; what is given opens it.
+
+        `Busy` if it is open; whoever wants to open it meanwhile waits.
+        """
+        with self._alone(name):
+            if self._topics.is_open(name):
+                raise Busy(
+                    f"{name}: the topic is in use by the program that has the store open "
+                    f"(process {os.getpid()}): end that program first"
+                )
+            yield lambda: self._joined(self._topics.open(name))
 
     def ensure(
         self,
@@ -169,10 +220,10 @@ class StoreTopics:
             except NotFound:
                 count = 1 if partitions is None else partitions
                 return self._create(name, partitions=count, settings=settings)
-        found = len(topic.partitions)
-        if partitions not in (None, found):
-            raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
-        return self._joined(topic)
+            found = len(topic.partitions)
+            if partitions not in (None, found):
+                raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
+            return self._joined(topic)
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
         with self._alone(name):
@@ -181,6 +232,8 @@ class StoreTopics:
     def delete(self, name: str) -> None:
         """Remove a topic, its messages and its groups, for good."""
         with self._alone(name):
+            with self._mutex:
+                self._joined_topics.pop(name, None)
             self._close_groups(name)
             self._topics.delete(name)
             self._remove_groups(name)
@@ -189,6 +242,19 @@ class StoreTopics:
         """The names of the topic's groups, open or not."""
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
+
+    def opened_group(self, topic: str, group: str) -> Group | None:
+        """The group if it is open; never waits."""
+        with self._mutex:
+            return None if self._is_closed else self._groups.get((topic, group))
+
+    def open_group(self, topic: str, group: str) -> Group:
+        """A group that was made before, with the store's settings; `NotFound` if there is none."""
+        opened = self.open(topic)
+        known = self.opened_group(topic, group)
+        if known is None and group not in self.groups(topic):
+            raise NotFound(f"the topic {topic} has no group {group}")
+        return opened.group(group)
 
     def delete_group(self, topic: str, group: str) -> None:
         """Forget a group: what it acked, too. `NotFound` if there is none."""
@@ -227,11 +293,13 @@ class StoreTopics:
         return self._joined(self._topics.create(name, partitions=partitions, settings=settings))
 
     def _joined(self, topic: Topic) -> StoreTopic:
-        """With its groups; the same one for the same topic."""
+        """With its groups; the same one for the same topic. By whoever is alone with it."""
         with self._mutex:
             known = self._joined_topics.get(topic.name)
             if known is None or known.topic is not topic:
-                known = StoreTopic(topic, partial(self._group, topic))
+                known = StoreTopic(
+                    topic, partial(self._group, topic), read_object=self._read_object
+                )
                 self._joined_topics[topic.name] = known
             return known
 

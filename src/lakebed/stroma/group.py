@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Ticket
@@ -34,7 +34,7 @@ from lakebed.stroma.events import Reset, encode
 from lakebed.stroma.folding import folded
 from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, Seek
 from lakebed.stroma.journal import Item, Journal
-from lakebed.stroma.leasing import Chosen, Grant
+from lakebed.stroma.leasing import Chosen, Grant, LeasedRange
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.recovery import Recovered
 from lakebed.stroma.snapshot import encode_snapshot
@@ -48,6 +48,7 @@ _RETRY_NS = NS_PER_S
 
 Ranges = Iterable[tuple[int, int]]
 Span = tuple[int, int]
+Used = TypeVar("Used")
 
 
 class _Asked(NamedTuple):
@@ -89,6 +90,7 @@ class PartitionGroup:
     ) -> None:
         """`wake` makes the runner call `step` soon. See `opening.open_group`."""
         self.name = paths.name
+        self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
         self._source = source
@@ -118,6 +120,11 @@ class PartitionGroup:
         ended, that were given back, or whose key's turn it is.
         """
         return self._lease(_Asked(max_messages, self._lease_ms(lease_ms)), wait_s)
+
+    def available(self, max_messages: int) -> list[LeasedRange]:
+        """What a lease of that many would be given now; with the deliveries they had yet."""
+        asked = _Asked(_checked_messages(max_messages), self._config.lease_ms)
+        return self._choose(asked, lambda chosen, _: self._put_back(chosen))
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
         """Settle messages leased under that epoch: they are never delivered again.
@@ -266,7 +273,7 @@ class PartitionGroup:
     # Leasing.
 
     def _lease(self, asked: _Asked, wait_s: float) -> Grant:
-        _check_count("max_messages", asked.wanted, minimum=1, maximum=MESSAGES_MAX)
+        _checked_messages(asked.wanted)
         clock = self._runner.clock
         until_ns = clock.monotonic_ns() + round(wait_s * NS_PER_S)
         changed = None  # taken before looking, so that no change is missed
@@ -283,6 +290,17 @@ class PartitionGroup:
 
     def _try_lease(self, asked: _Asked) -> tuple[Grant, int | None]:
         """A lease; of none, with the ms until one of the group's own times comes."""
+        granted = self._choose(asked, partial(self._grant, asked.lease_ms))
+        if granted.ticket is not None:
+            try:
+                granted.ticket.wait()
+            except BaseException:
+                self._give_back(granted.grant)
+                raise
+        return granted.grant, granted.due_ms
+
+    def _choose(self, asked: _Asked, use: Callable[[Chosen, int], Used]) -> Used:
+        """Use what can be leased at that time, under the mutex: lease it, or put it back."""
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         seen: _Seen | None = None
         for turn in count():
@@ -293,19 +311,10 @@ class PartitionGroup:
                 chosen = leasing.choose(self._state, asked.wanted, is_exhausted=asked.is_exhausted)
                 span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
                 if span is None:
-                    granted = self._grant(chosen, asked.lease_ms, now_ms)
-                    break
+                    return use(chosen, now_ms)
                 leasing.put_back(self._state, chosen)
             seen = _Seen(span, self._source.facts(*span))
-        else:
-            raise AssertionError("the turns never end by themselves")
-        if granted.ticket is not None:
-            try:
-                granted.ticket.wait()
-            except BaseException:
-                self._give_back(granted.grant)
-                raise
-        return granted.grant, granted.due_ms
+        raise AssertionError("the turns never end by themselves")
 
     def _freshen(self, start: int) -> int:
         """End what is over, settle what retention removed; the time. Under the mutex."""
@@ -327,7 +336,11 @@ class PartitionGroup:
             self._state, missing << min(turn, 16), high_watermark=high_watermark
         )
 
-    def _grant(self, chosen: Chosen, lease_ms: int, now_ms: int) -> _Granted:
+    def _put_back(self, chosen: Chosen) -> list[LeasedRange]:
+        leasing.put_back(self._state, chosen)
+        return chosen.ranges
+
+    def _grant(self, lease_ms: int, chosen: Chosen, now_ms: int) -> _Granted:
         """Under the mutex."""
         if not chosen.ranges:
             next_ms = self._state.timers.next_ms()
@@ -450,6 +463,11 @@ class PartitionGroup:
             return self._config.lease_ms
         _check_count("lease_ms", lease_ms, minimum=1, maximum=TIME_MS_MAX)
         return lease_ms
+
+
+def _checked_messages(count: int) -> int:
+    _check_count("max_messages", count, minimum=1, maximum=MESSAGES_MAX)
+    return count
 
 
 def _check_count(what: str, value: object, *, minimum: int, maximum: int) -> None:

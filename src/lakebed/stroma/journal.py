@@ -165,6 +165,7 @@ class Journal:
         counters: Counters,
     ) -> None:
         self._config = config
+        self.counters = counters
         reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
         self._sink = DeltaSink(disk, paths, delta, reserve=reserve)
         self._barrier: Barrier[Item, None] = Barrier(

@@ -14,8 +14,8 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.http.request import Request
 from lakebed.s3.auth.authenticator import Authenticator
-from lakebed.s3.auth.key_ring import Credentials, KeyRing
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import Credentials, KeyRing
 
 ACCESS_KEY = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # noqa: S105 - Amazon's example

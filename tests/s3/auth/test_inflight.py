@@ -10,9 +10,9 @@ import pytest
 
 from lakebed.s3.auth.identity import Identity, Payload, PayloadKind
 from lakebed.s3.auth.inflight import InflightLimit
-from lakebed.s3.auth.key_ring import KeyRing
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import KeyRing
 from lakebed.seglake.keys import Keys
 from tests.seglake.lakes import open_lake
 

@@ -11,10 +11,10 @@ import pytest
 from lakebed.base.errors import BadConfig
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.first_credentials import first_credentials
-from lakebed.s3.auth.key_ring import Credentials, KeyRing, KnownKey
 from lakebed.s3.auth.redaction import redacted
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import Credentials, KeyRing, KnownKey
 from lakebed.seglake.lake import Lake
 from tests.s3.auth.reference_signer import presigned, signed_by_header
 from tests.s3.auth.signed_requests import ACCESS_KEY, CREDENTIALS, authenticator, clock_at

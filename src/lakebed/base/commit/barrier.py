@@ -5,7 +5,8 @@ the *leader*: it commits, in its own thread, what is queued (up to the batch cei
 of the sink, wakes those it covered, and hands the lead to the first who waits for a later batch.
 So a lone caller pays no thread hop, and under load batches form by themselves while the sync
 before them runs. Items nobody waits for are committed by `step`, which a runner drives, at the
-latest `delay_ms_max` after they came, or at once when a batch is full.
+latest `delay_ms_max` after they came, or at once when a batch is full. So are *awaited* items,
+whose callers wait without a thread (an event loop): at once, or behind the commit under way.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
@@ -116,14 +117,26 @@ class Barrier(Generic[Item, Result]):
         return self._enqueue(item, size, count, timeout).wait(timeout)
 
     def submit(
-        self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
+        self,
+        item: Item,
+        *,
+        size: int,
+        count: int = 1,
+        timeout: float | None = None,
+        is_awaited: bool = False,
     ) -> Ticket[Item, Result]:
         """Hand over an item; it will be committed whether or not its ticket is waited for.
 
         Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
+        `is_awaited`: somebody waits for `when_done`, so the item waits for no company.
         """
         self._check_size(size)
         ticket = self._enqueue(item, size, count, timeout)
+        if is_awaited:
+            ticket.batch.is_awaited = True
+            if not self._is_led:  # who leads wakes `step` for what is left behind
+                self._wake()
+            return ticket
         # `_is_timed` changes under the mutex alone: if it holds now, behind the item's joining,
         # then the step that said so comes back and finds the item.
         # A full batch is left to its submitter, who is likely to wait for it, until another begins.
@@ -265,7 +278,7 @@ class Barrier(Generic[Item, Result]):
         )
 
     def _due_ns(self, head: Batch[Item, Result]) -> int:
-        if len(self._queue) > 1 or self._is_full(head) or self._is_closed:
+        if len(self._queue) > 1 or head.is_awaited or self._is_full(head) or self._is_closed:
             return 0
         now_ns = self._clock.monotonic_ns()
         return head.created_ns + self._linger.delay_ns(now_ns) - now_ns

@@ -28,6 +28,7 @@ class Batch(Generic[Item, Result]):
         "done",
         "error",
         "has_heir",
+        "is_awaited",
         "is_done",
         "is_lead_given",
         "items",
@@ -46,6 +47,7 @@ class Batch(Generic[Item, Result]):
         self.results: Sequence[Result | LakebedError] = ()
         self.error: LakebedError | None = None
         self.callbacks: list[Callable[[], None]] = []
+        self.is_awaited = False  # it waits for no company
         # The heir is the first to wait while another leads: `turn` tells it to lead, or that
         # the batch is done.
         self.turn: Event | None = None

@@ -18,11 +18,11 @@ from lakebed.http.request import Request
 from lakebed.s3.auth import claims, sigv4
 from lakebed.s3.auth.claims import Claim
 from lakebed.s3.auth.identity import Identity, Payload, PayloadKind
-from lakebed.s3.auth.key_ring import KeyRing, KnownKey
 from lakebed.s3.auth.replays import Replays
 from lakebed.s3.auth.sigv4 import Pair
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import KeyRing, KnownKey
 
 SKEW_S_MAX = 300
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lakebed.base.errors import BadConfig
-from lakebed.s3.auth.key_ring import Credentials
+from lakebed.seglake.key_ring import Credentials
 from lakebed.seglake.keys import ROOT_POLICY, Keys
 
 ACCESS_KEY_VARIABLE = "LAKEBED_ACCESS_KEY"

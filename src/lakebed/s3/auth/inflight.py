@@ -10,9 +10,9 @@ from collections import deque
 from types import TracebackType
 
 from lakebed.s3.auth.identity import Identity
-from lakebed.s3.auth.key_ring import KeyRing
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.endpoint_config import EndpointConfig
+from lakebed.seglake.key_ring import KeyRing
 
 WAIT_MS_MAX = 500
 

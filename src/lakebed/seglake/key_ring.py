@@ -1,4 +1,4 @@
-"""The keys that requests may be signed with: the first credentials, and those of the store.
+"""The keys that requests may be made with: the first credentials, and those of the store.
 
 What was looked up is kept until the store's keys change, and so are at most that many secrets in
 memory. A key that is unknown or disabled is never kept: its name is whatever a stranger sent.
@@ -32,7 +32,7 @@ class KnownKey(NamedTuple):
 
 
 class KeyRing:
-    """In one thread."""
+    """In one thread, but for `look_up`."""
 
     def __init__(
         self, first: Credentials | None = None, keys: Keys | None = None, *, count_max: int = 1024
@@ -47,16 +47,46 @@ class KeyRing:
         self._noted_s: dict[str, int] = {}
         self._generation = -1
 
+    @property
+    def generation(self) -> int:
+        """Of the store's keys: it grows when they change."""
+        return -1 if self._keys is None else self._keys.generation
+
     def find(self, access_key: str) -> KnownKey | None:
         """None if it is unknown or disabled."""
+        found = self.remembered(access_key)
+        if found is not None or self._keys is None:
+            return found
+        generation = self.generation
+        found = self.look_up(access_key)
+        if found is not None:
+            self.remember(access_key, found, generation=generation)
+        return found
+
+    def remembered(self, access_key: str) -> KnownKey | None:
+        """Without asking the store; None tells nothing."""
         first = self._first.get(access_key)
-        if first is not None or self._keys is None:
+        if first is not None:
             return first
-        if self._keys.generation != self._generation:
-            self._generation = self._keys.generation
-            self._known.clear()
-        found = self._known.get(access_key)
-        return self._look_up(access_key, self._keys) if found is None else found
+        self._forget_old()
+        return self._known.get(access_key)
+
+    def look_up(self, access_key: str) -> KnownKey | None:
+        """Ask the store; in any thread."""
+        opened = None if self._keys is None else self._keys.open(access_key)
+        if opened is None:
+            return None
+        info, secret = opened
+        return KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
+
+    def remember(self, access_key: str, known: KnownKey, *, generation: int) -> None:
+        """What was looked up; nothing, if keys have changed since that `generation`."""
+        self._forget_old()
+        if generation != self._generation:
+            return
+        self._known[access_key] = known
+        if len(self._known) > self._count_max:
+            self._known.popitem(last=False)
 
     def note_use(self, access_key: str, now_s: int) -> None:
         """Kept to the hour, and without waiting."""
@@ -66,13 +96,7 @@ class KeyRing:
             self._noted_s[access_key] = now_s
             self._keys.note_use(access_key, used_ms=now_s * 1000)
 
-    def _look_up(self, access_key: str, keys: Keys) -> KnownKey | None:
-        opened = keys.open(access_key)
-        if opened is None:
-            return None
-        info, secret = opened
-        known = KnownKey(secret, info.policy == ROOT_POLICY, info.inflight_max)
-        self._known[access_key] = known
-        if len(self._known) > self._count_max:
-            self._known.popitem(last=False)
-        return known
+    def _forget_old(self) -> None:
+        if self.generation != self._generation:
+            self._generation = self.generation
+            self._known.clear()

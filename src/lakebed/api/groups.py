@@ -1,0 +1,241 @@
+"""Consumer groups over the wire: leasing messages, settling them, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from lakebed.api.operation import Nothing, Operation, Raw
+from lakebed.api.topics import Count, Header, Settings, WaitMs
+from lakebed.base.units import MIB
+
+_TAG = "groups"
+
+Range = tuple[Count, Count]  # from the first offset to the one behind the last
+LeaseMs = Annotated[int, Meta(ge=1, le=366 * 24 * 3600 * 1000)]
+MaxMessages = Annotated[int, Meta(ge=1, le=100_000)]
+
+
+class GroupNames(Struct, frozen=True):
+    groups: list[str]
+
+
+class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """`settings` count for the first who opens it; by default those of the store."""
+
+    settings: Settings | None = None
+
+
+class GroupPartition(Struct, frozen=True):
+    """See `lakebed.stroma.description`."""
+
+    partition: int
+    acked_until: int
+    looked_until: int
+    high_watermark: int
+    lag: int
+    in_flight: int
+    waiting: int
+    exhausted: int
+    settled_ahead: int
+    epoch: int
+    generation: int
+    snapshot_bytes: int
+    delta_bytes: int
+    delta_events: int
+    unknown_events: int
+    flagged_events: int
+    problems: list[str]
+
+
+class GroupState(Struct, frozen=True):
+    topic: str
+    group: str
+    partitions: list[GroupPartition]
+
+
+class Lag(Struct, frozen=True):
+    partitions: dict[int, int]  # messages that are not settled
+
+
+class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    max_messages: MaxMessages = 100
+    lease_ms: LeaseMs | None = None
+    wait_ms: WaitMs = 0  # for the first one
+
+
+class Lease(Struct, frozen=True):
+    """Messages of one partition that are held together, as columns."""
+
+    partition: int
+    epoch: int
+    deadline_ms: int
+    offsets: list[int]
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[list[Header]]
+    delivery_counts: list[int]
+
+
+class Leases(Struct, frozen=True):
+    leases: list[Lease]
+
+
+class Held(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages of one partition that were leased under one epoch."""
+
+    partition: int
+    epoch: int
+    ranges: list[Range]
+
+
+class Ack(Struct, frozen=True, forbid_unknown_fields=True):
+    held: list[Held]
+
+
+class Nack(Struct, frozen=True, forbid_unknown_fields=True):
+    held: list[Held]
+    delay_ms: Count = 0
+
+
+class Extend(Struct, frozen=True, forbid_unknown_fields=True):
+    held: list[Held]
+    lease_ms: LeaseMs | None = None
+
+
+class Extended(Struct, frozen=True):
+    deadlines_ms: list[int]  # in the order of `held`
+
+
+class PeekQuery(Struct, frozen=True):
+    max_messages: MaxMessages = 10
+
+
+class Peeked(Struct, frozen=True):
+    """Messages that are next, as they are in the log: nobody is handed them."""
+
+    partitions: list[int]
+    offsets: list[int]
+    timestamps_ms: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[list[Header]]
+
+
+class Reset(Struct, frozen=True, forbid_unknown_fields=True):
+    partition: int | None = None  # else all
+
+
+class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
+    """One of: an `offset` of a `partition`, a moment, or the end."""
+
+    partition: int | None = None
+    offset: Count | None = None
+    timestamp_ms: int | None = None
+    to_end: bool = False
+
+
+class WireDeadLetter(Struct, frozen=True):
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    delivery_count: int
+    letter_offset: int  # in the topic of dead letters, and all that follows
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+    flags: int
+
+
+class DeadLettersQuery(Struct, frozen=True):
+    """From where on in the topic of dead letters: what the answer before said is next."""
+
+    max_messages: MaxMessages = 100_000
+    partition: Count = 0
+    offset: Count = 0
+
+
+class DeadLetters(Struct, frozen=True):
+    """No more than `FETCH_BYTES_MAX` of them. If there are more, it says where."""
+
+    letters: list[WireDeadLetter]
+    next_partition: int | None = None
+    next_offset: int | None = None
+
+
+class Redrive(Struct, frozen=True, forbid_unknown_fields=True):
+    max_messages: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000_000
+
+
+class Redriven(Struct, frozen=True):
+    messages: int
+
+
+_GROUP = "/v1/topics/{topic}/groups/{group}"
+
+LIST_GROUPS: Final = Operation(
+    "list_groups", "GET", "/v1/topics/{topic}/groups", "The names of a topic's groups",
+    GroupNames, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+OPEN_GROUP: Final = Operation(
+    "open_group", "PUT", _GROUP, "The group, made anew if need be",
+    GroupState, body=OpenGroup, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+DESCRIBE_GROUP: Final = Operation(
+    "describe_group", "GET", _GROUP, "How it stands, by partition",
+    GroupState, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+DELETE_GROUP: Final = Operation(
+    "delete_group", "DELETE", _GROUP, "Forget it, and what it acked",
+    Nothing, status=204, tag=_TAG,
+)  # fmt: skip
+LAG: Final = Operation(
+    "lag", "GET", _GROUP + "/lag", "How many messages are not settled",
+    Lag, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+LEASE: Final = Operation(
+    "lease", "POST", _GROUP + "/lease", "Hold messages for a while; waits for the first one",
+    Leases, body=LeaseRequest, tag=_TAG, is_repeatable=True, also_gives=(Raw.LINES,),
+)  # fmt: skip
+ACK: Final = Operation(
+    "ack", "POST", _GROUP + "/ack", "Settle messages: they are never delivered again",
+    Nothing, body=Ack, status=204, tag=_TAG, errors=(409,), is_repeatable=True,
+    body_bytes_max=16 * MIB,
+)  # fmt: skip
+NACK: Final = Operation(
+    "nack", "POST", _GROUP + "/nack", "Give messages back, at once or after a delay",
+    Nothing, body=Nack, status=204, tag=_TAG, errors=(409,), body_bytes_max=16 * MIB,
+)  # fmt: skip
+EXTEND: Final = Operation(
+    "extend", "POST", _GROUP + "/extend", "Hold messages for longer",
+    Extended, body=Extend, tag=_TAG, errors=(409,), is_repeatable=True, body_bytes_max=16 * MIB,
+)  # fmt: skip
+PEEK: Final = Operation(
+    "peek", "GET", _GROUP + "/peek", "What would be leased next, without leasing it",
+    Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+RESET: Final = Operation(
+    "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
+    Nothing, body=Reset, status=204, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+SEEK: Final = Operation(
+    "seek", "POST", _GROUP + "/seek", "Settle what is before, deliver the rest again",
+    Nothing, body=SeekTo, status=204, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+DEAD_LETTERS: Final = Operation(
+    "dead_letters", "GET", _GROUP + "/dead-letters", "Messages that were delivered too often",
+    DeadLetters, query=DeadLettersQuery, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
+REDRIVE: Final = Operation(
+    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to where they came from",
+    Redriven, body=Redrive, tag=_TAG,
+)  # fmt: skip
+
+OPERATIONS: Final[tuple[Operation[object], ...]] = (
+    LIST_GROUPS, OPEN_GROUP, DESCRIBE_GROUP, DELETE_GROUP, LAG, LEASE, ACK, NACK, EXTEND, PEEK,
+    RESET, SEEK, DEAD_LETTERS, REDRIVE,
+)  # fmt: skip

@@ -1,0 +1,54 @@
+"""A message that a consumer group holds for a while, as whoever leased it has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from lakebed.keratin.headers import Header
+from lakebed.keratin.message import Message
+
+
+class LeasedMessage(NamedTuple):
+    """Whoever has it acks it, gives it back or extends it before `deadline_ms`."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    delivery_count: int  # with this time
+    epoch: int  # fences whoever held it before
+    deadline_ms: int  # since 1970
+
+    @property
+    def message(self) -> Message:
+        """As it is in the log."""
+        return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
+
+
+Ranges = list[tuple[int, int]]
+
+
+def by_lease(messages: Iterable[LeasedMessage]) -> Iterator[tuple[int, int, Ranges]]:
+    """The partition, epoch and ranges of offsets of those that were leased together."""
+    held: dict[tuple[int, int], list[int]] = {}
+    for message in messages:
+        held.setdefault((message.partition, message.epoch), []).append(message.offset)
+    for (partition, epoch), offsets in sorted(held.items()):
+        yield partition, epoch, _ranges(offsets)
+
+
+def _ranges(offsets: list[int]) -> Ranges:
+    offsets.sort()
+    first, last = offsets[0], offsets[-1]
+    if last - first == len(offsets) - 1:  # as a lease has them, nearly always
+        return [(first, last + 1)]
+    ranges: Ranges = []
+    for offset in offsets:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return ranges

@@ -1,0 +1,50 @@
+"""How structs are written: JSON for people, with bytes as base64; MessagePack for programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from lakebed.base.errors import InputError
+from lakebed.base.layout import Buffer
+
+JSON: Final = "application/json"
+MSGPACK: Final = "application/msgpack"
+LINES: Final = "application/x-ndjson"
+BYTES: Final = "application/octet-stream"
+PROBLEM: Final = "application/problem+json"
+
+Kind = TypeVar("Kind")
+
+_to_json = msgspec.json.Encoder().encode
+_to_msgpack = msgspec.msgpack.Encoder().encode
+_json_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_msgpack_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+
+
+class BadDocument(InputError):
+    """A body that is no document of the kind it should be."""
+
+
+def encode(value: object, media: str) -> bytes:
+    """As `JSON` or `MSGPACK`."""
+    return _to_msgpack(value) if media == MSGPACK else _to_json(value)
+
+
+def decode(data: Buffer, kind: type[Kind], media: str) -> Kind:
+    """`BadDocument` if it is none, or says what the kind does not allow."""
+    decoder: msgspec.json.Decoder[Any] | msgspec.msgpack.Decoder[Any]
+    if media == MSGPACK:
+        decoder = _msgpack_decoders.get(kind) or _msgpack_decoders.setdefault(
+            kind, msgspec.msgpack.Decoder(kind)
+        )
+    else:
+        decoder = _json_decoders.get(kind) or _json_decoders.setdefault(
+            kind, msgspec.json.Decoder(kind)
+        )
+    try:
+        found: Kind = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadDocument(f"the body is not as it should be: {error}") from None
+    return found

@@ -1,0 +1,16 @@
+"""A store that another process has open, with the classes of the embedded API.
+
+    import lakebed
+
+    with lakebed.connect("data") as store:                     # its socket, if somebody writes
+        store.topic("orders").append_batch([b"..."]).result()
+    with lakebed.connect("https://key:secret@host:9100") as store: ...
+
+- `address`: what is connected to, and as whom;
+- `connection`, `response`, `connections`: HTTP/1.1 on sockets that are kept open;
+- `caller`, `patience`: one call of the table of `lakebed.api`, repeated where that is safe;
+- `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `keys`, `pins`: what a program
+  uses;
+- `producers`: what makes an append that is sent twice be stored once;
+- `aio`: the same for programs with an event loop.
+"""

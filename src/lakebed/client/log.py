@@ -1,0 +1,311 @@
+"""A log of a store that another process has open: as `lakebed.aof.log.Aof`.
+
+Records come a page at a time, and one page is held at a time. An append is never sent twice: if its
+answer is lost, nobody knows whether it is there. Retention does not wait for who follows from here:
+pin the segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.tiers.log_tiers import Residence
+from lakebed.aof.view import SegmentInfo
+from lakebed.api import logs as wire
+from lakebed.base.errors import InputError, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.base.units import MIB
+from lakebed.client.caller import Caller
+from lakebed.client.connections import Interruption
+from lakebed.client.log_follower import LogFollower
+from lakebed.client.producing import as_bytes, milliseconds
+from lakebed.client.record_page import batches_of, records_of
+from lakebed.client.waiting import Waiting
+from lakebed.keratin.segment import Numbers
+
+PAGE_BYTES = 2 * MIB
+PAGE_RECORDS = 100_000
+
+
+class RemoteTiers:
+    """Thread-safe. Segments are moved by long work: see `RemoteStore.work`."""
+
+    def __init__(self, caller: Caller, log: str) -> None:
+        self._caller = caller
+        self._names = {"log": log}
+
+    def residency(self) -> list[Residence]:
+        """Where the segments are."""
+        return [
+            Residence(
+                segment_id=one.segment_id,
+                tiers=tuple(one.tiers),
+                is_sealed=one.is_sealed,
+                durable_bytes=one.durable_bytes,
+                compressed_bytes=one.compressed_bytes,
+                key=one.key,
+                pending=tuple(one.pending),
+                failures=tuple(one.failures),
+                needs_repair=one.needs_repair,
+            )
+            for one in self._caller.call(wire.LOG_TIERS, self._names).segments
+        ]
+
+
+class RemoteLog:
+    """Thread-safe; an iterator it gave belongs to one thread."""
+
+    def __init__(self, caller: Caller, state: wire.LogState) -> None:
+        self._caller = caller
+        self.name = state.name
+        self.stream_id = state.stream_id
+        self.tiers = RemoteTiers(caller, state.name)
+        self._names = {"log": state.name}
+
+    # Appending.
+
+    def append_record(
+        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """Append one record; it has its id at once and is durable after a flush.
+
+        Never waits: `WouldBlock` says what it would have waited for.
+        """
+        return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
+
+    def append_records(
+        self,
+        payloads: Sequence[Buffer],
+        *,
+        ext_ids: Numbers = 0,
+        timestamps: Numbers | None = None,
+    ) -> Sequence[RecordId]:
+        """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
+        return self._append(payloads, ext_ids, timestamps, 0.0)
+
+    def append_record_with_timeout(
+        self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
+        return self._append([payload], ext_id, timestamp, timeout)[0]
+
+    async def append_record_async(
+        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
+    ) -> RecordId:
+        """As `append_record`, awaiting for a minute what it would wait for. Cancelled, it may
+        have appended the record."""
+        import asyncio
+
+        return await asyncio.to_thread(
+            partial(
+                self.append_record_with_timeout, payload, 60.0, ext_id=ext_id, timestamp=timestamp
+            )
+        )
+
+    # Flushing and sealing.
+
+    def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
+        """Until that record, or everything appended so far, is durable."""
+        body = wire.Flush(
+            record_id=None if record_id is None else int(record_id),
+            timeout_ms=milliseconds(timeout),
+        )
+        self._caller.call(
+            wire.FLUSH_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
+        )
+
+    def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
+        """Seal the segment that is written, and return when that is durable.
+
+        None if it has no record: there is nothing to seal.
+        """
+        body = wire.Seal(timeout_ms=milliseconds(timeout))
+        sealed = self._caller.call(
+            wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
+        )
+        return None if sealed.segment is None else _info_of(sealed.segment)
+
+    @property
+    def coordinator_watermark(self) -> int:
+        return self._state().coordinator_watermark
+
+    def set_coordinator_watermark(self, watermark: int) -> None:
+        """Kept with the next seal and given back after recovery; it never goes back."""
+        body = wire.WatermarkBody(watermark=watermark)
+        self._caller.call(wire.SET_WATERMARK, self._names, body=body)
+
+    # Reading.
+
+    def get(self, record_id: RecordId) -> Record:
+        """The record with that id."""
+        record_id = RecordId(record_id)
+        query = wire.ReadQuery(start=str(record_id), max_records=1)
+        for record in records_of(self._caller.call(wire.READ_RECORDS, self._names, query=query)):
+            if record.record_id == record_id:
+                return record
+        raise NotFound(f"{record_id}: no record begins there, or it is not durable yet")
+
+    def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
+        """The durable records of `[start, end)`, oldest first."""
+        pages = self._pages(start, end)
+        return (record for page in pages for record in records_of(page))
+
+    def read_batches(
+        self, start: RecordId | None = None, end: RecordId | None = None
+    ) -> Iterator[RecordBatch]:
+        """The same as columns, many at a time."""
+        return self._batches(self._pages(start, end))
+
+    def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
+        """The durable records before `start`, newest first."""
+        page = self.page(start, backward=True)
+        return self._backward(page)
+
+    def seek_timestamp(self, timestamp_ns: int) -> RecordId:
+        """Where the first record is that is not older."""
+        query = wire.SeekQuery(timestamp_ns=timestamp_ns)
+        return RecordId(self._caller.call(wire.SEEK_LOG, self._names, query=query).record_id)
+
+    def follow(self, start: RecordId | None = None) -> LogFollower:
+        """Records from `start` (or the oldest) on, waiting for new ones."""
+        return LogFollower(self, start, clock=self._caller.runner.clock)
+
+    # What it is.
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """All that exist now, oldest first."""
+        found = self._caller.call(wire.LOG_SEGMENTS, self._names)
+        return tuple(map(_info_of, found.segments))
+
+    def durable_end(self) -> RecordId:
+        """The position behind the last durable record."""
+        return RecordId(self._state().durable_end)
+
+    def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
+        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        waiting = Waiting(self._caller.runner.clock, timeout)
+        durable_end = self.durable_end()
+        while durable_end <= position:
+            wait_ms = waiting.next_ms()
+            if not wait_ms:
+                return False
+            page = self.page(durable_end, max_records=1, max_bytes=1, wait_ms=wait_ms)
+            durable_end = RecordId(page.durable_end)
+        return True
+
+    def page(
+        self,
+        start: RecordId | None,
+        *,
+        end: RecordId | None = None,
+        max_records: int = PAGE_RECORDS,
+        max_bytes: int = PAGE_BYTES,
+        wait_ms: int = 0,
+        backward: bool = False,
+        interruption: Interruption | None = None,
+    ) -> wire.Records:
+        """Records, and from where to read on; waits for the first one."""
+        query = wire.ReadQuery(
+            start=None if start is None else str(RecordId(start)),
+            end=None if end is None else str(RecordId(end)),
+            max_records=max_records,
+            max_bytes=max_bytes,
+            wait_ms=wait_ms,
+            backward=backward,
+        )
+        return self._caller.call(
+            wire.READ_RECORDS,
+            self._names,
+            query=query,
+            wait_s=wait_ms / 1000,
+            interruption=interruption,
+        )
+
+    def _state(self) -> wire.LogState:
+        return self._caller.call(wire.DESCRIBE_LOG, self._names)
+
+    def _append(
+        self,
+        payloads: Sequence[Buffer],
+        ext_ids: Numbers,
+        timestamps: Numbers | None,
+        timeout: float,
+    ) -> list[RecordId]:
+        if isinstance(payloads, bytes | bytearray | memoryview | str):
+            raise InputError("payloads: a sequence is wanted, not one of them")
+        try:
+            data = [as_bytes(payload) for payload in payloads]
+        except (TypeError, BufferError):
+            raise InputError("payloads: every one must be bytes") from None
+        body = wire.AppendRecords(
+            payloads=data,
+            ext_ids=None if ext_ids == 0 else _each(ext_ids, len(data)),
+            timestamps=None if timestamps is None else _each(timestamps, len(data)),
+            is_durable=False,
+            timeout_ms=milliseconds(timeout) or 0,
+        )
+        found = self._caller.call(
+            wire.APPEND_RECORDS, self._names, body=body, wait_s=timeout, busy_s=timeout
+        )
+        return list(map(RecordId, found.record_ids))
+
+    def _pages(self, start: RecordId | None, end: RecordId | None) -> Iterator[wire.Records]:
+        """The first one is asked for now: what is wrong with the call is known at once."""
+        page = self.page(start, end=end)
+        limit = RecordId(page.durable_end)
+        return self._rest(page, limit if end is None else min(RecordId(end), limit))
+
+    def _rest(self, page: wire.Records, end: RecordId) -> Iterator[wire.Records]:
+        while page.record_ids:
+            if page.record_ids[-1] >= end:
+                yield _before(page, end)
+                return
+            yield page
+            if page.next >= end:
+                return
+            page = self.page(RecordId(page.next), end=end)
+
+    def _batches(self, pages: Iterator[wire.Records]) -> Iterator[RecordBatch]:
+        base_offsets: dict[int, int] = {}
+        for page in pages:
+            needed = {RecordId(one).segment_index for one in page.record_ids}
+            if not needed <= base_offsets.keys():
+                base_offsets = {one.segment_id: one.base_offset for one in self.segments()}
+            yield from batches_of(page, base_offsets)
+
+    def _backward(self, page: wire.Records) -> Iterator[Record]:
+        while page.record_ids:
+            yield from records_of(page)
+            page = self.page(RecordId(page.record_ids[-1]), backward=True)
+
+
+def _each(numbers: Numbers, count: int) -> list[int]:
+    return [numbers] * count if isinstance(numbers, int) else list(numbers)
+
+
+def _before(page: wire.Records, end: RecordId) -> wire.Records:
+    """What became durable behind the end, as it was when the read began, is not of it."""
+    count = sum(1 for one in page.record_ids if one < end)
+    return wire.Records(
+        page.record_ids[:count],
+        page.timestamps[:count],
+        page.ext_ids[:count],
+        page.payloads[:count],
+        int(end),
+        page.durable_end,
+    )
+
+
+def _info_of(segment: wire.LogSegment) -> SegmentInfo:
+    return SegmentInfo(
+        segment_id=segment.segment_id,
+        base_offset=segment.base_offset,
+        created_at=segment.created_at,
+        path=segment.path,
+        is_sealed=segment.is_sealed,
+        end=segment.end,
+        tier=segment.tier,
+    )

@@ -1,0 +1,255 @@
+"""A partition of a store that another process has open: as `lakebed.keratin.partition.Partition`.
+
+Messages come as the raw records of the log, a page at a time, and are verified again here. One page
+is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lakebed.api import topics as wire
+from lakebed.base.errors import InputError, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.base.units import KIB, MIB
+from lakebed.client.append_result import AppendResult
+from lakebed.client.caller import Answer, Caller
+from lakebed.client.connections import Interruption
+from lakebed.client.errors import BadAnswer
+from lakebed.client.following import PartitionFollower
+from lakebed.client.producing import Batch, Producing
+from lakebed.client.waiting import Waiting
+from lakebed.keratin.config import Ack
+from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.raw_records import batches_in
+from lakebed.keratin.reader import Fetched
+from lakebed.keratin.segment import Numbers
+from lakebed.keratin.view import SegmentInfo
+
+PAGE_BYTES = 2 * MIB
+_GET_BYTES = 4 * KIB
+_NO_SKIPPING = "skip_damage: only where the files are; over the wire damage is an error"
+
+
+class Page(NamedTuple):
+    """Raw records, and how the partition stood when they were read."""
+
+    fetched: Fetched
+    start_offset: int
+    high_watermark: int
+
+
+class RemotePartition:
+    """Thread-safe; an iterator it gave belongs to one thread."""
+
+    def __init__(self, caller: Caller, producing: Producing, topic: str, number: int) -> None:
+        self._caller = caller
+        self._producing = producing
+        self._topic = topic
+        self.number = number
+        self._names = {"topic": topic, "partition": number}
+
+    @property
+    def name(self) -> str:
+        return f"{self._topic}-{self.number}"
+
+    # What it is.
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        """They have no paths: their files are elsewhere."""
+        found = self._caller.call(wire.TOPIC_SEGMENTS, self._names)
+        return tuple(
+            SegmentInfo(
+                base_offset=one.base_offset,
+                next_offset=one.next_offset,
+                path="",
+                end=one.end,
+                is_sealed=one.is_sealed,
+                generation=one.generation,
+            )
+            for one in found.segments
+        )
+
+    def start_offset(self) -> int:
+        """The first message that may be read."""
+        return self._state().start_offset
+
+    def high_watermark(self) -> int:
+        """Behind the last durable message."""
+        return self._state().high_watermark
+
+    def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Until the high watermark is larger than that; False if the seconds passed first."""
+        waiting = Waiting(self._caller.runner.clock, timeout)
+        high_watermark = self.high_watermark()
+        while high_watermark <= offset:
+            wait_ms = waiting.next_ms()
+            if not wait_ms:
+                return False
+            page = self.page(high_watermark, max_bytes=1, wait_ms=wait_ms)
+            high_watermark = page.high_watermark
+        return True
+
+    # Writing.
+
+    def append_batch(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> AppendResult:
+        """Append messages, which get offsets that follow one another; done when it returns.
+
+        A payload of None deletes its key. `Busy` if there was no room for that many seconds.
+        """
+        batch = Batch(payloads, keys, headers, timestamps_ms, producer, not_before_ms, ack, timeout)
+        return self._producing.append(self._topic, self.number, batch)
+
+    def sync(self) -> None:
+        """Make durable what was acknowledged after its write alone."""
+        self._caller.call(wire.SYNC_PARTITION, self._names)
+
+    def seal(self) -> bool:
+        """Begin a new segment; False if the active one is empty."""
+        return self._caller.call(wire.SEAL_PARTITION, self._names).is_sealed
+
+    def truncate_before(self, offset: int) -> int:
+        """Remove all messages before that one; how many segments went with them."""
+        body = wire.Truncate(before=offset)
+        return self._caller.call(wire.TRUNCATE, self._names, body=body).segments
+
+    # Reading.
+
+    def scan_from(
+        self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
+    ) -> Iterator[Message]:
+        """The messages from that offset on, one by one; see `PartitionReader`."""
+        page_bytes = PAGE_BYTES
+        if max_bytes is not None:
+            page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
+        if max_messages is not None:
+            if max_messages < 0:
+                raise InputError(f"max_messages is {max_messages}, it must not be negative")
+            page_bytes = min(page_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
+        batches = self.read_batches(offset, batch_bytes_max=page_bytes)
+        messages = (message for batch in batches for message in batch)
+        return _limited(messages, max_bytes=max_bytes, max_messages=max_messages)
+
+    def read_batches(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,  # noqa: ARG002 - nothing is skipped
+    ) -> Iterator[MessageBatch]:
+        """The messages of `[start, end)` as columns; all there are by default."""
+        if skip_damage:
+            raise InputError(_NO_SKIPPING)
+        first = self.start_offset() if start is None else start
+        if end is not None and end < first:
+            raise InputError(f"the end {end} is before the start {first}")
+        page_bytes = min(batch_bytes_max or PAGE_BYTES, wire.FETCH_BYTES_MAX)
+        page = self.page(first, max_bytes=page_bytes)
+        limit = page.high_watermark if end is None else min(end, page.high_watermark)
+        return self._batches(page, first, limit, page_bytes)
+
+    def read(
+        self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
+    ) -> Iterator[Message]:
+        """The messages of `[start, end)`, one by one."""
+        batches = self.read_batches(start, end, skip_damage=skip_damage)
+        return (message for batch in batches for message in batch)
+
+    def follow(self, start: int | None = None) -> PartitionFollower:
+        """The messages from there on, waiting for more when there are none."""
+        return PartitionFollower(self, start, clock=self._caller.runner.clock)
+
+    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+        """Raw records from that offset on, as they stand in the log."""
+        return self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX)).fetched
+
+    def get(self, offset: int) -> Message:
+        fetched = self.page(offset, max_bytes=_GET_BYTES).fetched
+        for batch in batches_in(fetched.data, start=offset, end=offset + 1, name=self.name):
+            return batch.message(0)
+        raise NotFound(f"{self.name}: there is no message with offset {offset}")
+
+    def offset_for_time(self, timestamp_ms: int) -> int:
+        """The first message at or behind that moment; the high watermark if there is none."""
+        query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
+        return self._caller.call(wire.OFFSET_FOR_TIME, self._names, query=query).offset
+
+    def page(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        wait_ms: int = 0,
+        interruption: Interruption | None = None,
+    ) -> Page:
+        """What `fetch` gives, and how the partition stands; waits for the first message."""
+        answer = self._caller.ask(
+            wire.FETCH_RAW,
+            self._names,
+            query=wire.RawFetchQuery(offset=offset, max_bytes=max_bytes, wait_ms=wait_ms),
+            wait_s=wait_ms / 1000,
+            interruption=interruption,
+        )
+        return _page_of(answer)
+
+    def _state(self) -> wire.PartitionState:
+        found = self._caller.call(wire.DESCRIBE_TOPIC, {"topic": self._topic})
+        for state in found.partitions:
+            if state.partition == self.number:
+                return state
+        raise NotFound(f"{self._topic}: there is no partition {self.number}")
+
+    def _batches(self, page: Page, start: int, end: int, page_bytes: int) -> Iterator[MessageBatch]:
+        while start < end:
+            data, _, next_offset = page.fetched
+            yield from batches_in(data, start=start, end=end, name=self.name)
+            if next_offset <= start:
+                return
+            start = next_offset
+            if start < end:
+                page = self.page(start, max_bytes=page_bytes)
+
+
+def _page_of(answer: Answer) -> Page:
+    numbers = []
+    for name in ("base-offset", "next-offset", "start-offset", "high-watermark"):
+        text = answer.headers.get("lakebed-" + name, "")
+        if not text.isascii() or not text.isdigit() or len(text) > 20:
+            raise BadAnswer(f"fetch: the answer has no Lakebed-{name}")
+        numbers.append(int(text))
+    base_offset, next_offset, start_offset, high_watermark = numbers
+    fetched = Fetched(memoryview(answer.body).toreadonly(), base_offset, next_offset)
+    return Page(fetched, start_offset, high_watermark)
+
+
+def _limited(
+    messages: Iterator[Message], *, max_bytes: int | None, max_messages: int | None
+) -> Iterator[Message]:
+    """As `PartitionReader.scan_from` ends."""
+    total = count = 0
+    while max_messages is None or count < max_messages:
+        message = next(messages, None)
+        if message is None:
+            return
+        total += len(message.key or b"") + len(message.value or b"")
+        count += 1
+        if max_bytes is not None and count > 1 and total > max_bytes:
+            return
+        yield message

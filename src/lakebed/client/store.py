@@ -1,0 +1,170 @@
+"""A store that another process has open: as `lakebed.store.store.Store`, over the wire."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from random import Random
+from secrets import randbits
+from typing import TYPE_CHECKING, Any
+
+from lakebed.api import admin, logs
+from lakebed.api import objects as wire_objects
+from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.client.address import Address, PathLike, address_of
+from lakebed.client.caller import ANSWER_S, Caller
+from lakebed.client.log import RemoteLog
+from lakebed.client.patience import RETRY_S
+from lakebed.client.pins import RemotePins
+from lakebed.client.producers import Producers
+from lakebed.client.producing import Producing
+from lakebed.client.topic import RemoteTopic
+from lakebed.client.topics import RemoteTopics
+from lakebed.client.work import Progress, run_work
+
+# Imported when somebody asks for a bucket: what has only topics needs nothing of the object store.
+if TYPE_CHECKING:
+    from lakebed.client.bucket import RemoteBucket
+    from lakebed.client.keys import RemoteKeys
+    from lakebed.seglake.model import BucketInfo, Versioning
+
+
+class RemoteStore:
+    """Thread-safe. In a forked child it goes on, with connections of its own."""
+
+    @staticmethod
+    def open(
+        url_or_root: PathLike,
+        *,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        ca_file: PathLike | None = None,
+        context: ssl.SSLContext | None = None,
+        retry_s: float = RETRY_S,
+        answer_s: float = ANSWER_S,
+    ) -> RemoteStore:
+        """Of a URL, or of the socket of a root; no connection is made yet: see `health`.
+
+        `retry_s`: for how long a call that is safe to repeat is repeated while nobody answers.
+        `answer_s`: for how long a server may say nothing at all.
+        """
+        address = address_of(
+            url_or_root,
+            access_key=access_key,
+            secret_key=secret_key,
+            ca_file=ca_file,
+            context=context,
+        )
+        return RemoteStore(address, retry_s=retry_s, answer_s=answer_s)
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        retry_s: float = RETRY_S,
+        answer_s: float = ANSWER_S,
+        runner: Runner | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._own_runner = ThreadRunner() if runner is None else None
+        self._caller = Caller(
+            address,
+            runner=runner or self._own_runner or ThreadRunner(),
+            random=random or Random(randbits(64)),
+            retry_s=retry_s,
+            answer_s=answer_s,
+        )
+        self._producing = Producing(self._caller, Producers(runner=self._caller.runner))
+        self.topics = RemoteTopics(self._caller, self._producing)
+        self.pins = RemotePins(self._caller)
+
+    @property
+    def address(self) -> str:
+        """A socket's path, or host and port."""
+        return str(self._caller.address)
+
+    def logs(self) -> list[str]:
+        """The names of all logs."""
+        return self._caller.call(logs.LIST_LOGS).logs
+
+    def log(self, name: str) -> RemoteLog:
+        """The log of that name, created if need be."""
+        return RemoteLog(self._caller, self._caller.call(logs.OPEN_LOG, {"log": name}))
+
+    def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
+        """The topic of that name, created if need be with so many partitions, or one.
+
+        `InputError` if it is there with another number of them.
+        """
+        return self.topics.ensure(name, partitions=partitions)
+
+    def buckets(self) -> list[BucketInfo]:
+        """All of them, by name."""
+        from lakebed.client.bucket import bucket_info_of
+
+        found = self._caller.call(wire_objects.LIST_BUCKETS).buckets
+        return [bucket_info_of(state) for state in found]
+
+    def bucket(self, name: str, *, versioning: Versioning | None = None) -> RemoteBucket:
+        """The bucket of that name, created if need be.
+
+        `BucketExists` if it is there with another versioning than the one asked for.
+        """
+        from lakebed.client.bucket import RemoteBucket
+
+        body = wire_objects.NewBucket(versioning=None if versioning is None else versioning.value)
+        state = self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
+        return RemoteBucket(self._caller, state.name)
+
+    def delete_bucket(self, name: str) -> None:
+        """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
+        self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
+
+    @property
+    def keys(self) -> RemoteKeys:
+        """Access keys: who may use the store over TCP, and over S3."""
+        from lakebed.client.keys import RemoteKeys
+
+        return RemoteKeys(self._caller)
+
+    # The store itself.
+
+    def health(self) -> admin.Health:
+        return self._caller.call(admin.HEALTH)
+
+    def state(self) -> admin.StoreState:
+        """What is in it."""
+        return self._caller.call(admin.STATE)
+
+    def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
+        """By engine, by log or partition, by name."""
+        return self._caller.call(admin.COUNTERS).counters
+
+    def config(self) -> dict[str, dict[str, Any]]:
+        """The settings that count, by section; secrets are told as whether there is one."""
+        return self._caller.call(admin.CONFIGURATION).sections
+
+    def work(
+        self,
+        kind: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """Start long work and wait for its end: what came of it, or the error it failed with."""
+        return run_work(self._caller, kind, arguments or {}, progress)
+
+    def close(self) -> None:
+        """End what is under way, with `Closed`, and close all connections. Idempotent."""
+        self._caller.close()
+        if self._own_runner is not None:
+            self._own_runner.close()
+
+    def __enter__(self) -> RemoteStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<RemoteStore {self.address}>"

@@ -1,0 +1,158 @@
+"""A topic of a store that another process has open: as `lakebed.store.topics.StoreTopic`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lakebed.api import groups as wire_groups
+from lakebed.api import topics as wire
+from lakebed.api.staged import CommittedPartition, Staged
+from lakebed.base.errors import InputError, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.client.append_result import AppendResult
+from lakebed.client.caller import Caller
+from lakebed.client.committing import commit_batches
+from lakebed.client.errors import BadAnswer
+from lakebed.client.group import RemoteGroup
+from lakebed.client.partition import RemotePartition
+from lakebed.client.producing import Batch, Producing
+from lakebed.keratin.config import Ack, TopicConfig
+from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.partitioner import partition_of
+from lakebed.keratin.requests import build_append
+from lakebed.keratin.segment import Numbers
+from lakebed.stroma.config import GroupConfig
+
+
+class RemoteTopic:
+    """Thread-safe. `config` is as it was when the topic was opened."""
+
+    def __init__(self, caller: Caller, producing: Producing, state: wire.TopicState) -> None:
+        self._caller = caller
+        self._producing = producing
+        self.name = state.name
+        self.config = _config_of(state)
+        self._partitions = tuple(
+            RemotePartition(caller, producing, state.name, number)
+            for number in range(len(state.partitions))
+        )
+        self._turn = 0  # which partition is next; a lost count only changes the turn
+
+    @property
+    def partitions(self) -> Sequence[RemotePartition]:
+        return self._partitions
+
+    def partition(self, number: int) -> RemotePartition:
+        """`NotFound` if there is none of that number."""
+        if not 0 <= number < len(self._partitions):
+            raise NotFound(f"{self.name}: there is no partition {number}")
+        return self._partitions[number]
+
+    def append_batch(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> AppendResult:
+        """See `keratin.Topic`: the result is (base offset, count), and is there at once.
+
+        Stored once, also if an answer is lost on the way and it is sent again.
+        """
+        if partition is None:
+            if producer is not None and len(self._partitions) > 1 and key is None:
+                raise InputError("a producer's messages need a partition or a key")
+            partition = self._next() if key is None else self._partition_for(key)
+        return self.partition(partition).append_batch(
+            payloads,
+            keys=None if key is None else [key] * len(payloads),
+            headers=headers,
+            timestamps_ms=timestamps_ms,
+            producer=producer,
+            not_before_ms=not_before_ms,
+            ack=ack,
+            timeout=timeout,
+        )
+
+    def append_keyed(
+        self,
+        messages: Iterable[tuple[Buffer | None, Buffer | None]],
+        *,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> list[AppendResult]:
+        """Pairs of key and payload, each to its key's partition: one append for each of those.
+
+        Those without a key go to the next partition in turn, together. What is wrong with any of
+        them is found before one is sent.
+        """
+        parts: dict[int, tuple[list[Buffer | None], list[Buffer | None]]] = {}
+        turn: int | None = None
+        for key, payload in messages:
+            if key is None:
+                turn = number = self._next() if turn is None else turn
+            else:
+                number = self._partition_for(key)
+            keys, payloads = parts.setdefault(number, ([], []))
+            keys.append(key)
+            payloads.append(payload)
+        batches = []
+        for number, (keys, payloads) in sorted(parts.items()):
+            self._check(payloads, keys, ack)
+            batches.append((number, Batch(payloads, keys=keys, ack=ack, timeout=timeout)))
+        return [self._producing.append(self.name, number, batch) for number, batch in batches]
+
+    def group(self, name: str, *, config: GroupConfig | None = None) -> RemoteGroup:
+        """The consumer group of that name, made anew if need be.
+
+        `config` counts for the first who opens it; by default that of the store.
+        """
+        settings = None if config is None else dataclasses.asdict(config)
+        state = self._caller.call(
+            wire_groups.OPEN_GROUP,
+            {"topic": self.name, "group": name},
+            body=wire_groups.OpenGroup(settings=settings),
+        )
+        return RemoteGroup(self._caller, self.name, state.group)
+
+    def commit_batches(
+        self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
+    ) -> list[CommittedPartition]:
+        """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
+        return commit_batches(self._caller, self.name, application, version, batches)
+
+    def _check(
+        self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
+    ) -> None:
+        """As the server will."""
+        chosen = self.config.ack_level if ack is None else ack
+        build_append(payloads, config=self.config, ack=chosen, timestamps_ms=0, keys=keys)
+
+    def _partition_for(self, key: Buffer) -> int:
+        return partition_of(key, len(self._partitions))
+
+    def _next(self) -> int:
+        self._turn = (self._turn + 1) % len(self._partitions)
+        return self._turn
+
+
+def _config_of(state: wire.TopicState) -> TopicConfig:
+    """What a newer server tells beyond what is known here does not count here."""
+    known = {one.name for one in dataclasses.fields(TopicConfig)}
+    settings: dict[str, Any] = {
+        name: value for name, value in state.settings.items() if name in known
+    }
+    try:
+        return TopicConfig(**settings)
+    except (TypeError, InputError) as error:
+        raise BadAnswer(
+            f"the settings of {state.name} are not as they should be: {error}"
+        ) from None

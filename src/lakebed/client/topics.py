@@ -1,0 +1,69 @@
+"""All topics of a store that another process has open: as `lakebed.store.topics.StoreTopics`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from lakebed.api import groups as wire_groups
+from lakebed.api import topics as wire
+from lakebed.client.caller import Caller
+from lakebed.client.producing import Producing
+from lakebed.client.topic import RemoteTopic
+
+
+class RemoteTopics:
+    """Thread-safe."""
+
+    def __init__(self, caller: Caller, producing: Producing) -> None:
+        self._caller = caller
+        self._producing = producing
+
+    def names(self) -> list[str]:
+        return self._caller.call(wire.LIST_TOPICS).topics
+
+    def create(
+        self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
+    ) -> RemoteTopic:
+        """A new topic; `AlreadyExists` if there is one of that name."""
+        body = wire.NewTopic(name=name, partitions=partitions, settings=_plain(settings))
+        return self._topic(self._caller.call(wire.CREATE_TOPIC, body=body))
+
+    def open(self, name: str) -> RemoteTopic:
+        """`NotFound` if there is none."""
+        return self._topic(self._caller.call(wire.DESCRIBE_TOPIC, {"topic": name}))
+
+    def ensure(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> RemoteTopic:
+        """The topic, created if need be; `InputError` if it has another number of partitions."""
+        body = wire.EnsuredTopic(partitions=partitions, settings=_plain(settings))
+        return self._topic(self._caller.call(wire.ENSURE_TOPIC, {"topic": name}, body=body))
+
+    def configure(self, name: str, settings: Mapping[str, object]) -> None:
+        """They count from the topic's next opening on."""
+        body = wire.Configure(settings=_plain(settings))
+        self._caller.call(wire.CONFIGURE_TOPIC, {"topic": name}, body=body)
+
+    def delete(self, name: str) -> None:
+        """Remove a topic, its messages and its groups, for good."""
+        self._caller.call(wire.DELETE_TOPIC, {"topic": name})
+
+    def groups(self, topic: str) -> list[str]:
+        """The names of the topic's groups, open or not."""
+        return self._caller.call(wire_groups.LIST_GROUPS, {"topic": topic}).groups
+
+    def delete_group(self, topic: str, group: str) -> None:
+        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        self._caller.call(wire_groups.DELETE_GROUP, {"topic": topic, "group": group})
+
+    def _topic(self, state: wire.TopicState) -> RemoteTopic:
+        return RemoteTopic(self._caller, self._producing, state)
+
+
+def _plain(settings: Mapping[str, object] | None) -> wire.Settings:
+    return cast("wire.Settings", dict(settings or {}))

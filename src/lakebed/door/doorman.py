@@ -1,0 +1,72 @@
+"""The door of an open store: its calls, the threads they use, and where it listens."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from lakebed.base.clock import NS_PER_S, Clock, SystemClock
+from lakebed.door.app import App
+from lakebed.door.guard import Guard
+from lakebed.door.limits import DoorLimits
+from lakebed.door.service import Service
+from lakebed.door.work import WorkKind
+from lakebed.http.limits import Limits
+from lakebed.http.server import Server
+from lakebed.http.tls import TlsFiles
+
+if TYPE_CHECKING:
+    from lakebed.store.store import Store
+
+
+class Door:
+    """In the running loop, and of its thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        guard: Guard,
+        works: Mapping[str, WorkKind] = {},
+        limits: Limits | None = None,
+        door_limits: DoorLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`limits` are of connections, `door_limits` of calls; `clock` is the one of timers."""
+        door_limits = door_limits or DoorLimits()
+        self._executor = ThreadPoolExecutor(
+            door_limits.threads_max, thread_name_prefix="lakebed-door"
+        )
+        self._clock = clock or SystemClock()
+        self.service = Service(
+            store, self._executor, works=works, limits=door_limits, clock=self._clock
+        )
+        app = App(self.service, guard=guard)
+        self.server = Server(app, limits=limits, on_refusal=app.refusal, clock=self._clock)
+
+    async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
+        """Returns the port; 0 takes a free one."""
+        return await self.server.listen(host, port, tls=tls)
+
+    async def serve_socket(self, listening: socket.socket) -> None:
+        """One that is bound already; it is closed at the end."""
+        await self.server.serve_socket(listening)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Finish the requests under way, stop long work; whether all ended in time."""
+        started_ns = self._clock.monotonic_ns()
+        self.service.draining.set()
+        was_empty = await self.server.drain(timeout_s)
+        spent_s = (self._clock.monotonic_ns() - started_ns) / NS_PER_S
+        has_stopped = await self.service.works.close(max(0.0, timeout_s - spent_s))
+        self._executor.shutdown(wait=was_empty, cancel_futures=True)
+        return was_empty and has_stopped
+
+    def cut(self) -> None:
+        """End it now."""
+        self.service.draining.set()
+        self.service.works.cut()
+        self.server.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,43 @@
+"""The handlers of all families, by operation.
+
+A family adds its import, and its `HANDLERS` to the table below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lakebed.api.operation import Operation
+from lakebed.door import (
+    admin,
+    buckets,
+    commits,
+    groups,
+    keys,
+    logs,
+    objects,
+    pins,
+    records,
+    segments,
+    tailing,
+    topics,
+)
+from lakebed.door.handler import Handler
+
+__all__ = ["HANDLERS", "Handler"]
+
+HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    **admin.HANDLERS,
+    **buckets.HANDLERS,
+    **commits.HANDLERS,
+    **groups.HANDLERS,
+    **keys.HANDLERS,
+    **logs.HANDLERS,
+    **objects.HANDLERS,
+    **pins.HANDLERS,
+    **records.HANDLERS,
+    **segments.HANDLERS,
+    **tailing.HANDLERS,
+    **topics.HANDLERS,
+}

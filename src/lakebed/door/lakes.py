@@ -1,0 +1,61 @@
+"""The store's lake, for the handlers: opened when the first asks, and changed without a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from lakebed.base.errors import Busy
+from lakebed.door.service import Service
+
+if TYPE_CHECKING:
+    from lakebed.seglake.commits import Change, Pending
+    from lakebed.seglake.lake import Lake
+
+Result = TypeVar("Result")
+
+STREAMED_MAX: Final = 16  # bodies on their way in, of about ten megabytes of memory each
+PLACE_S: Final = 20.0
+
+_places: Final[WeakKeyDictionary[Service, asyncio.Semaphore]] = WeakKeyDictionary()
+_opened: Final[WeakKeyDictionary[Service, Lake]] = WeakKeyDictionary()
+
+
+async def lake_of(service: Service) -> Lake:
+    lake = _opened.get(service)
+    if lake is None:
+        lake = _opened[service] = await service.run(lambda: service.store.lake)
+    return lake
+
+
+async def commit(service: Service, change: Change[Result]) -> Result:
+    """What it did, once that is durable; `Busy` if too much waits for that already."""
+    return await service.done(change.submit(timeout=0))
+
+
+async def handed_over(service: Service, change: Change[Result]) -> Pending[Result]:
+    """For what took long to come so far: it waits for its place in the queue."""
+    try:
+        return change.submit(timeout=0)
+    except Busy:
+        return await service.run(lambda: change.submit(timeout=PLACE_S))
+
+
+@contextlib.asynccontextmanager
+async def streaming(service: Service) -> AsyncIterator[None]:
+    """A place among those whose bodies are being received; `Busy` if none gets free.
+
+    They are bounded whoever sends them, however slowly.
+    """
+    places = _places.setdefault(service, asyncio.Semaphore(STREAMED_MAX))
+    try:
+        await asyncio.wait_for(places.acquire(), PLACE_S)
+    except TimeoutError:
+        raise Busy(f"{STREAMED_MAX} large objects are being received: no more at once") from None
+    try:
+        yield
+    finally:
+        places.release()

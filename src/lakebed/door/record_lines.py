@@ -1,0 +1,47 @@
+"""Records as lines: one a line when they come, a JSON document a line when they are given back."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from lakebed.aof.record_id import RecordId
+from lakebed.api.logs import Records
+from lakebed.base.errors import InputError
+
+_encode = msgspec.json.Encoder().encode_lines
+
+
+class RecordLine(Struct, frozen=True):
+    """A payload that is no text is told as base64."""
+
+    record_id: str
+    timestamp: int
+    ext_id: int
+    payload: str | UnsetType = UNSET
+    payload_base64: bytes | UnsetType = UNSET
+
+
+def payloads_of(data: bytes) -> list[bytes]:
+    """Each line without its newline; the last one need not have one."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    for index, line in enumerate(lines):
+        if not line:
+            raise InputError(f"line {index + 1} is empty: a record has at least one byte")
+    return lines
+
+
+def lines_of(records: Records) -> bytes:
+    columns = (records.record_ids, records.timestamps, records.ext_ids, records.payloads)
+    return _encode([_line(*one) for one in zip(*columns, strict=True)])
+
+
+def _line(record_id: int, timestamp: int, ext_id: int, payload: bytes) -> RecordLine:
+    told = str(RecordId(record_id))
+    try:
+        text = str(payload, "utf-8")
+    except UnicodeDecodeError:
+        return RecordLine(told, timestamp, ext_id, payload_base64=payload)
+    return RecordLine(told, timestamp, ext_id, payload=text)

@@ -1,0 +1,98 @@
+"""From a method and a path to an operation and the names in the path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote_to_bytes
+
+from lakebed.api.operation import Operation
+from lakebed.api.problems import Refused
+
+
+class NoSuchPath(Refused):
+    """Nothing is there."""
+
+
+class NoSuchMethod(Refused):
+    """What is there is called in another way."""
+
+    def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class _Node:
+    """One part of paths: what follows it, and what is called there."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, _Node] = {}
+        self.named: _Node | None = None  # whatever the part is
+        self.name = ""
+        self.takes_rest = False  # the last one: all parts that are left
+        self.operations: dict[str, Operation[object]] = {}
+
+
+class Router:
+    def __init__(self, operations: Iterable[Operation[object]]) -> None:
+        self._root = _Node()
+        for operation in operations:
+            self._add(operation)
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Operation[object], Mapping[str, str]]:
+        """`NoSuchPath`, `NoSuchMethod`. A HEAD is a GET whose body is not sent."""
+        node, names = self._walk(raw_path)
+        operation = node.operations.get("GET" if method == "HEAD" else method)
+        if operation is None:
+            allowed = tuple(
+                sorted({*node.operations, *(("HEAD",) if "GET" in node.operations else ())})
+            )
+            raise NoSuchMethod(
+                f"{method[:20]} is not what this path takes: {', '.join(allowed)}", allowed=allowed
+            )
+        return operation, names
+
+    def _add(self, operation: Operation[object]) -> None:
+        node = self._root
+        for part in operation.path.strip("/").split("/"):
+            if part.startswith("{"):
+                if node.named is None:
+                    node.named = _Node()
+                    node.name = part.strip("{}*")
+                    node.takes_rest = part.endswith("*}")
+                assert node.name == part.strip("{}*"), f"{operation.path}: one name for one place"
+                node = node.named
+            else:
+                node = node.parts.setdefault(part, _Node())
+        assert operation.method not in node.operations, f"{operation!r} is there twice"
+        node.operations[operation.method] = operation
+
+    def _walk(self, raw_path: bytes) -> tuple[_Node, dict[str, str]]:
+        node, names = self._root, {}
+        parts = raw_path.removeprefix(b"/").split(b"/")
+        for index, part in enumerate(parts):
+            literal = node.parts.get(part.decode("latin-1"))
+            if literal is not None:
+                node = literal
+            elif node.named is not None and (
+                named := b"/".join(parts[index:]) if node.takes_rest else part
+            ):
+                names[node.name] = _decoded(named)
+                is_last, node = node.takes_rest, node.named
+                if is_last:
+                    break
+            else:
+                raise _missing(raw_path)
+        if not node.operations:
+            raise _missing(raw_path)
+        return node, names
+
+
+def _decoded(part: bytes) -> str:
+    try:
+        return unquote_to_bytes(part).decode()
+    except UnicodeDecodeError:
+        raise Refused("the path is not UTF-8") from None
+
+
+def _missing(raw_path: bytes) -> NoSuchPath:
+    return NoSuchPath(f"{raw_path[:80].decode('latin-1')}: there is nothing; see /v1/openapi.json")

@@ -1,0 +1,118 @@
+"""The handlers of topics and their partitions. Messages are in `producing` and `fetching`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from lakebed.api import topics
+from lakebed.api.operation import Operation
+from lakebed.api.topics import (
+    Configure,
+    EnsuredTopic,
+    NewTopic,
+    Offset,
+    PartitionState,
+    Sealed,
+    TopicNames,
+    TopicState,
+    Truncate,
+    Truncated,
+)
+from lakebed.door.call import Call
+from lakebed.door.fetching import fetch, fetch_raw
+from lakebed.door.handler import Handler
+from lakebed.door.lookup import partition_of, topic_of
+from lakebed.door.producing import produce
+from lakebed.door.service import Service
+
+if TYPE_CHECKING:
+    from lakebed.store.topics import StoreTopic
+
+
+async def list_topics(service: Service, _: Call) -> TopicNames:
+    return TopicNames(await service.run(service.store.topics.names))
+
+
+async def create_topic(service: Service, call: Call) -> TopicState:
+    asked = await call.document(NewTopic)
+    created = await service.run(
+        lambda: service.store.topics.create(
+            asked.name, partitions=asked.partitions, settings=asked.settings
+        )
+    )
+    return _state(created)
+
+
+async def ensure_topic(service: Service, call: Call) -> TopicState:
+    asked = await call.document(EnsuredTopic)
+    ensured = await service.run(
+        lambda: service.store.topics.ensure(
+            call.names["topic"], partitions=asked.partitions, settings=asked.settings
+        )
+    )
+    return _state(ensured)
+
+
+async def describe_topic(service: Service, call: Call) -> TopicState:
+    return _state(await topic_of(service, call))
+
+
+async def configure_topic(service: Service, call: Call) -> TopicState:
+    asked, topic = await call.document(Configure), await topic_of(service, call)
+    await service.run(lambda: service.store.topics.configure(topic.name, asked.settings))
+    return _state(topic)
+
+
+async def delete_topic(service: Service, call: Call) -> None:
+    await service.run(lambda: service.store.topics.delete(call.names["topic"]))
+
+
+async def offset_for_time(service: Service, call: Call) -> Offset:
+    partition, at_ms = await partition_of(service, call), call.query.timestamp_ms
+    return Offset(await service.run(lambda: partition.offset_for_time(at_ms)))
+
+
+async def truncate(service: Service, call: Call) -> Truncated:
+    asked, partition = await call.document(Truncate), await partition_of(service, call)
+    return Truncated(await service.run(lambda: partition.truncate_before(asked.before)))
+
+
+async def seal_partition(service: Service, call: Call) -> Sealed:
+    partition = await partition_of(service, call)
+    return Sealed(await service.run(partition.seal))
+
+
+async def sync_partition(service: Service, call: Call) -> None:
+    partition = await partition_of(service, call)
+    await service.run(partition.sync)
+
+
+def _state(topic: StoreTopic) -> TopicState:
+    partitions = [
+        PartitionState(
+            partition=partition.number,
+            start_offset=partition.start_offset(),
+            high_watermark=partition.high_watermark(),
+        )
+        for partition in topic.partitions
+    ]
+    return TopicState(topic.name, partitions, asdict(topic.config))
+
+
+HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    topics.LIST_TOPICS: list_topics,
+    topics.CREATE_TOPIC: create_topic,
+    topics.ENSURE_TOPIC: ensure_topic,
+    topics.DESCRIBE_TOPIC: describe_topic,
+    topics.CONFIGURE_TOPIC: configure_topic,
+    topics.DELETE_TOPIC: delete_topic,
+    topics.PRODUCE: produce,
+    topics.FETCH: fetch,
+    topics.FETCH_RAW: fetch_raw,
+    topics.OFFSET_FOR_TIME: offset_for_time,
+    topics.TRUNCATE: truncate,
+    topics.SEAL_PARTITION: seal_partition,
+    topics.SYNC_PARTITION: sync_partition,
+}

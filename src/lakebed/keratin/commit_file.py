@@ -1,0 +1,228 @@
+"""`commit.bin`: batches that were handed over, whole and durable before the first is appended.
+
+    new = NewCommit(disk, path, application="query 7", version=41, producer_id=…, created_ms=…)
+    for batch in batches:
+        new.add(batch)
+    new.finish()
+    new.publish()                          from here on all of it will be appended
+    with load_commit(disk, path) as commit:
+        for batch in commit.batches(): …
+
+Each batch is written as it will stand in the log, but for its first offset: as sent by a producer
+that nobody else is, in epoch 0, with sequences from 0 on. So what of it is in the log can be told
+from what that producer wrote. The file holds no more than that; memory stays bounded.
+
+Invariant: a file under this name is complete, and every byte of it is durable. One that is not
+finished has another name, and is removed with other temporaries.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from types import TracebackType
+
+from lakebed.base.errors import Corrupt, LakebedError, TooLarge, Torn, UnknownVersion
+from lakebed.base.files import Disk, File
+from lakebed.base.units import GIB, MIB
+from lakebed.keratin.format import (
+    COMMIT_HEADER,
+    COMMIT_MAGIC,
+    VERSION,
+    CommitHeader,
+    record_bytes,
+)
+from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
+from lakebed.keratin.record_batch import message_count_of, size_of, with_producer
+from lakebed.kernels import crc32c
+from lakebed.kernels.format import RECORD_BATCH
+
+COMMIT_BYTES_MAX = 4 * GIB  # of the batches of one partition
+COMMIT_MESSAGES_MAX = SEQUENCE_COUNT // 2
+
+_PIECE_BYTES = 1 * MIB
+_CHECKED_BYTES = COMMIT_HEADER.offset_of("crc32c")
+
+
+class NewCommit:
+    """One that is being written. Whoever made it calls `publish` or `discard`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        *,
+        application: str,
+        version: int,
+        producer_id: int,
+        created_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        name = application.encode()
+        self._header = CommitHeader(
+            COMMIT_MAGIC, VERSION, 0, COMMIT_HEADER.size, producer_id, version, created_ms,
+            application_bytes=len(name), batch_count=0, message_count=0, batches_bytes=0,
+            body_crc32c=crc32c(name), crc32c=0,
+        )  # fmt: skip
+        self._pieces = [name]  # not written yet
+        self._pieces_bytes = len(name)
+        self._end = COMMIT_HEADER.size  # of what is written
+        self._temporary: str | None = disk.temporary_name(path)
+        self._file = disk.create(self._temporary)
+
+    @property
+    def missing_bytes(self) -> int:
+        """What is still to be written: of this file, and then to the log."""
+        return self._pieces_bytes + log_bytes(self._header)
+
+    def add(self, batch: bytes) -> None:
+        """One record batch that was checked."""
+        header, count = self._header, message_count_of(batch)
+        producer = Producer(header.producer_id, 0, header.message_count)
+        _check_limit("messages", header.message_count + count, COMMIT_MESSAGES_MAX)
+        _check_limit("bytes", header.batches_bytes + len(batch), COMMIT_BYTES_MAX)
+        stamped = with_producer(batch, producer)
+        self._header = header._replace(
+            batch_count=header.batch_count + 1,
+            message_count=header.message_count + count,
+            batches_bytes=header.batches_bytes + len(stamped),
+            body_crc32c=crc32c(stamped, header.body_crc32c),
+        )
+        self._pieces.append(stamped)
+        self._pieces_bytes += len(stamped)
+        if self._pieces_bytes >= _PIECE_BYTES:
+            self._write()
+
+    def finish(self) -> None:
+        """Make every byte durable."""
+        self._write()
+        self._file.write_and_sync(0, [_sealed(self._header)])
+        self._file.close()
+
+    def publish(self) -> None:
+        """Give it its name, durably; if it raises, then nothing of it may be appended."""
+        assert self._temporary is not None, "published twice"
+        self._disk.rename(self._temporary, self._path)
+        self._temporary = None
+        try:
+            self._disk.sync_folder(os.path.dirname(self._path))
+        except LakebedError:
+            # It may be gone after a power cut, or not: then all of it will be appended.
+            self._disk.unlink(self._path)
+            raise
+
+    def discard(self) -> None:
+        """Remove what was not published. Idempotent."""
+        self._file.close()
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            with contextlib.suppress(LakebedError):
+                self._disk.unlink(temporary)
+
+    def _write(self) -> None:
+        if self._pieces:
+            self._file.pwrite(self._end, b"".join(self._pieces))
+            self._end += self._pieces_bytes
+            self._pieces, self._pieces_bytes = [], 0
+
+
+class Commit:
+    """One that is to be appended. Its bytes were verified."""
+
+    def __init__(self, file: File, header: CommitHeader, application: str) -> None:
+        self._file = file
+        self.header = header
+        self.application = application
+
+    @property
+    def version(self) -> int:
+        return self.header.application_version
+
+    def batches(self) -> Iterator[bytes]:
+        position = COMMIT_HEADER.size + self.header.application_bytes
+        for _ in range(self.header.batch_count):
+            head = self._file.pread(position, RECORD_BATCH.size)
+            size = size_of(head, path=self._file.path, start=position)
+            yield self._file.pread(position, size)
+            position += size
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Commit:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def load_commit(disk: Disk, path: str) -> Commit:
+    """`NotFound` if there is none; `Torn` or `Corrupt` if one byte is not what was written."""
+    file = disk.open(path)
+    try:
+        header = _read_header(file)
+        application = _verified(file, header)
+    except BaseException:
+        file.close()
+        raise
+    return Commit(file, header, application)
+
+
+def log_bytes(header: CommitHeader) -> int:
+    """What its batches take in a log."""
+    return header.batches_bytes + header.batch_count * record_bytes(0, 0)
+
+
+def _sealed(header: CommitHeader) -> bytes:
+    crc = crc32c(COMMIT_HEADER.pack(header)[:_CHECKED_BYTES])
+    return COMMIT_HEADER.pack(header._replace(crc32c=crc))
+
+
+def _read_header(file: File) -> CommitHeader:
+    path, size = file.path, file.size()
+    data = file.pread(0, COMMIT_HEADER.size)
+    if len(data) < COMMIT_HEADER.size:
+        raise Torn("a commit without its header", path=path, offset=0, found=len(data))
+    header, crc = COMMIT_HEADER.unpack(data), crc32c(data[:_CHECKED_BYTES])
+    is_sound, is_ours = crc == header.crc32c, header.header_length == COMMIT_HEADER.size
+    if header.magic == COMMIT_MAGIC and header.version > VERSION and (is_sound or not is_ours):
+        # Not one flipped bit: its checksum is right, or not where ours is.
+        raise UnknownVersion("a commit", path=path, expected=VERSION, found=header.version)
+    if header.magic != COMMIT_MAGIC or not is_sound or not is_ours:
+        raise Corrupt("the header of a commit", path=path, offset=0)
+    expected = COMMIT_HEADER.size + header.application_bytes + header.batches_bytes
+    if size < expected:
+        raise Torn("a commit is cut short", path=path, expected=expected, found=size)
+    if size > expected:
+        raise Corrupt("there is something behind a commit", path=path, offset=expected)
+    return header
+
+
+def _verified(file: File, header: CommitHeader) -> str:
+    """The application's name, once all that is behind the header was looked at."""
+    crc, position, end = 0, COMMIT_HEADER.size, file.size()
+    while position < end:
+        piece = file.pread(position, min(_PIECE_BYTES, end - position))
+        crc = crc32c(piece, crc)
+        position += len(piece)
+    if crc != header.body_crc32c:
+        raise Corrupt(
+            "the checksum of a commit",
+            path=file.path,
+            offset=COMMIT_HEADER.size,
+            expected=f"{header.body_crc32c:#010x}",
+            found=f"{crc:#010x}",
+        )
+    return file.pread(COMMIT_HEADER.size, header.application_bytes).decode()
+
+
+def _check_limit(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise TooLarge(f"what is committed to one partition, in {what},", size=size, limit=limit)

@@ -1,0 +1,42 @@
+"""Raw records that came from elsewhere, as `PartitionReader.fetch` gave them: opened again.
+
+Nothing about them is believed: every checksum is verified, and that their offsets rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakebed.base.errors import Corrupt
+from lakebed.base.layout import Buffer
+from lakebed.keratin.damage import DamagePolicy
+from lakebed.keratin.format import OFFSET_MAX, RECORD_OVERHEAD
+from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.messages import batches_of
+from lakebed.keratin.run import Run, run_of
+from lakebed.kernels import keratin_scan
+
+_STRICT = DamagePolicy(skip=False)
+
+
+def run_in(data: Buffer, *, name: str) -> Run | None:
+    """Whole records, one behind the other; None if there are no bytes. `Corrupt` otherwise."""
+    view = memoryview(data).toreadonly().cast("B")
+    if not len(view):
+        return None
+    scan = keratin_scan(view, 0, len(view), count_max=len(view) // RECORD_OVERHEAD + 1)
+    if scan.end != len(view):
+        raise Corrupt(PROBLEMS[scan.stop], path=name, offset=scan.end)
+    run = run_of(scan, view, 0)
+    good = run.in_order_count(0, OFFSET_MAX + 1)
+    if good != run.record_count:
+        raise Corrupt(OUT_OF_ORDER, path=name, offset=int(run.positions[good]))
+    return run
+
+
+def batches_in(data: Buffer, *, start: int, end: int, name: str) -> Iterator[MessageBatch]:
+    """The messages in them with offsets in `[start, end)`. `name` is for errors."""
+    run = run_in(data, name=name)
+    if run is not None:
+        yield from batches_of(run, start=start, end=end, path=name, policy=_STRICT)

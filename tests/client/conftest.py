@@ -1,0 +1,38 @@
+"""A store in each of the ways that programs have it: code that uses one must not notice which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakebed.client.address import Address
+from lakebed.client.store import RemoteStore
+from lakebed.store.store import Store
+from tests.door.door import HOST, LiveDoor, open_door
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[LiveDoor]:
+    with open_door(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["embedded", "socket", "tcp"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "embedded":
+        with Store.open(tmp_path / "store") as opened:
+            yield opened
+        return
+    live: LiveDoor = request.getfixturevalue("door")
+    path = live.socket_path if request.param == "socket" else ""
+    with RemoteStore(Address(path=path, host=HOST, port=live.port), retry_s=2.0) as remote:
+        yield remote
+
+
+@pytest.fixture
+def remote(door: LiveDoor) -> Iterator[RemoteStore]:
+    with RemoteStore(Address(path=door.socket_path), retry_s=2.0) as opened:
+        yield opened

@@ -1,0 +1,135 @@
+"""The same for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from lakebed.base.errors import Closed, NotFound
+from lakebed.client.address import Address
+from lakebed.client.aio import AsyncStore
+from lakebed.client.store import RemoteStore
+from tests.client.scripted import GIVE_UP_S
+from tests.door.door import LiveDoor
+
+
+def run(door: LiveDoor, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
+    async def main() -> None:
+        remote = RemoteStore(Address(path=door.socket_path))
+        async with AsyncStore(remote) as store, asyncio.timeout(GIVE_UP_S):
+            await work(store)
+
+    asyncio.run(main())
+
+
+def test_calls_are_awaited_and_values_are_as_they_are(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders", partitions=2)
+        assert (topic.name, len(topic.partitions)) == ("orders", 2)
+        assert (await topic.append_batch([b"a"], partition=0)).result() == (0, 1)
+        assert await topic.partition(0).high_watermark() == 1
+        assert await topic.partitions[0].high_watermark() == 1
+        assert await store.topics.names() == ["orders"]
+        with pytest.raises(NotFound):
+            await store.topics.open("missing")
+        with pytest.raises(NotFound):
+            topic.partition(9)
+        group = await topic.group("g")
+        leased = await group.lease()
+        await group.ack_all(leased)
+        assert sum((await group.lag()).values()) == 0
+        log = await store.log("events")
+        await log.flush(await log.append_record(b"x"))
+        assert await log.coordinator_watermark == 0
+        assert len(await log.tiers.residency()) == 1
+        bucket = await store.bucket("photos")
+        await bucket.put("x", b"data")
+        assert (await bucket.info).name == "photos"
+        assert await bucket.read("x") == b"data"
+        pieces = [bytes(piece) async for piece in await bucket.get("x")]
+        assert b"".join(pieces) == b"data"
+        assert [row.key async for row in await bucket.list()] == ["x"]
+        assert await store.keys.list() == []
+
+    run(door, work)
+
+
+def test_reads_and_followers_are_asynchronous_iterators(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        await topic.append_batch([b"%d" % one for one in range(1000)])
+        partition = topic.partition(0)
+        found = [message.value async for message in await partition.read()]
+        assert found == [b"%d" % one for one in range(1000)]
+        async with await partition.follow(998) as follower:
+            assert (await anext(follower)).value == b"998"
+            assert (await anext(follower)).value == b"999"
+            waiting = asyncio.ensure_future(anext(follower))
+            await topic.append_batch([b"new", b"newer"])
+            assert (await waiting).value == b"new"
+            assert (await anext(follower)).value == b"newer"
+
+    run(door, work)
+
+
+def test_a_wait_that_is_cancelled_loses_nothing(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        follower = await topic.partition(0).follow()
+        waiting = asyncio.ensure_future(anext(follower))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await topic.append_batch([b"a", b"b"])
+        assert [(await anext(follower)).value for _ in range(2)] == [b"a", b"b"]
+        follower.close()
+
+    run(door, work)
+
+
+def test_closing_a_follower_ends_its_loop(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        follower = await topic.partition(0).follow()
+
+        async def consume() -> list[object]:
+            return [message async for message in follower]
+
+        consuming = asyncio.ensure_future(consume())
+        await topic.append_batch([b"a"])
+        while not await topic.partition(0).wait_beyond(0, 1):
+            pass
+        follower.close()
+        await consuming
+
+    run(door, work)
+
+
+def test_many_wait_at_the_same_time(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        group = await topic.group("g")
+        waiting = [
+            asyncio.ensure_future(group.lease(max_messages=1, wait_s=GIVE_UP_S)) for _ in range(40)
+        ]
+        await topic.append_batch([b"%d" % one for one in range(40)])
+        leased = await asyncio.gather(*waiting)
+        assert sorted(one.offset for some in leased for one in some) == list(range(40))
+
+    run(door, work)
+
+
+def test_a_closed_store_says_so(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        waiting = asyncio.ensure_future(topic.partition(0).wait_beyond(0, GIVE_UP_S))
+        await topic.partition(0).high_watermark()
+        await store.close()
+        with pytest.raises((Closed, RuntimeError)):
+            await waiting
+        await store.close()
+
+    run(door, work)

@@ -1,0 +1,216 @@
+"""From a request to an answer: what every answer has, how failures are told, counted and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lakebed.api import admin, media, objects, topics
+from lakebed.api.admin import Health
+from lakebed.api.problems import error_of
+from lakebed.base.errors import Busy, Closed, Corrupt, NoSpace, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.door.call import Call
+from lakebed.door.service import Service
+from lakebed.http.response import Response
+from tests.door.door import open_door
+from tests.door.handling import handling
+from tests.http.serving import in_loop, until
+
+
+async def hello(_service: Service, _call: Call) -> Health:
+    return Health("ok", "1")
+
+
+def test_every_answer_has_an_id_and_says_who_answers(tmp_path: Path) -> None:
+    with open_door(tmp_path) as door:
+        answers = [
+            door.ask("GET", "/v1/health"),
+            door.ask("GET", "/v1/nothing"),
+            door.ask("DELETE", "/v1/health"),
+        ]
+    assert [answer.status for answer in answers] == [200, 404, 405]
+    ids = {answer.headers["lakebed-request-id"] for answer in answers}
+    assert len(ids) == 3
+    assert {len(one) for one in ids} == {16}
+    assert {answer.headers["server"] for answer in answers} == {"Lakebed"}
+    assert answers[1].json["request_id"] == answers[1].headers["lakebed-request-id"]
+
+
+def test_a_struct_is_told_as_json_or_as_messagepack_for_whom_accepts_it(tmp_path: Path) -> None:
+    with open_door(tmp_path) as door:
+        plain = door.ask("GET", "/v1/health", headers={"Accept": "*/*"})
+        packed = door.ask("GET", "/v1/health", headers={"Accept": media.MSGPACK})
+    assert plain.headers["content-type"] == media.JSON
+    assert packed.headers["content-type"] == media.MSGPACK
+    assert msgspec.msgpack.decode(packed.body) == plain.json
+
+
+def test_a_head_tells_what_a_get_would_without_its_body(tmp_path: Path) -> None:
+    with open_door(tmp_path) as door:
+        whole, head = door.ask("GET", "/v1/health"), door.ask("HEAD", "/v1/health")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-length"] == str(len(whole.body))
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
+def test_a_method_that_is_not_taken_is_told_those_that_are(tmp_path: Path, method: str) -> None:
+    with open_door(tmp_path) as door:
+        answer = door.ask(method, "/v1/health")
+    assert answer.status == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.json["code"] == "no-such-method"
+
+
+def test_what_the_protocol_refuses_is_a_problem_document_too(tmp_path: Path) -> None:
+    with open_door(tmp_path) as door:
+        for data in (b"GET /x\r\n\r\n", b"BREW / HTTP/1.1\r\nHost: h\r\n\r\n"):
+            head, _, body = door.send(data).partition(b"\r\n\r\n")
+            assert b"Content-Type: application/problem+json" in head
+            assert b"Lakebed-Request-Id: " in head
+            assert json.loads(body)["status"] == int(head.split(b" ")[1])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "retries_s"),
+    [
+        (NotFound("no topic"), 404, None),
+        (Busy("full"), 429, "1"),
+        (Closed("closed"), 503, "1"),
+        (NoSpace("full"), 507, "5"),
+        (Corrupt("bad", path="/a/file", offset=3), 500, None),
+    ],
+)
+def test_an_error_is_told_so_that_the_same_error_can_be_made_of_it(
+    tmp_path: Path, error: Exception, status: int, retries_s: str | None
+) -> None:
+    async def fail(_service: Service, _call: Call) -> None:
+        raise error
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {admin.STATE: fail}) as door:
+            client = await door.served.connect()
+            client.get("/v1/state")
+            answer = await client.answer()
+            assert answer.status == status
+            assert answer.headers.get("retry-after") == retries_s
+            told = error_of(json.loads(answer.body))
+            assert (type(told), str(told)) == (type(error), str(error))
+
+    run()
+
+
+def test_a_failure_of_our_own_is_logged_whole_and_told_without_details(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_service: Service, _call: Call) -> None:
+        raise ZeroDivisionError("inner details")
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {admin.STATE: fail, admin.HEALTH: hello}) as door:
+            client = await door.served.connect()
+            client.get("/v1/state")
+            answer = await client.answer()
+            assert answer.status == 500
+            assert b"inner" not in answer.body
+            request_id = answer.headers["lakebed-request-id"]
+            [line] = [one for one in caplog.messages if one.startswith("request_failed")]
+            for fact in (request_id, "operation=state", "ZeroDivisionError: inner details"):
+                assert fact in line
+            client.get("/v1/health")
+            assert (await client.answer()).status == 200, "the connection goes on"
+
+    with caplog.at_level(logging.ERROR):
+        run()
+
+
+def test_refused_calls_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), open_door(tmp_path) as door:
+        caplog.clear()
+        assert door.ask("GET", "/v1/nothing").status == 404
+        assert door.ask("GET", "/v1/state?x=1").status == 400
+        assert not [one for one in caplog.messages if "request" in one]
+
+
+def test_calls_are_counted_by_operation_and_outcome(tmp_path: Path) -> None:
+    with open_door(tmp_path) as door:
+        for _ in range(3):
+            door.ask("GET", "/v1/health")
+        door.ask("GET", "/v1/health?x=1")
+        door.ask("GET", "/v1/nothing")
+        door.send(b"GET /x\r\n\r\n")
+        counted = door.call(admin.COUNTERS).counters["door"]
+    assert counted["health"] == {"2xx": 3, "4xx": 1}
+    assert counted["no_call"] == {"4xx": 2}
+    assert counted["now"] == {"requests": 1, "body_bytes": 0}
+
+
+def test_a_client_that_leaves_in_its_body_is_counted_and_told_nothing(tmp_path: Path) -> None:
+    async def take(_service: Service, call: Call) -> None:
+        await call.read()
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {topics.CREATE_TOPIC: take}) as door:
+            client = await door.served.connect()
+            length = "Content-Length: 100000"
+            client.send("POST /v1/topics HTTP/1.1", "Host: here", length, body=b"begun")
+            await until(lambda: door.service.budget.requests == 1)
+            client.reset()
+            await until(lambda: not door.service.budget.requests)
+            counted = door.service.counters.snapshot().counters
+            assert counted == {"create_topic.gone": 1}
+            assert door.service.budget.body_bytes == 0
+
+    run()
+
+
+def test_a_request_is_under_way_until_the_last_piece_of_its_answer(tmp_path: Path) -> None:
+    goes_on = asyncio.Event()
+
+    async def pieces() -> AsyncIterator[Buffer]:
+        yield b"one"
+        await goes_on.wait()
+        yield b"two"
+
+    async def stream(_service: Service, _call: Call) -> Response:
+        return Response(200, body=pieces())
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {objects.GET_OBJECT: stream}) as door:
+            client = await door.served.connect()
+            client.get("/v1/buckets/b/objects/k/with/slashes")
+            await until(lambda: door.service.budget.requests == 1)
+            await client.reader.readuntil(b"one")
+            assert door.service.budget.requests == 1
+            goes_on.set()
+            await client.reader.readuntil(b"two")
+            await until(lambda: not door.service.budget.requests)
+
+    run()
+
+
+def test_work_after_the_threads_have_ended_is_told_as_closed(tmp_path: Path) -> None:
+    async def work(service: Service, _call: Call) -> None:
+        await service.run(lambda: None)
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {admin.STATE: work}) as door:
+            door.service.executor.shutdown()
+            client = await door.served.connect()
+            client.get("/v1/state")
+            answer = await client.answer()
+            assert answer.status == 503
+            assert json.loads(answer.body)["code"] == "closed"
+
+    run()
