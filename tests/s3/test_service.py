@@ -58,4 +58,4 @@ def test_the_loop_is_woken_once_for_all_of_a_batch(service: Service) -> None:
         return [info.key for info in found]
 
     assert asyncio.run(run()) == [f"{number}" for number in range(20)]
-    assert service._waiting == {}
+    assert service.completions.count == 0

@@ -108,7 +108,7 @@ def test_many_that_wait_for_a_stalled_commit_keep_no_other_from_being_answered(
                 await check_others_are_answered(wire)
                 assert not any(one.done() for one in waiting)
             check_all_succeeded(await asyncio.gather(*waiting))
-            assert wire.service._waiting == {}
+            assert wire.service.completions.count == 0
 
     run()
 
@@ -140,12 +140,12 @@ def test_what_took_long_to_come_waits_for_its_place_in_the_queue(verb: str, tmp_
             with stalled(service.lake):
                 full = [asyncio.ensure_future(service.done(one)) for one in fill(service.lake)]
                 all_count = len(full) + CLIENTS
-                await until(lambda: sum(map(len, service._waiting.values())) == all_count)
+                await until(lambda: service.completions.count == all_count)
                 await check_others_are_answered(wire)
                 assert not any(one.done() for one in waiting)
             check_all_succeeded(await asyncio.gather(*waiting))
             await asyncio.gather(*full)
-            assert service._waiting == {}
+            assert service.completions.count == 0
 
     run()
 
@@ -186,10 +186,10 @@ def test_what_was_handed_over_is_waited_for_by_what_finds_no_place(tmp_path: Pat
             changes = [objects.small_put(BUCKET, f"{number}", bytes(MIB)) for number in range(6)]
             with stalled(service.lake):
                 handing = asyncio.gather(*map(service.handed_over, changes))
-                await until(lambda: sum(map(len, service._waiting.values())) == 3)
+                await until(lambda: service.completions.count == 3)
                 assert not handing.done()
             for pending in await handing:
                 assert (await service.done(pending)).size == MIB
-            assert service._waiting == {}
+            assert service.completions.count == 0
 
     run()

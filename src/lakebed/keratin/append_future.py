@@ -28,6 +28,10 @@ class AppendFuture:
         """The same for all appends that are told at once."""
         return self._ticket.batch
 
+    @property
+    def is_done(self) -> bool:
+        return self._ticket.is_done
+
     def result(self, timeout: float | None = None) -> Appended:
         """The base offset and the count, once acknowledged; `Busy` if the seconds passed first."""
         return cast("Appended", self._ticket.wait(timeout))
@@ -41,7 +45,7 @@ class AppendFuture:
         self._ticket.when_done(callback)
 
     def done(self) -> bool:
-        return self._ticket.is_done
+        return self.is_done
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
         """Why it failed; None if it did not. `Busy` is raised if the seconds passed first."""

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 from lakebed.base.clock import Clock
-from lakebed.base.errors import Busy
+from lakebed.http.completions import Completions
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.commits import Change, Pending
 from lakebed.seglake.endpoint_config import EndpointConfig
@@ -32,7 +33,7 @@ class Service:
         self.clock = clock
         self.executor = executor  # for reads and writes that may wait for the disk
         self._places = asyncio.Semaphore(STREAMED_MAX)
-        self._waiting: dict[object, list[asyncio.Future[None]]] = {}  # by batch
+        self.completions = Completions()
 
     @contextlib.asynccontextmanager
     async def streaming(self) -> AsyncIterator[None]:
@@ -63,49 +64,8 @@ class Service:
 
         `Busy` only if others than the requests of this service fill the queue.
         """
-        while True:
-            try:
-                pending = change.submit(timeout=0)
-            except Busy:
-                if not self._waiting:
-                    raise
-                await self._settled(next(iter(self._waiting)))
-            else:
-                self._watch(pending)
-                return pending
+        return await self.completions.handed_over(partial(change.submit, timeout=0))
 
     async def done(self, pending: Pending[Result]) -> Result:
-        """What a request did that was handed over, once that is durable.
-
-        The loop is woken once for all requests of a batch.
-        """
-        if not pending.is_done:
-            self._watch(pending)
-        if pending.batch in self._waiting:
-            await self._settled(pending.batch)
-        return pending.wait(0)
-
-    def _watch(self, pending: Pending[Result]) -> None:
-        """Its batch stands among those that are waited for until it is settled."""
-        batch = pending.batch
-        if batch in self._waiting:
-            return
-        self._waiting[batch] = []
-        loop = asyncio.get_running_loop()
-
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
-                loop.call_soon_threadsafe(self._settle, batch)
-
-        pending.when_done(tell)
-
-    async def _settled(self, batch: object) -> None:
-        """Until one of those that are waited for is done."""
-        is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[batch].append(is_done)
-        await is_done
-
-    def _settle(self, batch: object) -> None:
-        for is_done in self._waiting.pop(batch):
-            if not is_done.done():
-                is_done.set_result(None)
+        """What a request did that was handed over, once that is durable."""
+        return await self.completions.of(pending)
