@@ -1,8 +1,8 @@
 """Redis Streams: a stream, and a group on it, in raw RESP over a loopback socket.
 
-A batch is one `MULTI` with an `XADD` a record, sent in one piece. With `appendfsync always` the
-server answers `EXEC` after the sync. It does not rewrite its file in the background meanwhile, nor
-save snapshots. Replies are parsed by `hiredis`, in C.
+A batch is one `MULTI` with an `XADD` a record, sent in one piece; one record is an `XADD` alone.
+With `appendfsync always` the server answers after the sync. It does not rewrite its file in the
+background meanwhile, nor save snapshots. Replies are parsed by `hiredis`, in C.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import Unavailable
-from bench.servers import POLL_S, Server
+from bench.servers import POLL_S, Server, connect
 from lakebed.base.units import MIB
 
 STREAM = b"orders"
@@ -26,24 +26,17 @@ START_ID = b"0"
 _RECEIVE_BYTES = MIB
 
 
-class RedisStream:
-    """`durable` is whether the server syncs before it answers; a stream goes on where it was."""
+class RedisClient:
+    """One connection to a server that is there."""
 
-    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+    def __init__(self, port: int) -> None:
         self._reader = _new_reader()
-
-        def command(port: int) -> Sequence[str]:
-            return _arguments(port, folder, durable=durable)
-
-        self._server = Server("redis-server", command, folder)
-        try:
-            self._socket = self._server.connect()
-            self._wait_until_loaded()
-        except BaseException:
-            self._server.close()
-            raise
+        self._socket = connect(port)
 
     def append(self, payloads: Sequence[bytes]) -> None:
+        if len(payloads) == 1:
+            self.call(b"XADD", STREAM, b"*", FIELD, payloads[0])
+            return
         add = b"*5\r\n" + b"".join(map(_word, (b"XADD", STREAM, b"*", FIELD)))
         body = b"".join([b"%b$%d\r\n%b\r\n" % (add, len(data), data) for data in payloads])
         ids = self._transact(body, len(payloads))
@@ -55,6 +48,13 @@ class RedisStream:
         while entries := self._entries(_read(last)):
             yield [fields[1] for _, fields in entries]
             last = entries[-1][0]
+
+    def open_group(self, name: str) -> None:
+        """There is but one."""
+
+    @property
+    def group_name(self) -> str:
+        return GROUP.decode()
 
     def create_group(self) -> None:
         self.call(b"XGROUP", b"CREATE", STREAM, GROUP, START_ID)
@@ -87,7 +87,6 @@ class RedisStream:
 
     def close(self) -> None:
         self._socket.close()
-        self._server.close()
 
     def _entries(self, request: bytes) -> list[Any]:
         self._socket.sendall(request)
@@ -112,6 +111,30 @@ class RedisStream:
         if isinstance(reply, Exception):
             raise reply
         return reply
+
+
+class RedisStream(RedisClient):
+    """A server, and one connection to it. `durable` is whether it syncs before it answers; a
+    stream goes on where it was."""
+
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        _new_reader()  # before anything is started
+
+        def command(port: int) -> Sequence[str]:
+            return _arguments(port, folder, durable=durable)
+
+        self._server = Server("redis-server", command, folder)
+        self.address = str(self._server.port)
+        try:
+            super().__init__(self._server.port)
+            self._wait_until_loaded()
+        except BaseException:
+            self._server.close()
+            raise
+
+    def close(self) -> None:
+        super().close()
+        self._server.close()
 
     def _wait_until_loaded(self) -> None:
         """It listens before it has read its file."""

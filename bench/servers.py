@@ -57,9 +57,7 @@ class Server:
                     raise
 
     def connect(self) -> socket.socket:
-        connection = socket.create_connection((HOST, self.port), timeout=START_S)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
+        return connect(self.port)
 
     def close(self) -> None:
         """Ask it to end, and make it end."""
@@ -98,6 +96,13 @@ class Server:
             time.sleep(POLL_S)
         printed = self._log_path.read_text(errors="replace")[-1000:]
         raise NotStarted(f"{self._program} did not start: {printed}")
+
+
+def connect(port: int) -> socket.socket:
+    """To a server that is there."""
+    connection = socket.create_connection((HOST, port), timeout=START_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
 def find_program(name: str) -> str:

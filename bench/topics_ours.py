@@ -1,11 +1,12 @@
-"""Our side of `bench.topics` and `bench.groups`: one topic with one partition, in process."""
+"""Our side of `bench.topics`, `bench.groups` and `bench.door`: a topic with one partition."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
+from lakebed.client.store import RemoteStore
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.store.store import Store
@@ -14,6 +15,8 @@ TOPIC = "orders"
 LEASE_MS = 30_000
 DELAY_MS = 24 * 3600 * 1000
 
+OpenStore = Callable[[Path], Store | RemoteStore]
+
 
 class LakebedTopic:
     """A topic of a store in `folder`, with default settings: durable means `AfterFsync`.
@@ -21,8 +24,11 @@ class LakebedTopic:
     Without `zero_fill` it writes as a topic does that has no pause to fill its segments in.
     """
 
-    def __init__(self, folder: Path, *, zero_fill: bool = True) -> None:
-        self._store = Store.open(folder)
+    def __init__(
+        self, folder: Path, *, zero_fill: bool = True, open_store: OpenStore = Store.open
+    ) -> None:
+        """`open_store` is `RemoteStore.open` for a store that another process has open."""
+        self._store = open_store(folder)
         try:
             topics = self._store.topics
             if TOPIC not in topics.names():
@@ -55,6 +61,10 @@ class LakebedTopic:
 
     def open_group(self, name: str) -> None:
         self._group = self._topic.group(name)
+
+    @property
+    def group_name(self) -> str:
+        return self._group.name
 
     def lease_and_ack(self, batch_count: int, batch_records: int) -> int:
         leased_count = 0

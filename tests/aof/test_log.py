@@ -144,6 +144,17 @@ def test_a_log_goes_on_where_it_was_closed() -> None:
     assert [record[3] for record in scan_log(world.disk)] == [b"first", b"second"]
 
 
+@pytest.mark.parametrize("watermark", [-1, 1 << 64])
+def test_a_watermark_that_cannot_be_written_is_refused(watermark: int) -> None:
+    world = World(9)
+    manager, log = open_log(world)
+    with pytest.raises(InputError, match="64 bits"):
+        log.set_coordinator_watermark(watermark)
+    log.set_coordinator_watermark((1 << 64) - 1)
+    manager.close()
+    assert open_log(world)[1].coordinator_watermark == (1 << 64) - 1
+
+
 def test_the_watermark_is_kept_in_the_footer_and_the_pointer() -> None:
     world = World(9)
     _, log = open_log(world)

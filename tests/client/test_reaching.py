@@ -211,7 +211,16 @@ def test_a_refusal_is_heard_although_the_server_does_not_read_on() -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     address = Address(host="127.0.0.1", port=listening.getsockname()[1], credentials=KNOWN)
+    body = topics.Produce([bytes(5_000_000)])
     with RemoteStore(address, retry_s=0) as store, pytest.raises(TooLarge):
-        store.topics.create("x" * 5_000_000)
+        store._caller.call(topics.PRODUCE, {"topic": "orders"}, body=body)
     listening.close()
     thread.join(GIVE_UP_S)
+
+
+def test_what_the_server_would_not_hear_out_is_not_sent() -> None:
+    with calling() as (server, caller, _):
+        with pytest.raises(TooLarge) as told:
+            caller.call(topics.CREATE_TOPIC, body=topics.NewTopic(name="x" * 5_000_000))
+        assert told.value.size > told.value.limit == topics.CREATE_TOPIC.body_bytes_max
+        assert server.connections == 0

@@ -173,7 +173,11 @@ def test_golden_bytes_are_big_endian_and_in_place(name: str, places: dict[int, b
 
 
 def test_the_page_has_the_tables_of_the_headers_block() -> None:
-    layouts = [value for value in vars(blocks).values() if isinstance(value, Layout)]
+    layouts = [
+        value
+        for name, value in vars(blocks).items()
+        if isinstance(value, Layout) and not name.startswith("KERATIN_")
+    ]
     page = PAGE.read_text()
     assert len(layouts) == 6
     for layout in layouts:

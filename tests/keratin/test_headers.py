@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,10 +11,12 @@ from hypothesis import strategies as st
 from lakebed.base.errors import Corrupt, DataError, InputError, TooLarge, UnknownVersion
 from lakebed.keratin.headers import (
     HEADERS_COUNT_MAX,
+    SEQUENCE_COUNT,
     Header,
     Producer,
     decode_headers,
     encode_headers,
+    encode_plain_blocks,
     producer_of,
 )
 from lakebed.keratin.message import Message
@@ -36,6 +40,20 @@ def test_a_block_round_trips(
     assert decode_headers(block) == (key, producer, tuple(headers))
     assert producer_of(block) == producer
     assert bool(block) == (key is not None or producer is not None or bool(headers))
+
+
+@given(st.lists(st.none() | st.binary(max_size=20), max_size=5), st.none() | PRODUCERS)
+def test_blocks_without_headers_are_the_same_however_they_are_encoded(
+    keys: list[bytes | None], producer: Producer | None
+) -> None:
+    producers = [
+        producer and producer._replace(sequence=(producer.sequence + index) % SEQUENCE_COUNT)
+        for index in range(len(keys))
+    ]
+    expected = [encode_headers(*pair) for pair in zip(keys, producers, strict=True)]
+    assert encode_plain_blocks(keys, producer, count=len(keys)) == expected
+    keyless = [encode_headers(None, one) for one in producers]
+    assert encode_plain_blocks(repeat(None), producer, count=len(keys)) == keyless
 
 
 def test_a_truncated_block_is_corrupt_wherever_it_ends() -> None:

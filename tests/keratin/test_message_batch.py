@@ -5,18 +5,21 @@ from __future__ import annotations
 from array import array
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lakebed.base.errors import Corrupt
+from lakebed.base.errors import Corrupt, DataError
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.damage import DamagePolicy
 from lakebed.keratin.format import RecordFlags
-from lakebed.keratin.headers import Producer, encode_headers
+from lakebed.keratin.headers import Header, Producer, decode_headers, encode_headers
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch, key_of_block
 from lakebed.keratin.messages import batches_of
 from lakebed.keratin.record_batch import build
 from lakebed.keratin.run import Run, run_of
 from lakebed.kernels import keratin_encode, keratin_scan
+from tests.keratin.partitions import flipped
 
 STRICT = DamagePolicy(skip=False)
 HEADERS = [("name", b"value"), ("null", None)]
@@ -52,6 +55,52 @@ def test_plain_records_are_one_batch_with_views_of_the_bytes() -> None:
     keys = [view for view in batch.keys() if view is not None]  # noqa: SIM118 - not a mapping
     assert [bytes(view) for view in views] == [b"a", b"bb", b"ccc"]
     assert {id(view.obj) for view in (*views, *keys)} == {id(views[0].obj)}, "no copies"
+
+
+KEYS = st.none() | st.binary(max_size=30) | st.builds(bytes, st.integers(0, 40))
+PRODUCERS = st.none() | st.builds(
+    Producer, st.integers(0, 1 << 40), st.integers(0, 9), st.integers(0, 1 << 30)
+)
+SOME_HEADERS = st.sampled_from(
+    [(), (("", b""),), (("a", b"\0\0"),), (("b", None), ("c", bytes(9)))]
+)
+
+
+@given(st.lists(st.tuples(KEYS, PRODUCERS, SOME_HEADERS), min_size=1, max_size=5))
+def test_every_kind_of_block_gives_the_key_and_the_headers_that_were_written(
+    written: list[tuple[bytes | None, Producer | None, tuple[Header, ...]]],
+) -> None:
+    blocks = [encode_headers(*one) for one in written]
+    (batch,) = _batches(_run([b"v"] * len(blocks), blocks, [0] * len(blocks)))
+    expected = [
+        Message(50 + index, index, key, b"v", headers)
+        for index, (key, _, headers) in enumerate(written)
+    ]
+    assert list(batch) == expected
+    assert [batch.message(index) for index in range(len(blocks))] == expected
+    assert [key_of_block(block) for block in blocks] == [key for key, _, _ in written]
+    views = [view and bytes(view) for view in batch.keys()]  # noqa: SIM118 - not a mapping
+    assert views == [key for key, _, _ in written]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"key"])
+@pytest.mark.parametrize("producer", [None, Producer(1, 2, 3)])
+def test_a_block_with_a_flipped_bit_is_read_as_it_is_decoded_or_refused_as_there(
+    key: bytes | None, producer: Producer | None
+) -> None:
+    block = encode_headers(key, producer)
+    for position in range(len(block)):
+        for bit in range(8):
+            damaged = flipped(block, position, bit)
+            (batch,) = _batches(_run([b"v"], [damaged], [0]))
+            try:
+                expected = decode_headers(damaged)
+            except DataError as error:
+                with pytest.raises(type(error)):
+                    list(batch)
+                continue
+            (message,) = batch
+            assert (message.key, message.headers) == (expected.key, expected.headers)
 
 
 def test_a_producer_in_the_block_is_no_header_of_the_message() -> None:

@@ -229,3 +229,14 @@ def test_what_is_not_exactly_one_batch_is_refused() -> None:
     large = build([bytes(CONFIG.request_bytes_max)], timestamps_ms=7)
     with pytest.raises(TooLarge):
         build_batch_append(large, config=CONFIG, ack=Ack.AFTER_FSYNC)
+
+
+def test_the_limit_of_a_message_is_of_its_own_bytes_and_not_of_the_longest_parts() -> None:
+    limit = CONFIG.message_bytes_max
+    key = bytes(limit // 2)
+    append = request([bytes(limit - 100), b""], keys=[None, key], producer=Producer(1, 0, 0))
+    assert append.headers is not None
+    sizes = sum(map(len, append.headers)) + limit - 100  # type: ignore[arg-type]
+    assert append.size == sizes + 2 * RECORD_OVERHEAD
+    with pytest.raises(TooLarge):
+        request([b"", bytes(limit - 100)], keys=[None, key])

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from lakebed.base.errors import InputError, TooLarge
-from lakebed.keratin import format as keratin_format
-from lakebed.keratin import headers as keratin_headers
 from lakebed.keratin.headers import Producer, encode_headers
 from lakebed.kernels import format as formats
 from lakebed.kernels.results import BatchStop, BlockStop, Gathered
@@ -294,29 +292,3 @@ def test_a_section_that_is_not_inside_the_buffer_is_refused(kernels: Kernels) ->
             kernels.record_batch_headers(
                 bytes(10), column("I", position), column("I", length), column("I", 0)
             )
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (formats.KERATIN_BLOCK, keratin_headers.BLOCK_START),
-        (formats.KERATIN_KEY, keratin_headers.KEY_LENGTH),
-        (formats.KERATIN_PRODUCER, keratin_headers.PRODUCER),
-        (formats.KERATIN_HEADERS, keratin_headers.HEADER_COUNT),
-        (formats.KERATIN_NAME, keratin_headers.NAME_LENGTH),
-        (formats.KERATIN_VALUE, keratin_headers.VALUE_LENGTH),
-    ],
-)
-def test_the_layouts_of_a_headers_block_are_those_of_the_log(ours: Any, theirs: Any) -> None:
-    assert ours.size == theirs.size
-    assert [(field.name, field.offset, field.size) for field in ours.fields] == [
-        (field.name, field.offset, field.size) for field in theirs.fields
-    ]
-
-
-def test_the_numbers_of_a_headers_block_are_those_of_the_log() -> None:
-    assert formats.KERATIN_BLOCK_VERSION == keratin_headers.VERSION
-    assert formats.KERATIN_HAS_KEY == keratin_headers.HAS_KEY
-    assert formats.KERATIN_HAS_PRODUCER == keratin_headers.HAS_PRODUCER
-    assert formats.KERATIN_NULL_LENGTH == keratin_headers.NULL_LENGTH
-    assert formats.KERATIN_TOMBSTONE == keratin_format.RecordFlags.TOMBSTONE

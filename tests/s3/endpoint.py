@@ -6,6 +6,7 @@ with Endpoint(tmp_path / "store") as endpoint:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,9 +24,14 @@ class Endpoint:
     """Started when it is entered; ended by SIGTERM when it is left."""
 
     def __init__(
-        self, root: Path, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
     ) -> None:
-        """`arguments` go to `serve`. The ports are free, and stay the same over restarts."""
+        """`arguments` go to `serve`. The ports are free, and stay the same over restarts. What it
+        says on its standard error is put in the file `log`, if there is one."""
         self.root = root
         self.access_key = ACCESS_KEY
         self.secret_key = SECRET_KEY
@@ -34,6 +40,7 @@ class Endpoint:
         self.http_url = ""
         self._arguments = arguments
         self._environment = dict(environment or {})
+        self._log = log
         self._port = 0
         self._http_port = 0
         self._process: subprocess.Popen[str] | None = None
@@ -52,12 +59,15 @@ class Endpoint:
         command += ["--s3-port", str(self._port), "--http-port", str(self._http_port)]
         command += self._arguments
         variables = {"LAKEBED_ACCESS_KEY": ACCESS_KEY, "LAKEBED_SECRET_KEY": SECRET_KEY}
-        self._process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **variables, **self._environment},
-        )
+        with contextlib.ExitStack() as stack:
+            log = None if self._log is None else stack.enter_context(self._log.open("ab"))
+            self._process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, **variables, **self._environment},
+            )
         assert self._process.stdout is not None
         lines: list[str] = []
         while not lines or lines[-1].rstrip() != "}":

@@ -6,19 +6,15 @@ from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.cursor import LogCursor
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogView
+from lakebed.base.batch_iterator import BatchIterator
 from lakebed.base.follower import Following
 from lakebed.base.units import MIB
 
 BATCH_BYTES = 1 * MIB
 
 
-class Follower(Following[Record, RecordBatch, RecordId]):
-    """Records from `start` on, or from the oldest."""
-
-    def __init__(
-        self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES
-    ) -> None:
-        super().__init__(view, LogCursor(view, start, batch_bytes_max=batch_bytes_max))
+class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
+    """What records, batches and positions are to a follower."""
 
     def item_of(self, batch: RecordBatch, index: int) -> Record:
         return batch.record(index)
@@ -29,8 +25,11 @@ class Follower(Following[Record, RecordBatch, RecordId]):
     def rest_of(self, batch: RecordBatch, first: int) -> RecordBatch:
         return batch.part(first, len(batch))
 
-    def __enter__(self) -> Follower:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class Follower(RecordIterator, Following[Record, RecordBatch, RecordId]):
+    """Records from `start` on, or from the oldest."""
+
+    def __init__(
+        self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES
+    ) -> None:
+        Following.__init__(self, view, LogCursor(view, start, batch_bytes_max=batch_bytes_max))

@@ -49,7 +49,7 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy, Closed, DiskError, NoSpace
+from lakebed.base.errors import Busy, Closed, DiskError, InputError, NoSpace
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -205,6 +205,8 @@ class Aof:
 
     def set_coordinator_watermark(self, watermark: int) -> None:
         """Kept with the next seal and given back after recovery; it never goes back."""
+        if not 0 <= watermark < 1 << 64:
+            raise InputError(f"a watermark of {watermark}: it has 64 bits, and no sign")
         with self._state.mutex:
             highest = max(self._state.coordinator_watermark, watermark)
             self._state.coordinator_watermark = highest

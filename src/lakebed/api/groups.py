@@ -14,7 +14,9 @@ _TAG = "groups"
 
 Range = tuple[Count, Count]  # from the first offset to the one behind the last
 LeaseMs = Annotated[int, Meta(ge=1, le=366 * 24 * 3600 * 1000)]
-MaxMessages = Annotated[int, Meta(ge=1, le=100_000)]
+LEASED_MAX = 100_000  # at once
+REDRIVEN_MAX = 1_000_000  # at once
+MaxMessages = Annotated[int, Meta(ge=1, le=LEASED_MAX)]
 
 
 class GroupNames(Struct, frozen=True):
@@ -168,7 +170,7 @@ class DeadLetters(Struct, frozen=True):
 
 
 class Redrive(Struct, frozen=True, forbid_unknown_fields=True):
-    max_messages: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000_000
+    max_messages: Annotated[int, Meta(ge=1, le=REDRIVEN_MAX)] = REDRIVEN_MAX
 
 
 class Redriven(Struct, frozen=True):

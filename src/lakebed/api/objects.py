@@ -10,6 +10,7 @@ from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import Count
 from lakebed.base.units import TIB
 
+KEYS_MAX = 1000  # of a page
 _TAG = "objects"
 _KEYS = "keys"
 
@@ -117,7 +118,7 @@ class ListQuery(Struct, frozen=True):
     prefix: str = ""
     delimiter: str = ""
     after: str = ""
-    max_keys: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    max_keys: Annotated[int, Meta(ge=1, le=KEYS_MAX)] = KEYS_MAX
 
 
 class ListedObject(Struct, frozen=True):

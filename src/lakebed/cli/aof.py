@@ -91,7 +91,7 @@ def append(
     """
     from lakebed.aof.segment import payload_bytes_max
     from lakebed.base.errors import InputError
-    from lakebed.cli.appending import Appender
+    from lakebed.cli.appending import Appender, segment_bytes
     from lakebed.cli.lines import BadLine
     from lakebed.cli.streams import standard_input
 
@@ -106,7 +106,7 @@ def append(
         HeldInterrupts() as interrupts,
     ):
         appender = Appender(store.log(log), ext_id=ext_id)
-        record_bytes_max = payload_bytes_max(store.config.segment_bytes)
+        record_bytes_max = payload_bytes_max(segment_bytes(store))
         try:
             read = standard_input(interrupts)
             for batch in _inputs(read, files, whole=whole, record_bytes_max=record_bytes_max):
@@ -237,9 +237,15 @@ def segments(context: typer.Context, log: LogName) -> None:
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
     """Seal the segment that is written; the log goes on in a new one."""
+    from lakebed.cli.writers import as_named_here
+    from lakebed.store.store import Store
+
     run = invocation(context)
     with open_to_write(run, log) as store:
         sealed = store.log(log).seal_current_segment(timeout=60.0)
+        if sealed is not None and not isinstance(store, Store):
+            (path,) = as_named_here([sealed.path], store, run.root)
+            sealed = sealed._replace(path=path)
     if sealed is None:
         document: dict[str, object] = {"log": log, "sealed": None}
         line = f"{log}: there is no record to seal"

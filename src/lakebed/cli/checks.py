@@ -19,6 +19,8 @@ from lakebed.cli.stores import (
 )
 
 if TYPE_CHECKING:
+    from lakebed.client.store import RemoteStore
+    from lakebed.store.repair import RepairReport
     from lakebed.store.tier_verification import CopyReport
 
 
@@ -76,20 +78,52 @@ def repair(
 
 def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
     from lakebed.cli.log_tables import repair_lines
-    from lakebed.store.logs import require_log
-    from lakebed.store.repair import foresee
     from lakebed.store.repair import repair as repair_log
+    from lakebed.store.store import Store
 
     with quiet("lakebed.aof"), Progress("repair") as progress:
         if dry_run:
-            with open_to_read(run) as reading:
-                require_log(reading.disk, reading.root, log)
-                report = foresee(reading.disk, reading.root, log, progress=progress.update)
+            report = _foreseen(run, log, progress)
         else:
             with open_to_write(run, log) as store:
-                report = repair_log(store, log, progress=progress.update)
+                if isinstance(store, Store):
+                    report = repair_log(store, log, progress=progress.update)
+                else:
+                    report = _asked(run, store, log, progress, dry_run=False)
     document = {"log": log, "dry_run": dry_run, **report._asdict()}
     run.output.result(document, lines=repair_lines(log, report, dry_run=dry_run))
+
+
+def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
+    from lakebed.cli.writers import here_or_there
+    from lakebed.store.logs import require_log
+    from lakebed.store.repair import RepairReport, foresee
+
+    def look() -> RepairReport:
+        return foresee(reading.disk, reading.root, log, progress=progress.update)
+
+    with open_to_read(run) as reading:
+        require_log(reading.disk, reading.root, log)
+        found = here_or_there(run.root, look)
+    if isinstance(found, RepairReport):
+        return found
+    with found:
+        return _asked(run, found, log, progress, dry_run=True)
+
+
+def _asked(
+    run: Invocation, store: RemoteStore, log: str, progress: Progress, *, dry_run: bool
+) -> RepairReport:
+    """By the program that has the store open."""
+    from lakebed.cli.writers import as_named_here, ask
+    from lakebed.store.repair import RepairReport
+
+    arguments = {"log": log, "dry_run": dry_run}
+    report = ask(store, "aof-repair", arguments, report=RepairReport, progress=progress)
+    return report._replace(
+        problems=as_named_here(report.problems, store, run.root),
+        quarantined=as_named_here(report.quarantined, store, run.root),
+    )
 
 
 def _foresee_objects(run: Invocation, log: str) -> None:

@@ -1,7 +1,8 @@
 """`lakebed group`: the consumer groups of topics.
 
 `list`, `describe`, `lag` and `dead-letters` only read: they take no lock, and beside a writer they
-tell what its files tell. `reset`, `delete` and `dead-letters --redrive` need the lock.
+tell what its files tell. `reset`, `delete` and `dead-letters --redrive` write: in a store that is
+opened here, or through the program that has it open.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ from lakebed.cli.topic_stores import (
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from lakebed.cli.group_tables import GroupRow
+    from lakebed.client.group import RemoteGroup
+    from lakebed.client.partition import RemotePartition
+    from lakebed.client.topic import RemoteTopic
     from lakebed.keratin.partition import Partition
     from lakebed.store.group import Group
     from lakebed.store.read_only import ReadOnlyStore
+    from lakebed.store.topics import StoreTopic
 
 LETTERS_MAX = 1000  # that are listed, unless another number is asked for
 
@@ -39,7 +44,7 @@ app = typer.Typer(
     help="Look at the consumer groups of topics, move them, and send dead letters back.",
 )
 
-Place = Callable[["Partition"], int]
+Place = Callable[["Partition | RemotePartition"], int]
 
 
 @app.command("list")
@@ -128,15 +133,17 @@ def reset(
         raise InputError("one of --to-beginning, --to-end, --to-offset and --to-time is needed")
     moment_ms = None if to_time is None else parse_moment_ms(to_time)
 
-    def place(one: Partition) -> int:
+    def place(one: Partition | RemotePartition) -> int:
         if moment_ms is not None:
             return one.offset_for_time(moment_ms)
         if to_offset is not None:
             return to_offset
         return one.high_watermark() if to_end else one.start_offset()
 
-    with _open_group(run, topic, group, create=create) as opened:
-        moved = _moved(opened, place, partition=partition, needs_partition=to_offset is not None)
+    with _open_group(run, topic, group, create=create) as (target, opened):
+        moved = _moved(
+            target, opened, place, partition=partition, needs_partition=to_offset is not None
+        )
     run.output.result(moved_document(topic, group, moved), lines=moved_lines(topic, group, moved))
 
 
@@ -161,7 +168,7 @@ def dead_letters(
 
     run = invocation(context)
     if redrive:
-        with _open_group(run, topic, group) as opened:
+        with _open_group(run, topic, group) as (_, opened):
             count = opened.redrive(**({} if count_max is None else {"max_messages": count_max}))
         run.output.result(
             {"topic": topic, "group": group, "redriven": count},
@@ -209,23 +216,28 @@ def _row(store: ReadOnlyStore, topic: str, group: str) -> GroupRow:
 @contextmanager
 def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
-) -> Iterator[Group]:
-    """The group for writing; `NotFound` if there is none, and none is made by mistake."""
+) -> Iterator[tuple[StoreTopic | RemoteTopic, Group | RemoteGroup]]:
+    """Both for writing; `NotFound` if there is no such group, and none is made by mistake."""
     from lakebed.base.errors import NotFound
 
     with open_topic_to_write(run, topic) as store:
         if not create and group not in store.topics.groups(topic):
             raise NotFound(f"the topic {topic} has no group {group}")
-        yield store.topics.open(topic).group(group)
+        target = store.topics.open(topic)
+        yield target, target.group(group)
 
 
 def _moved(
-    group: Group, place: Place, *, partition: int | None, needs_partition: bool
+    topic: StoreTopic | RemoteTopic,
+    group: Group | RemoteGroup,
+    place: Place,
+    *,
+    partition: int | None,
+    needs_partition: bool,
 ) -> dict[int, int]:
     """Where the group goes on, by partition."""
     from lakebed.base.errors import InputError
 
-    topic = group.topic
     if partition is None and needs_partition and len(topic.partitions) > 1:
         raise InputError(f"{topic.name} has {len(topic.partitions)} partitions: of which is it?")
     chosen = topic.partitions if partition is None else [topic.partition(partition)]

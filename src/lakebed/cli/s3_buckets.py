@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import BucketName, open_bucket_to_write
+from lakebed.cli.s3_stores import BucketName, bucket_of, open_bucket_to_write
 from lakebed.cli.stores import open_to_read
 
 app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
@@ -63,9 +63,9 @@ def create(
     lakebed s3 buckets create scratch --versioning unversioned
     """
     from lakebed.cli.s3_tables import bucket_document, versioning_text
+    from lakebed.cli.writers import open_writer
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
-    from lakebed.store.store import Store
 
     run = invocation(context)
     check_bucket_name(name)  # before anything is touched: a mistake creates no root
@@ -74,7 +74,7 @@ def create(
         is_enabled = versioning is NewVersioning.ENABLED
         wanted = Versioning.ENABLED if is_enabled else Versioning.DISABLED
     run.root_exists()
-    with Store.open(run.root) as store:
+    with open_writer(run.root) as store:
         is_new = all(bucket.name != name for bucket in store.buckets())
         info = store.bucket(name, versioning=wanted).info
     done = "created" if is_new else "is there already"
@@ -104,7 +104,7 @@ def versioning(
     run = invocation(context)
     check_bucket_name(name)
     with open_bucket_to_write(run, name) as store:
-        info = store.lake.buckets.set_versioning(name, Versioning(state.value))
+        info = bucket_of(store, name).set_versioning(Versioning(state.value))
     run.output.result(
         bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
     )

@@ -10,7 +10,9 @@ from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.stores import open_to_read
 
 if TYPE_CHECKING:  # the help needs no engine
-    from lakebed.seglake.keys import KeyInfo
+    from lakebed.cli.writers import Writer
+    from lakebed.client.keys import RemoteKeys
+    from lakebed.seglake.keys import KeyInfo, Keys
 
 app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
 
@@ -51,14 +53,14 @@ def create(
     lakebed s3 keys create --label backup
     """
     from lakebed.cli.s3_key_tables import key_document
+    from lakebed.cli.writers import open_writer
     from lakebed.seglake.keys import check_label
-    from lakebed.store.store import Store
 
     run = invocation(context)
     check_label(label)  # before anything is touched: a mistake creates no root
     run.root_exists()
-    with Store.open(run.root) as store:
-        made = store.lake.keys.create(label=label, inflight_max=inflight_max)
+    with open_writer(run.root) as store:
+        made = _keys_of(store).create(label=label, inflight_max=inflight_max)
     document = {**key_document(made.info), "secret_key": made.secret}
     lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
     run.output.result(document, lines=lines)
@@ -78,14 +80,20 @@ def enable(context: typer.Context, access_key: AccessKey) -> None:
 
 def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
     from lakebed.cli.s3_key_tables import key_document, state_text
-    from lakebed.store.store import Store
+    from lakebed.cli.writers import open_writer
 
     run.require_root()
     _look_for(run, access_key)
-    with Store.open(run.root) as store:
-        keys = store.lake.keys
+    with open_writer(run.root) as store:
+        keys = _keys_of(store)
         info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
     run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
+
+
+def _keys_of(store: Writer) -> Keys | RemoteKeys:
+    from lakebed.store.store import Store
+
+    return store.lake.keys if isinstance(store, Store) else store.keys
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,16 +14,20 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.s3_stores import (
     Place,
     VersionOption,
+    bucket_of,
     open_bucket_to_write,
     parse_object_place,
     parse_place,
 )
+from lakebed.cli.stores import open_to_read
 from lakebed.cli.topic_stores import YesOption, require_yes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakebed.seglake.objects import Doomed, Objects
+    from lakebed.cli.writers import Writer
+    from lakebed.seglake.objects import Doomed
+    from lakebed.seglake.reading import ObjectReading
 
 
 _PAGE_MAX = 1000
@@ -69,16 +73,15 @@ def rm(
 
 def _remove_one(run: Invocation, place: Place, version_id: str | None) -> None:
     from lakebed.seglake.errors import MethodNotAllowed
-    from lakebed.seglake.model import Condition
 
     with open_bucket_to_write(run, place.bucket) as store:
-        objects = store.lake.objects
+        bucket = bucket_of(store, place.bucket)
         if version_id is None:
-            deleted = objects.delete(*place, condition=Condition(if_match="*"))
+            deleted = bucket.delete(place.key, if_match="*")
         else:
             with suppress(MethodNotAllowed):  # a delete marker, which is there
-                objects.head(*place, version_id=version_id)
-            deleted = objects.delete(*place, version_id=version_id)
+                bucket.head(place.key, version_id=version_id)
+            deleted = bucket.delete(place.key, version_id=version_id)
     if version_id is not None:
         line = f"{place}: removed version {version_id}"
     elif deleted.is_marker:
@@ -102,12 +105,13 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
     failed: list[tuple[str, Exception]] = []
     with (
         open_bucket_to_write(run, place.bucket) as store,
+        _reading(run, store) as objects,
         Progress("rm") as progress,
         HeldInterrupts() as interrupts,
     ):
-        objects = store.lake.objects
+        bucket = bucket_of(store, place.bucket)
         for doomed in _pages(objects, place, versions=versions):
-            results = objects.delete_many(place.bucket, doomed)
+            results = bucket.delete_many(doomed)
             for one, result in zip(doomed, results, strict=True):
                 if isinstance(result, Exception):
                     failed.append((one.key, result))
@@ -127,7 +131,19 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
         raise typer.Exit(getattr(failed[0][1], "exit_code", 70))
 
 
-def _pages(objects: Objects, place: Place, *, versions: bool) -> Iterator[Sequence[Doomed]]:
+@contextmanager
+def _reading(run: Invocation, store: Writer) -> Iterator[ObjectReading]:
+    """The objects, to be listed: beside the program that has the store open, if that is another."""
+    from lakebed.store.store import Store
+
+    if isinstance(store, Store):
+        yield store.lake.objects
+        return
+    with open_to_read(run) as reading:
+        yield reading.lake.objects
+
+
+def _pages(objects: ObjectReading, place: Place, *, versions: bool) -> Iterator[Sequence[Doomed]]:
     """What is there, a page at a time; what is removed meanwhile moves no page."""
     from lakebed.seglake.model import NULL_VERSION
     from lakebed.seglake.objects import Doomed

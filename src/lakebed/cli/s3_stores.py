@@ -12,7 +12,9 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.store.store import Store
+    from lakebed.cli.writers import Writer
+    from lakebed.client.bucket import RemoteBucket
+    from lakebed.store.bucket import Bucket
 
 BucketName = Annotated[str, typer.Argument(metavar="NAME", help="The bucket's name.")]
 ObjectPlace = Annotated[str, typer.Argument(metavar="BUCKET/KEY", help="Which object.")]
@@ -56,18 +58,26 @@ def parse_object_place(text: str) -> Place:
 
 
 @contextmanager
-def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
+def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Writer]:
     """The store, if the bucket is there; else nothing is touched."""
+    from lakebed.cli.writers import open_writer
     from lakebed.seglake.errors import NoSuchBucket
-    from lakebed.store.store import Store
 
     run.require_root()
     try:
         _look_for(run, bucket)
     except NoSuchBucket as error:
         raise NoSuchBucket(f"{error}; lakebed s3 buckets create {bucket} creates it") from None
-    with Store.open(run.root) as store:
+    with open_writer(run.root) as store:
         yield store
+
+
+def bucket_of(store: Writer, name: str) -> Bucket | RemoteBucket:
+    """One that is there."""
+    from lakebed.store.bucket import Bucket
+    from lakebed.store.store import Store
+
+    return Bucket(store.lake, name) if isinstance(store, Store) else store.bucket(name)
 
 
 def _look_for(run: Invocation, bucket: str) -> None:

@@ -19,6 +19,7 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.s3_stores import (
     ObjectPlace,
     VersionOption,
+    bucket_of,
     open_bucket_to_write,
     parse_object_place,
 )
@@ -56,13 +57,11 @@ def put(
     from lakebed.cli.s3_content import content_of
     from lakebed.cli.s3_tables import info_document
     from lakebed.seglake.body import READ_BYTES
-    from lakebed.seglake.model import Condition
 
     run = invocation(context)
     where = parse_object_place(place)
     names = (file, where.key)
     content = content_of(names, content_type=content_type, metadata=metadata or ())
-    condition = Condition(if_none_match="*" if if_none_match else None)
     if file != STREAM:
         _check_source(file)
     with (
@@ -70,15 +69,19 @@ def put(
         Progress("put") as progress,
         HeldInterrupts() as interrupts,
         _opened(file, interrupts) as (read, size),
-        store.lake.objects.begin_put(*where, content=content, condition=condition) as putting,
     ):
-        done = 0
-        while piece := read(READ_BYTES):
-            putting.write(piece)
-            done += len(piece)
-            _show(progress, done, size)
-            interrupts.raise_kept()
-        info = putting.finish()
+
+        def pieces() -> Iterator[bytes]:
+            done = 0
+            while piece := read(READ_BYTES):
+                yield piece
+                done += len(piece)
+                _show(progress, done, size)
+                interrupts.raise_kept()
+
+        info = bucket_of(store, where.bucket).put(
+            where.key, pieces(), content=content, if_none_match="*" if if_none_match else None
+        )
     line = f"{where}: stored {info.size} bytes, version {info.shown_version_id}"
     run.output.result(info_document(info), lines=[line])
 

@@ -12,8 +12,8 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
+    from lakebed.cli.writers import Writer
     from lakebed.store.read_only import ReadOnlyStore
-    from lakebed.store.store import Store
 
 DAMAGED_EXIT_CODE = 65
 
@@ -28,19 +28,19 @@ def open_to_read(run: Invocation) -> ReadOnlyStore:
 
 
 @contextmanager
-def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
+def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Writer]:
     """The store, if the log exists or may be created; else nothing is touched."""
     from lakebed.aof.paths import check_log_name
+    from lakebed.cli.writers import open_writer
     from lakebed.kernels.disk import real_disk
     from lakebed.store.logs import require_log
-    from lakebed.store.store import Store
 
     check_log_name(log)
     if create:
         run.root_exists()
     else:
         require_log(real_disk(), run.require_root(), log)
-    with Store.open(run.root) as store:
+    with open_writer(run.root) as store:
         yield store
 
 

@@ -1,11 +1,12 @@
 """`lakebed aof tiers`, `upload`, `evict`, `hydrate` and others: where segments are.
 
 `tiers` only looks: it takes no lock, and beside a writer it tells what is committed. The others
-need the lock, and return when what they were asked for is done.
+return when what they were asked for is done: here, or by the program that has the store open.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,8 +23,9 @@ from lakebed.cli.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from lakebed.cli.writers import Writer
     from lakebed.store.tier_moves import Outcome, TierMoves
 
 _SEGMENT_MAX = (1 << 32) - 1
@@ -34,6 +36,28 @@ Segments = Annotated[
         metavar="[SEGMENT]...", min=0, max=_SEGMENT_MAX, help="Segments' numbers; else all sealed."
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done to segments, and how the program that has the store open is asked to do it."""
+
+    kind: str
+    move: Callable[[TierMoves], Outcome]
+    segments: list[int] | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    def done_by(self, store: Writer, log: str, progress: Progress) -> Outcome:
+        from lakebed.cli.writers import ask
+        from lakebed.store.store import Store
+        from lakebed.store.tier_moves import Outcome, TierMoves
+
+        if isinstance(store, Store):
+            return self.move(TierMoves(store, log, progress=progress.update))
+        arguments = {"log": log, **self.arguments}
+        if self.segments:
+            arguments["segments"] = self.segments
+        return ask(store, self.kind, arguments, report=Outcome, progress=progress)
 
 
 def tiers(context: typer.Context, log: LogName) -> None:
@@ -65,12 +89,14 @@ def upload(context: typer.Context, log: LogName, segment: Segments = None) -> No
     lakebed aof upload orders
     lakebed aof upload orders 0 1
     """
-    _move(invocation(context), log, "uploaded", lambda moves: moves.upload(segment or None))
+    work = Work("aof-upload", lambda moves: moves.upload(segment or None), segment)
+    _move(invocation(context), log, "uploaded", work)
 
 
 def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
     """Upload what could not be uploaded before, once its cause is mended; all, or those given."""
-    _move(invocation(context), log, "uploaded", lambda moves: moves.retry_upload(segment or None))
+    work = Work("aof-retry-upload", lambda moves: moves.retry_upload(segment or None), segment)
+    _move(invocation(context), log, "uploaded", work)
 
 
 def evict(
@@ -85,14 +111,15 @@ def evict(
     lakebed aof evict orders
     lakebed aof evict orders 0 1 --warm
     """
-    _move(
-        invocation(context), log, "evicted", lambda moves: moves.evict(segment or None, warm=warm)
-    )
+    move = lambda moves: moves.evict(segment or None, warm=warm)  # noqa: E731
+    work = Work("aof-evict", move, segment, {"warm": warm})
+    _move(invocation(context), log, "evicted", work)
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
     """Bring segments back into Tier 0; all, or those given."""
-    _move(invocation(context), log, "hydrated", lambda moves: moves.hydrate(segment or None))
+    work = Work("aof-hydrate", lambda moves: moves.hydrate(segment or None), segment)
+    _move(invocation(context), log, "hydrated", work)
 
 
 def migrate_tier2(
@@ -120,7 +147,10 @@ def migrate_tier2(
     lakebed aof migrate-tier2 orders s3://bucket/prefix
     lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
     """
+    from lakebed.aof.tiers.migration import Migrated
     from lakebed.cli.move_tables import migrated_document, migrated_lines
+    from lakebed.cli.writers import ask
+    from lakebed.store.store import Store
 
     run = invocation(context)
     with (
@@ -128,7 +158,11 @@ def migrate_tier2(
         Progress("migrate") as progress,
         open_to_write(run, log) as store,
     ):
-        done = store.migrate_tier2(log, url, delete=delete, progress=progress.update)
+        if isinstance(store, Store):
+            done = store.migrate_tier2(log, url, delete=delete, progress=progress.update)
+        else:
+            arguments = {"log": log, "address": url, "delete": delete}
+            done = ask(store, "aof-migrate-tier2", arguments, report=Migrated, progress=progress)
     run.output.result(migrated_document(log, done), lines=migrated_lines(log, done))
     if done.missing:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -137,21 +171,20 @@ def migrate_tier2(
 def repair_objects(run: Invocation, log: str) -> None:
     """`lakebed aof repair LOG --tier2`."""
     from lakebed.cli.move_tables import are_all_mended, repaired_document, repaired_lines
-    from lakebed.store.tier_moves import TierMoves
 
+    work = Work("aof-repair-tier2", lambda moves: moves.repair())
     with reaching_tier2(log), Progress("repair") as progress, open_to_write(run, log) as store:
-        outcome = TierMoves(store, log, progress=progress.update).repair()
+        outcome = work.done_by(store, log, progress)
     _tell(run, log, outcome, repaired_document(log, outcome), repaired_lines(log, outcome))
     if not are_all_mended(outcome):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _move(run: Invocation, log: str, done: str, move: Callable[[TierMoves], Outcome]) -> None:
+def _move(run: Invocation, log: str, done: str, work: Work) -> None:
     from lakebed.cli.move_tables import moved_document, moved_lines
-    from lakebed.store.tier_moves import TierMoves
 
     with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
-        outcome = move(TierMoves(store, log, progress=progress.update))
+        outcome = work.done_by(store, log, progress)
     _tell(run, log, outcome, moved_document(log, outcome, done), moved_lines(log, outcome, done))
 
 

@@ -47,16 +47,17 @@ def create(
     \b
     lakebed topic create orders --partitions 3 --config retention_ms=7d
     """
-    from lakebed.keratin.identity import check_partition_count, checked_settings
+    from lakebed.keratin.identity import check_partition_count, checked_settings, load_identity
+    from lakebed.keratin.paths import TopicPaths
+    from lakebed.kernels.disk import real_disk
 
     run = invocation(context)
     # Before anything is touched: a mistake creates no root.
     settings = checked_settings(parse_settings(config or ()))
     check_partition_count(partitions)
     with open_topic_to_write(run, topic, create=True) as store:
-        identity = store.topics.create(
-            topic, partitions=partitions, settings=settings
-        ).topic.identity
+        store.topics.create(topic, partitions=partitions, settings=settings)
+    identity = load_identity(real_disk(), TopicPaths(run.root, topic))
     document = {
         "topic": topic,
         "topic_id": identity.topic_id,

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakebed.cli.topic_lines import Messages
-from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import RECORD_OVERHEAD
 from lakebed.keratin.headers import encode_headers
+from lakebed.keratin.partitioner import partition_of
 from lakebed.store.topics import StoreTopic
 
+if TYPE_CHECKING:
+    from lakebed.cli.numbered_appends import Future, NumberedAppends, Reopen, Topic
+    from lakebed.client.topic import RemoteTopic
+
 _UNDER_WAY_MAX = 64  # appends
+_MESSAGES_MAX = 100_000  # of an append
 _KEY_OVERHEAD = len(encode_headers(b"", None))
 
 
@@ -30,16 +36,23 @@ class TopicAppender:
     """Nothing waits for an acknowledgement until `finish`, or until too much is under way."""
 
     def __init__(
-        self, topic: StoreTopic, *, partition: int | None = None, ack: Ack | None = None
+        self,
+        topic: Topic,
+        *,
+        reopen: Reopen,
+        partition: int | None = None,
+        ack: Ack | None = None,
     ) -> None:
         """`NotFound` if there is no such partition."""
         if partition is not None:
             topic.partition(partition)
         self._topic = topic
+        self._numbered = None if isinstance(topic, StoreTopic) else _numbered(topic, reopen)
+        self._turn = 0
         self._partition = partition
         self._ack = ack
         self._bytes_max = topic.config.request_bytes_max
-        self._under_way: deque[AppendFuture] = deque()
+        self._under_way: deque[Future] = deque()
         self.partitions: dict[int, PartitionCount] = {}
 
     @property
@@ -49,30 +62,61 @@ class TopicAppender:
 
     def append(self, messages: Messages) -> None:
         for part in self._parts(messages):
-            self._under_way.extend(self._append(part))
-        while len(self._under_way) > _UNDER_WAY_MAX:
-            self._wait()
+            for future in self._append(part):
+                self._under_way.append(future)
+            while len(self._under_way) > _UNDER_WAY_MAX or self._is_next_done():
+                self._wait()
 
     def finish(self) -> None:
         """Until everything is acknowledged."""
         while self._under_way:
             self._wait()
 
-    def _append(self, messages: Messages) -> list[AppendFuture]:
+    def count_rest(self) -> None:
+        """After an error: what else was acknowledged by now."""
+        done = [future for future in self._under_way if future.done()]
+        self._under_way = deque(future for future in done if future.exception() is None)
+        self.finish()
+
+    def _is_next_done(self) -> bool:
+        return bool(self._under_way) and self._under_way[0].done()
+
+    def _append(self, messages: Messages) -> Iterator[Future]:
         keys, values = messages
-        if self._partition is not None:
+        if self._numbered is not None:
+            for number, part in self._by_partition(messages):
+                yield self._numbered.append(number, part, self._ack)
+        elif self._partition is not None:
             partition = self._topic.partition(self._partition)
-            return [partition.append_batch(values, keys=keys, ack=self._ack)]
+            yield partition.append_batch(values, keys=keys, ack=self._ack)
+        elif keys is None:
+            yield self._topic.append_batch(values, ack=self._ack)
+        else:
+            yield from self._topic.append_keyed(zip(keys, values, strict=True), ack=self._ack)
+
+    def _by_partition(self, messages: Messages) -> list[tuple[int, Messages]]:
+        """As the topic itself would have them."""
+        keys, values = messages
+        count = len(self._topic.partitions)
+        if self._partition is not None:
+            return [(self._partition, messages)]
         if keys is None:
-            return [self._topic.append_batch(values, ack=self._ack)]
-        return self._topic.append_keyed(zip(keys, values, strict=True), ack=self._ack)
+            self._turn = (self._turn + 1) % count
+            return [(self._turn, messages)]
+        found: dict[int, tuple[list[bytes], list[bytes | None]]] = {}
+        for key, value in zip(keys, values, strict=True):
+            their_keys, their_values = found.setdefault(partition_of(key, count), ([], []))
+            their_keys.append(key)
+            their_values.append(value)
+        return [(number, Messages(*part)) for number, part in sorted(found.items())]
 
     def _parts(self, messages: Messages) -> Iterator[Messages]:
         """The same messages in appends that the topic takes."""
         keys, values = messages
         size = len(values) * (RECORD_OVERHEAD + _KEY_OVERHEAD)
         size += sum(len(value or b"") for value in values) + sum(map(len, keys or ()))
-        if size <= self._bytes_max or len(values) == 1:
+        is_small = size <= self._bytes_max and len(values) <= _MESSAGES_MAX
+        if is_small or len(values) == 1:
             yield messages
             return
         half = len(values) // 2
@@ -89,6 +133,12 @@ class TopicAppender:
         else:
             found.messages += count
             found.last_offset = last_offset
+
+
+def _numbered(topic: RemoteTopic, reopen: Reopen) -> NumberedAppends:
+    from lakebed.cli.numbered_appends import NumberedAppends
+
+    return NumberedAppends(topic, reopen)
 
 
 def message_bytes_max(config: TopicConfig, *, has_keys: bool) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakebed.cli.invocation import invocation
+from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
 from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write
+
+if TYPE_CHECKING:
+    from lakebed.client.store import RemoteStore
+    from lakebed.store.topic_repair import TopicRepair
 
 
 def verify(context: typer.Context, topic: TopicName) -> None:
@@ -43,20 +47,53 @@ def repair(
     Messages that are whole stay, under the same offsets.
     """
     from lakebed.cli.topic_tables import repair_document, repair_lines
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.store.read_only_topic import require_topic
-    from lakebed.store.topic_repair import foresee_topic, repair_topic
+    from lakebed.store.store import Store
+    from lakebed.store.topic_repair import repair_topic
 
     run = invocation(context)
     with quiet("lakebed.keratin"), Progress("repair") as progress:
         if dry_run:
-            with open_to_read(run) as reading:
-                require_topic(reading.disk, TopicPaths(reading.root, topic))
-                report = foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
+            report = _foreseen(run, topic, progress)
         else:
             with open_topic_to_write(run, topic) as store:
-                report = repair_topic(store, topic, progress=progress.update)
+                if isinstance(store, Store):
+                    report = repair_topic(store, topic, progress=progress.update)
+                else:
+                    report = _asked(run, store, topic, progress, dry_run=False)
     run.output.result(
         repair_document(topic, report, dry_run=dry_run),
         lines=repair_lines(topic, report, dry_run=dry_run),
+    )
+
+
+def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
+    from lakebed.cli.writers import here_or_there
+    from lakebed.keratin.paths import TopicPaths
+    from lakebed.store.read_only_topic import require_topic
+    from lakebed.store.topic_repair import TopicRepair, foresee_topic
+
+    def look() -> TopicRepair:
+        return foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
+
+    with open_to_read(run) as reading:
+        require_topic(reading.disk, TopicPaths(reading.root, topic))
+        found = here_or_there(run.root, look)
+    if isinstance(found, TopicRepair):
+        return found
+    with found:
+        return _asked(run, found, topic, progress, dry_run=True)
+
+
+def _asked(
+    run: Invocation, store: RemoteStore, topic: str, progress: Progress, *, dry_run: bool
+) -> TopicRepair:
+    """By the program that has the store open."""
+    from lakebed.cli.writers import as_named_here, ask
+    from lakebed.store.topic_repair import TopicRepair
+
+    arguments = {"topic": topic, "dry_run": dry_run}
+    report = ask(store, "topic-repair", arguments, report=TopicRepair, progress=progress)
+    return report._replace(
+        problems=as_named_here(report.problems, store, run.root),
+        quarantined=as_named_here(report.quarantined, store, run.root),
     )

@@ -1,6 +1,6 @@
 """`lakebed topic consume`: messages as lines, from where one likes, or through a consumer group.
 
-It only reads, and works beside a writer; through a group it takes the store's lock.
+It only reads, and works beside a writer; through a group it is one, or asks the one there is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
 
 if TYPE_CHECKING:
+    from lakebed.client.group import RemoteGroup
     from lakebed.keratin.damage import SkippedRange
     from lakebed.keratin.message_batch import MessageBatch
     from lakebed.store.group import Group
@@ -256,7 +257,7 @@ def _consume_group(
 
 
 def _print_leased(
-    group: Group,
+    group: Group | RemoteGroup,
     printer: MessagePrinter,
     interrupts: HeldInterrupts,
     *,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +15,13 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write, text_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakebed.base.errors import LakebedError
+    from lakebed.cli.numbered_appends import Topic
     from lakebed.cli.topic_appending import TopicAppender
 
+_RETRY_S = 1.0  # then it is looked who has the store open
 
 SeparatorOption = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Each line is a key, this, and a value.")
@@ -65,12 +72,14 @@ def produce(
     level = None if ack is None else Ack.parse(ack).require_possible()
     advice = f"; lakebed topic create {topic} creates it, and so does --create"
     with (
-        open_topic_to_write(run, topic, create=create, advice=advice) as store,
+        open_topic_to_write(run, topic, create=create, advice=advice, retry_s=_RETRY_S) as store,
+        ExitStack() as later,
         Progress("produce") as progress,
         HeldInterrupts() as interrupts,
     ):
         target = store.topic(topic) if create else store.topics.open(topic)
-        appender = TopicAppender(target, partition=partition, ack=level)
+        reopen = partial(_reopened, run.root, topic, later)
+        appender = TopicAppender(target, reopen=reopen, partition=partition, ack=level)
         line_format = LineFormat(
             message_bytes_max=message_bytes_max(target.config, has_keys=key_separator is not None),
             separator=None if key_separator is None else text_bytes(key_separator),
@@ -85,9 +94,19 @@ def produce(
             appender.finish()
             raise BadLine(f"{error}; kept before it: {_told(appender)}") from error
         except LakebedError:
+            appender.count_rest()
             run.output.note(f"{topic}: acknowledged before the error: {_told(appender)}")
             raise
     run.output.result(_document(topic, appender), lines=[f"{topic}: appended {_told(appender)}"])
+
+
+def _reopened(root: Path, topic: str, later: ExitStack, error: LakebedError) -> Topic:
+    """Of who has the store open now; closed with `later`."""
+    from lakebed.cli.writers import reopened
+
+    store = reopened(root, error, retry_s=_RETRY_S)
+    later.callback(store.close)
+    return store.topics.open(topic)
 
 
 def _told(appender: TopicAppender) -> str:

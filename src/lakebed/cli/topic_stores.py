@@ -13,7 +13,7 @@ from lakebed.cli.invocation import Invocation
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from lakebed.base.config import Value
-    from lakebed.store.store import Store
+    from lakebed.cli.writers import Writer
 
 _NS_PER_MS = 1_000_000
 _MOMENT_DIGITS_MAX = 15  # of ms since 1970; more would be another unit
@@ -25,17 +25,22 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do it: it cannot be undo
 
 @contextmanager
 def open_topic_to_write(
-    run: Invocation, topic: str, *, create: bool = False, advice: str = ""
-) -> Iterator[Store]:
+    run: Invocation,
+    topic: str,
+    *,
+    create: bool = False,
+    advice: str = "",
+    retry_s: float | None = None,
+) -> Iterator[Writer]:
     """The store, if the topic exists or may be created; else nothing is touched.
 
-    `advice` follows the error of a topic that is missing.
+    `advice` follows the error of a topic that is missing; `retry_s` as `open_writer` has it.
     """
     from lakebed.base.errors import NotFound
+    from lakebed.cli.writers import open_writer
     from lakebed.keratin.paths import TopicPaths
     from lakebed.kernels.disk import real_disk
     from lakebed.store.read_only_topic import require_topic
-    from lakebed.store.store import Store
 
     paths = TopicPaths(run.root, topic)
     if create:
@@ -46,7 +51,7 @@ def open_topic_to_write(
             require_topic(real_disk(), paths)
         except NotFound as error:
             raise NotFound(f"{error}{advice}") from None
-    with Store.open(run.root) as store:
+    with open_writer(run.root, retry_s=retry_s) as store:
         yield store
 
 

@@ -22,6 +22,10 @@ class AppendResult:
         """It is told alone."""
         return self
 
+    @property
+    def is_done(self) -> bool:
+        return True
+
     def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - it is done
         """The base offset and the count."""
         if isinstance(self._outcome, LakebedError):

@@ -119,8 +119,9 @@ class RemoteBucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter."""
-        query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys)
+        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
+        wanted = min(max_keys, wire.KEYS_MAX)
+        query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=wanted)
         page = self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
         items = [self._row(one) for one in page.objects]
         return Page(items, page.prefixes, page.next_marker)

@@ -20,7 +20,7 @@ from msgspec import Struct
 from lakebed.api import media
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.problems import Unreachable, error_of
-from lakebed.base.errors import BadName, Busy, InputError, LakebedError
+from lakebed.base.errors import BadName, Busy, InputError, LakebedError, TooLarge
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB, shown
 from lakebed.client.address import Address
@@ -223,6 +223,9 @@ class Caller:
         wait_s: float,
     ) -> Request:
         target = target_of(operation, names, query)
+        if not isinstance(body, Pieces) and len(body) > operation.body_bytes_max:
+            # The server would not hear it out, and its refusal could be lost with the connection.
+            raise TooLarge("the body", size=len(body), limit=operation.body_bytes_max)
         return Request(operation, target, body, body_media, self._answer_s + wait_s)
 
     # Again.
@@ -297,8 +300,8 @@ def target_of(operation: Operation[object], names: Names, query: Struct | None) 
             text = str(value)
             if not text:
                 raise BadName(f"{name}: an empty name")
-            path = path.replace("{" + name + "}", quote(text, safe=""))
-            path = path.replace("{" + name + "*}", quote(text, safe=""))
+            quoted = quote(text, safe="")
+            path = path.replace("{" + name + "}", quoted).replace("{" + name + "*}", quoted)
         assert "{" not in path, f"{operation!r}: a name is missing"
         return path if query is None else path + _query_text(query)
     except UnicodeEncodeError:

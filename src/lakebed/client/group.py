@@ -13,6 +13,7 @@ from lakebed.client.caller import Caller
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.message import Message
 from lakebed.stroma.description import Description
+from lakebed.stroma.group import MESSAGES_MAX
 
 WAIT_S_MAX = 366 * 24 * 3600
 
@@ -35,9 +36,10 @@ class RemoteGroup:
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
         waiting = Waiting(self._caller.runner.clock, wait_s)
+        wanted = _at_once(max_messages)
         while True:
             wait_ms = waiting.next_ms()
-            body = wire.LeaseRequest(max_messages=max_messages, lease_ms=lease_ms, wait_ms=wait_ms)
+            body = wire.LeaseRequest(max_messages=wanted, lease_ms=lease_ms, wait_ms=wait_ms)
             found = self._caller.call(wire.LEASE, self._names, body=body, wait_s=wait_ms / 1000)
             leased = [one for lease in found.leases for one in _messages_of(lease)]
             if leased or not wait_ms:
@@ -70,7 +72,7 @@ class RemoteGroup:
 
     def peek(self, *, max_messages: int = 10) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
-        query = wire.PeekQuery(max_messages=max_messages)
+        query = wire.PeekQuery(max_messages=_at_once(max_messages))
         found = self._caller.call(wire.PEEK, self._names, query=query)
         columns = zip(
             found.partitions,
@@ -121,13 +123,22 @@ class RemoteGroup:
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send dead letters back to the partitions they came from; how many."""
-        if max_messages <= 0:
-            return 0
-        body = wire.Redrive(max_messages=max_messages)
-        return self._caller.call(wire.REDRIVE, self._names, body=body).messages
+        total = asked = count = 0
+        while count == asked and total < max_messages:
+            asked = min(max_messages - total, wire.REDRIVEN_MAX)
+            body = wire.Redrive(max_messages=asked)
+            count = self._caller.call(wire.REDRIVE, self._names, body=body).messages
+            total += count
+        return total
 
     def _seek(self, to: wire.SeekTo) -> None:
         self._caller.call(wire.SEEK, self._names, body=to)
+
+
+def _at_once(max_messages: int) -> int:
+    """Of so many, or fewer, what one call may be given."""
+    is_allowed = max_messages <= MESSAGES_MAX
+    return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[wire.Held]:

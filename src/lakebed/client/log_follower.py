@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.follower import RecordIterator
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import Clock
 from lakebed.client.connections import Interruption
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
     from lakebed.client.log import RemoteLog
 
 
-class LogFollower(Polling[Record, RecordBatch, RecordId]):
+class LogFollower(RecordIterator, Polling[Record, RecordBatch, RecordId]):
     """Records from `start` on, or from the oldest."""
 
     def __init__(self, log: RemoteLog, start: RecordId | None, *, clock: Clock) -> None:
-        super().__init__(clock, RecordId(0) if start is None else RecordId(start))
+        Polling.__init__(self, clock, RecordId(0) if start is None else RecordId(start))
         self._log = log
         self._next = self._position  # from where to read on
         self._batches: list[RecordBatch] = []  # the next one at the end
@@ -37,18 +38,3 @@ class LogFollower(Polling[Record, RecordBatch, RecordId]):
             self._next = RecordId(page.next)
             self._batches = list(batches_of(page, self._base_offsets))[::-1]
         return self._batches.pop() if self._batches else None
-
-    def item_of(self, batch: RecordBatch, index: int) -> Record:
-        return batch.record(index)
-
-    def position_of(self, batch: RecordBatch, index: int) -> RecordId:
-        return batch.record_id(index) if index < len(batch) else batch.end
-
-    def rest_of(self, batch: RecordBatch, first: int) -> RecordBatch:
-        return batch.part(first, len(batch))
-
-    def __enter__(self) -> LogFollower:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

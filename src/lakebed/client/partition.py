@@ -22,6 +22,7 @@ from lakebed.client.producing import Batch, Producing
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
@@ -158,10 +159,10 @@ class RemotePartition:
         if skip_damage:
             raise InputError(_NO_SKIPPING)
         first = self.start_offset() if start is None else start
-        if end is not None and end < first:
-            raise InputError(f"the end {end} is before the start {first}")
         page_bytes = min(batch_bytes_max or PAGE_BYTES, wire.FETCH_BYTES_MAX)
         page = self.page(first, max_bytes=page_bytes)
+        if end is not None and end < first:
+            raise InputError(f"the end {end} is before the start {first}")
         limit = page.high_watermark if end is None else min(end, page.high_watermark)
         return self._batches(page, first, limit, page_bytes)
 
@@ -200,6 +201,14 @@ class RemotePartition:
         interruption: Interruption | None = None,
     ) -> Page:
         """What `fetch` gives, and how the partition stands; waits for the first message."""
+        if not 0 <= offset <= wire.INT64_MAX:  # what cannot be asked for
+            state = self._state()
+            raise OffsetOutOfRange(
+                self.name,
+                offset,
+                start_offset=state.start_offset,
+                high_watermark=state.high_watermark,
+            )
         answer = self._caller.ask(
             wire.FETCH_RAW,
             self._names,

@@ -43,6 +43,12 @@ class Producing:
     def __init__(self, caller: Caller, producers: Producers) -> None:
         self._caller = caller
         self._producers = producers
+        self._turns: dict[str, int] = {}  # by topic; a lost count only changes the turn
+
+    def next_partition(self, topic: str, count: int) -> int:
+        """Where messages without a key go: each in turn, also for who opens the topic anew."""
+        turn = self._turns[topic] = (self._turns.get(topic, 0) + 1) % count
+        return turn
 
     def append(self, topic: str, partition: int, batch: Batch) -> AppendResult:
         """What is wrong with the call is raised; what goes wrong behind it is in the result, as

@@ -20,7 +20,7 @@ from lakebed.client.partition import RemotePartition
 from lakebed.client.producing import Batch, Producing
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
-from lakebed.keratin.partitioner import partition_of
+from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.stroma.config import GroupConfig
@@ -38,7 +38,6 @@ class RemoteTopic:
             RemotePartition(caller, producing, state.name, number)
             for number in range(len(state.partitions))
         )
-        self._turn = 0  # which partition is next; a lost count only changes the turn
 
     @property
     def partitions(self) -> Sequence[RemotePartition]:
@@ -94,18 +93,13 @@ class RemoteTopic:
         Those without a key go to the next partition in turn, together. What is wrong with any of
         them is found before one is sent.
         """
-        parts: dict[int, tuple[list[Buffer | None], list[Buffer | None]]] = {}
-        turn: int | None = None
-        for key, payload in messages:
-            if key is None:
-                turn = number = self._next() if turn is None else turn
-            else:
-                number = self._partition_for(key)
-            keys, payloads = parts.setdefault(number, ([], []))
-            keys.append(key)
-            payloads.append(payload)
+        pairs = list(messages)
         batches = []
-        for number, (keys, payloads) in sorted(parts.items()):
+        for number, indexes in divided(
+            (key for key, _ in pairs), len(self._partitions), self._next
+        ):
+            keys = [pairs[index][0] for index in indexes]
+            payloads = [pairs[index][1] for index in indexes]
             self._check(payloads, keys, ack)
             batches.append((number, Batch(payloads, keys=keys, ack=ack, timeout=timeout)))
         return [self._producing.append(self.name, number, batch) for number, batch in batches]
@@ -140,8 +134,7 @@ class RemoteTopic:
         return partition_of(key, len(self._partitions))
 
     def _next(self) -> int:
-        self._turn = (self._turn + 1) % len(self._partitions)
-        return self._turn
+        return self._producing.next_partition(self.name, len(self._partitions))
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:

@@ -1,8 +1,9 @@
 """The door: who asks is made sure of, the call is looked up in the table, carried out, answered.
 
 Whatever goes wrong is told as a problem document, also what the protocol itself refuses. What the
-caller cannot help is logged with the id of the request. Every call is counted, by operation and
-by the first digit of its status.
+caller cannot help is logged with the id of the request, and so is what is refused because it is too
+much, too slow or no request at all. Every call is counted, by operation and by the first digit of
+its status.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakebed.door.budget import Share
 from lakebed.door.call import Call
 from lakebed.door.guard import LOCAL, Guard, Identity, TrustingGuard
 from lakebed.door.handlers import HANDLERS, Handler
+from lakebed.door.refusals import Refusals
 from lakebed.door.router import Router
 from lakebed.door.service import Service
 from lakebed.http.refusal import Refusal
@@ -34,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 NO_CALL: Final = "no_call"  # what is counted of requests that call nothing in the table
 GONE: Final = "gone"
+_TOO_MUCH: Final = frozenset({413, 429})
 
 
 class App:
@@ -52,6 +55,7 @@ class App:
         self._handlers = handlers
         self._router = Router(one for one in OPERATIONS if one in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
+        self._refusals = Refusals("request_refused", service.clock)
 
     async def __call__(self, request: Request) -> Response:
         asked = _Asked()
@@ -62,12 +66,19 @@ class App:
             raise
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             response = self._failed(error, request, asked)
+            error.__traceback__ = None  # its frames hold the body, until cycles are collected
         self._count(asked.name, f"{response.status // 100}xx")
         return _signed(response, request.id)
 
     def refusal(self, refusal: Refusal) -> Response:
         """What the protocol refused, as everything else is told."""
         self._count(NO_CALL, f"{refusal.status // 100}xx")
+        self._refusals.note(
+            request_id=refusal.request_id,
+            peer="" if refusal.request is None else refusal.request.peer,
+            status=refusal.status,
+            why=refusal.reason,
+        )
         return _signed(refusal_response(refusal), refusal.request_id)
 
     async def _carry_out(self, request: Request, asked: _Asked) -> Response:
@@ -105,6 +116,15 @@ class App:
     def _failed(self, error: Exception, request: Request, asked: _Asked) -> Response:
         told = error if isinstance(error, LakebedError) else _OURS
         response = problem_response(told, request_id=request.id)
+        if response.status in _TOO_MUCH:
+            self._refusals.note(
+                request_id=request.id,
+                peer=request.peer,
+                status=response.status,
+                why=told,
+                operation=asked.name,
+                access_key=asked.identity.access_key,
+            )
         if response.status >= 500:
             duration_ns = self._service.clock.monotonic_ns() - request.received_ns
             event(

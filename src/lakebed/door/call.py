@@ -27,9 +27,10 @@ class UnsupportedMedia(Refused):
 
 
 class Call:
-    """`names` are the parts of the path, decoded; `query` is the operation's struct."""
+    """`names` are the parts of the path, decoded; `query` is the operation's struct; `media` is
+    that of the body, as it is said."""
 
-    __slots__ = ("_share", "names", "operation", "query", "request")
+    __slots__ = ("_share", "media", "names", "operation", "query", "request")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Call:
         self.names = names
         self.request = request
         self.query: Any = read_query(operation.query, request.raw_query)
+        self.media = _media_of(request)
 
     def number(self, name: str) -> int:
         """A part of the path that is a number."""
@@ -51,12 +53,6 @@ class Call:
         if not text.isascii() or not text.isdigit() or len(text) > 20:
             raise Refused(f"{name} {text[:40]!r}: expected a number")
         return int(text)
-
-    @property
-    def media(self) -> str:
-        """Of the body, as it is said; JSON if nothing is."""
-        said = self.request.headers.get("content-type", media.JSON)
-        return said.partition(";")[0].strip().lower()
 
     @property
     def raw(self) -> Raw | None:
@@ -111,10 +107,16 @@ class Call:
         return kind in self.request.headers.get("accept", "").lower()
 
 
+def _media_of(request: Request) -> str:
+    """JSON if nothing is said."""
+    said = request.headers.get("content-type", media.JSON)
+    return said if said == media.MSGPACK else said.partition(";")[0].strip().lower()
+
+
 def read_query(kind: type[Struct], raw_query: bytes) -> Struct:
     """`Refused` if a name is unknown, or there twice, or has a value that it cannot have."""
     if not raw_query:
-        return _converted(kind, {})
+        return Nothing() if kind is Nothing else _converted(kind, {})
     try:
         text = raw_query.decode("ascii")
         pairs = parse_qsl(

@@ -10,18 +10,15 @@ from __future__ import annotations
 import asyncio
 import binascii
 import hmac
-import logging
 from base64 import b64decode
 from typing import Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.clock import NS_PER_S, Clock, SystemClock
-from lakebed.base.events import event
 from lakebed.door.guard import Identity
+from lakebed.door.refusals import Refusals
 from lakebed.http.request import Request
 from lakebed.seglake.key_ring import KeyRing, KnownKey
-
-_log = logging.getLogger(__name__)
 
 CREDENTIALS_CHARACTERS_MAX: Final = 1024
 _NOBODY: Final = KnownKey("", is_first=False, inflight_max=None)
@@ -36,7 +33,7 @@ class KeyGuard:
         self._keys = keys
         self._clock = clock or SystemClock()
         self._looking_up = asyncio.Semaphore(_LOOK_UPS_MAX)
-        self._refusals = Refusals(self._clock)
+        self._refusals = Refusals("access_refused", self._clock)
 
     async def identify(self, request: Request) -> Identity:
         said = request.headers.get("authorization")
@@ -45,15 +42,19 @@ class KeyGuard:
         try:
             access_key, secret = read_basic(said)
         except ValueError as error:
-            self._refusals.note(request.peer, access_key="", why=str(error))
+            self._note(request, "", str(error))
             raise Unauthenticated(f"the authorization cannot be read: {error}") from None
         known = await self._find(access_key)
         is_right = hmac.compare_digest(secret.encode(), (known or _NOBODY).secret.encode())
         if known is None or not is_right:
-            self._refusals.note(request.peer, access_key=access_key, why="wrong key or secret")
+            self._note(request, access_key, "wrong key or secret")
             raise Unauthenticated("the access key is unknown or disabled, or its secret is wrong")
         self._keys.note_use(access_key, self._clock.wall_ns() // NS_PER_S)
         return Identity(access_key, known.inflight_max, is_exempt=known.is_first)
+
+    def _note(self, request: Request, access_key: str, why: str) -> None:
+        shown = repr(access_key[:_SHOWN_CHARACTERS])
+        self._refusals.note(peer=request.peer, access_key=shown, why=why)
 
     async def _find(self, access_key: str) -> KnownKey | None:
         """From the store in another thread, if it is not known yet."""
@@ -83,28 +84,3 @@ def read_basic(said: str) -> tuple[str, str]:
     if not colon or not access_key or "\0" in text:
         raise ValueError("expected an access key, a colon and its secret")
     return access_key, secret
-
-
-class Refusals:
-    """What is logged of them: a line a second at most."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last_s: int | None = None
-        self._left_out = 0
-
-    def note(self, peer: str, *, access_key: str, why: str) -> None:
-        now_s = self._clock.monotonic_ns() // NS_PER_S
-        if now_s == self._last_s:
-            self._left_out += 1
-            return
-        left_out, self._left_out, self._last_s = self._left_out, 0, now_s
-        event(
-            _log,
-            "access_refused",
-            level=logging.WARNING,
-            peer=peer,
-            access_key=repr(access_key[:_SHOWN_CHARACTERS]),
-            why=why,
-            left_out=left_out,
-        )

@@ -6,7 +6,6 @@ store before a byte of it leaves, so memory stays bounded whatever its size.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +24,7 @@ from lakebed.door.streaming import streamed
 from lakebed.http.response import Response
 from lakebed.seglake.body import INLINE_BYTES_MAX
 from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
+from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
 
 # Imported when an object is changed: who has only logs and topics needs no SQLite.
@@ -40,7 +40,6 @@ _CONTENT: Final = (
     "content_language",
     "expires",
 )
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _NO_TYPES: Final = frozenset({"", media.BYTES, "application/x-www-form-urlencoded"})
 
 
@@ -77,12 +76,9 @@ def _content_of(call: Call) -> Content:
     if given["content_type"] is None and said is not None and call.media not in _NO_TYPES:
         given["content_type"] = said
     metadata = _metadata_of(call.query.metadata)
-    for name, value in (*given.items(), *metadata.items()):
-        if _CONTROLS.search(name) or (value is not None and _CONTROLS.search(value)):
-            raise InputError(
-                f"{shown(name)}: what is kept with an object has no control characters"
-            )
-    return Content(**given, metadata=metadata)
+    content = Content(**given, metadata=metadata)
+    check_content(content)
+    return content
 
 
 def _metadata_of(text: str | None) -> dict[str, str]:

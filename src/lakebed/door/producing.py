@@ -32,6 +32,7 @@ from lakebed.door.service import Service
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.partitioner import divided
 
 if TYPE_CHECKING:
     from lakebed.keratin.partition import Partition
@@ -243,17 +244,10 @@ def _parts(topic: StoreTopic, asked: Produce) -> list[tuple[Partition, _Part]]:
         number = topic.topic.next_partition()
     if number is not None:
         return [(topic.partition(number), whole)]
-    indexes: dict[int, list[int]] = {}
-    turn: int | None = None
-    for index, key in enumerate(asked.keys or ()):
-        if key is None:
-            turn = at = topic.topic.next_partition() if turn is None else turn
-        else:
-            at = topic.topic.partition_for(key)
-        indexes.setdefault(at, []).append(index)
-    if not indexes:
+    parts = divided(asked.keys or (), partition_count, topic.topic.next_partition)
+    if not parts:
         raise InputError("an append without messages")
-    return [(topic.partition(at), _taken(whole, chosen)) for at, chosen in sorted(indexes.items())]
+    return [(topic.partition(at), _taken(whole, indexes)) for at, indexes in parts]
 
 
 def _taken(whole: _Part, indexes: list[int]) -> _Part:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lakebed.base.batch_iterator import BatchIterator
 from lakebed.base.follower import Following
 from lakebed.base.units import MIB
 from lakebed.keratin.message import Message
@@ -60,17 +61,8 @@ class PartitionCursor:
         self._reader.close()
 
 
-class Follower(Following[Message, MessageBatch, int]):
-    """Messages from the offset `start` on, or from the oldest."""
-
-    def __init__(
-        self,
-        view: PartitionView,
-        start: int | None = None,
-        *,
-        batch_bytes_max: int = BATCH_BYTES,
-    ) -> None:
-        super().__init__(view, PartitionCursor(view, start, batch_bytes_max=batch_bytes_max))
+class MessageIterator(BatchIterator[Message, MessageBatch, int]):
+    """What messages, batches and offsets are to a follower."""
 
     def item_of(self, batch: MessageBatch, index: int) -> Message:
         return batch.message(index)
@@ -81,8 +73,16 @@ class Follower(Following[Message, MessageBatch, int]):
     def rest_of(self, batch: MessageBatch, first: int) -> MessageBatch:
         return batch.part(first, len(batch))
 
-    def __enter__(self) -> Follower:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class Follower(MessageIterator, Following[Message, MessageBatch, int]):
+    """Messages from the offset `start` on, or from the oldest."""
+
+    def __init__(
+        self,
+        view: PartitionView,
+        start: int | None = None,
+        *,
+        batch_bytes_max: int = BATCH_BYTES,
+    ) -> None:
+        cursor = PartitionCursor(view, start, batch_bytes_max=batch_bytes_max)
+        Following.__init__(self, view, cursor)

@@ -15,48 +15,39 @@ from itertools import islice
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt, InputError, TooLarge, Torn, UnknownVersion
-from lakebed.base.layout import Buffer, Layout, u8, u16, u32, u64
+from lakebed.base.layout import Buffer
+from lakebed.kernels.format import (
+    KERATIN_BLOCK,
+    KERATIN_BLOCK_VERSION,
+    KERATIN_HAS_KEY,
+    KERATIN_HAS_PRODUCER,
+    KERATIN_HEADERS,
+    KERATIN_KEY,
+    KERATIN_NAME,
+    KERATIN_NULL_LENGTH,
+    KERATIN_PRODUCER,
+    KERATIN_VALUE,
+)
+from lakebed.kernels.format import (
+    BlockStart as BlockStart,
+)
+from lakebed.kernels.format import (
+    HeaderCount as HeaderCount,
+)
+from lakebed.kernels.format import (
+    KeyLength as KeyLength,
+)
+from lakebed.kernels.format import (
+    NameLength as NameLength,
+)
+from lakebed.kernels.format import (
+    Producer as Producer,
+)
+from lakebed.kernels.format import (
+    ValueLength as ValueLength,
+)
 
 Header = tuple[str, bytes | None]
-
-
-class BlockStart(NamedTuple):
-    """Starts a headers block that is not empty."""
-
-    version: u8  # 1
-    flags: u8  # bit 0 a key, bit 1 a producer
-
-
-class KeyLength(NamedTuple):
-    """Precedes the key."""
-
-    length: u32
-
-
-class Producer(NamedTuple):
-    """Who wrote a message, and the message's number among its own in this partition."""
-
-    producer_id: u64
-    epoch: u16
-    sequence: u32
-
-
-class HeaderCount(NamedTuple):
-    """How many headers follow."""
-
-    header_count: u16
-
-
-class NameLength(NamedTuple):
-    """Precedes a header's name."""
-
-    length: u16
-
-
-class ValueLength(NamedTuple):
-    """Precedes a header's value."""
-
-    length: u32  # all ones: there is no value
 
 
 class HeadersBlock(NamedTuple):
@@ -67,17 +58,17 @@ class HeadersBlock(NamedTuple):
     headers: tuple[Header, ...] = ()
 
 
-BLOCK_START = Layout(BlockStart, order=">", size=2)
-KEY_LENGTH = Layout(KeyLength, order=">", size=4)
-PRODUCER = Layout(Producer, order=">", size=14)
-HEADER_COUNT = Layout(HeaderCount, order=">", size=2)
-NAME_LENGTH = Layout(NameLength, order=">", size=2)
-VALUE_LENGTH = Layout(ValueLength, order=">", size=4)
+BLOCK_START = KERATIN_BLOCK
+KEY_LENGTH = KERATIN_KEY
+PRODUCER = KERATIN_PRODUCER
+HEADER_COUNT = KERATIN_HEADERS
+NAME_LENGTH = KERATIN_NAME
+VALUE_LENGTH = KERATIN_VALUE
 
-VERSION = 1
-HAS_KEY = 1
-HAS_PRODUCER = 2
-NULL_LENGTH = (1 << 32) - 1
+VERSION = KERATIN_BLOCK_VERSION
+HAS_KEY = KERATIN_HAS_KEY
+HAS_PRODUCER = KERATIN_HAS_PRODUCER
+NULL_LENGTH = KERATIN_NULL_LENGTH
 HEADERS_COUNT_MAX = 10_000
 SEQUENCE_COUNT = 1 << 31  # they count up to here, and start over at 0
 

@@ -155,9 +155,10 @@ class PlainMessages(MessageBatch):
             key, _, headers = _NO_BLOCK
             if header_length:
                 block = bytes(buffer[start:middle])
-                key = _key_alone(block)
-                if key is None and not _is_producer_alone(block):
-                    key, _, headers = self._decoded(block, index)
+                if not _is_producer_alone(block):
+                    key = _key_alone(block)
+                    if key is None:
+                        key, _, headers = self._decoded(block, index)
             value = None
             if not flags & _TOMBSTONE:
                 value = bytes(buffer[middle : middle + payload_length])

@@ -168,6 +168,30 @@ def build(
     )
     if encoded.message_count < len(taken):
         raise TooLarge("the size of a record batch, in bytes,", size=limit + 1, limit=limit)
+    return pack(
+        encoded.data,
+        message_count=len(taken),
+        first_timestamp_ms=stamps[0],
+        max_timestamp_ms=max(stamps),
+        first_offset=first_offset,
+        compression=compression,
+        producer=producer,
+        attributes=attributes,
+    )
+
+
+def pack(
+    records: Buffer,
+    *,
+    message_count: int,
+    first_timestamp_ms: int,
+    max_timestamp_ms: int,
+    first_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    producer: Producer | None = None,
+    attributes: BatchAttributes = BatchAttributes(0),  # noqa: B008
+) -> bytes:
+    """One batch of records that a kernel encoded: see `lakebed.kernels.record_batch_encode`."""
     producer_fields = (_NONE, _NONE, _NONE) if producer is None else _producer_fields(producer)
     header = RecordBatchHeader(
         _within("first_offset", first_offset, OFFSET_MAX),
@@ -176,13 +200,13 @@ def build(
         RECORD_BATCH_MAGIC,
         0,
         int(attributes) | compression,
-        len(taken) - 1,
-        stamps[0],
-        max(stamps),
+        message_count - 1,
+        first_timestamp_ms,
+        max_timestamp_ms,
         *producer_fields,
-        len(taken),
+        message_count,
     )
-    return _assemble(header, compress(encoded.data, compression))
+    return _assemble(header, compress(records, compression))
 
 
 def with_producer(batch: Buffer, producer: Producer) -> bytes:

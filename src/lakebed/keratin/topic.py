@@ -11,7 +11,7 @@ from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.partitioner import partition_of
+from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.segment import Numbers
 
 
@@ -89,20 +89,14 @@ class Topic:
         Those without a key go to the next partition in turn, together. What is wrong with any of
         them is found before one is appended.
         """
-        parts: dict[int, tuple[list[Buffer | None], list[Buffer | None]]] = {}
-        turn: int | None = None
-        for key, payload in messages:
-            if key is None:
-                turn = number = self.next_partition() if turn is None else turn
-            else:
-                number = self.partition_for(key)
-            keys, payloads = parts.setdefault(number, ([], []))
-            keys.append(key)
-            payloads.append(payload)
-        prepared = [
-            (self.partition(number), self.partition(number).prepare(payloads, keys=keys, ack=ack))
-            for number, (keys, payloads) in sorted(parts.items())
-        ]
+        pairs = list(messages)
+        prepared = []
+        for number, indexes in divided(
+            (key for key, _ in pairs), len(self._partitions), self.next_partition
+        ):
+            keys, payloads = zip(*(pairs[index] for index in indexes), strict=True)
+            partition = self.partition(number)
+            prepared.append((partition, partition.prepare(payloads, keys=keys, ack=ack)))
         return [partition.submit(append, timeout=timeout) for partition, append in prepared]
 
     def next_partition(self) -> int:

@@ -99,23 +99,22 @@ class Topics:
             topic = self._open.get(name)
             if topic is not None:
                 return topic
-            try:
-                identity = load_identity(self._disk, paths)
-            except NotFound:
-                raise NotFound(f"{self.root}: there is no topic {name}") from None
-            return self._open_topic(paths, identity)
+            return self._open_topic(paths, self.identity(name))
 
     def is_open(self, name: str) -> bool:
         with self._mutex:
             return name in self._open
 
     def identity(self, name: str) -> TopicIdentity:
-        return load_identity(self._disk, TopicPaths(self.root, name))
+        """`NotFound` if there is none."""
+        try:
+            return load_identity(self._disk, TopicPaths(self.root, name))
+        except NotFound:
+            raise NotFound(f"{self.root}: there is no topic {name}") from None
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
         """Change settings of a topic; they count from its next opening on."""
-        paths = TopicPaths(self.root, name)
-        identity = load_identity(self._disk, paths)
+        paths, identity = TopicPaths(self.root, name), self.identity(name)
         merged = {**identity.settings, **settings}
         fresh = new_identity(identity.partition_count, merged, self._random)
         fresh.config(self._config)

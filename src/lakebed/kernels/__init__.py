@@ -35,8 +35,9 @@ if _wanted not in ("", "compiled", "reference"):
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan record_batch_decode "
-    "record_batch_encode record_batch_headers record_batch_slices write_and_sync zero_fill"
+    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan murmur2_hashes "
+    "record_batch_decode record_batch_encode record_batch_encode_slices record_batch_headers "
+    "record_batch_sections record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -81,9 +82,12 @@ if COMPILED:
         keratin_encode,
         keratin_fields,
         keratin_scan,
+        murmur2_hashes,
         record_batch_decode,
         record_batch_encode,
+        record_batch_encode_slices,
         record_batch_headers,
+        record_batch_sections,
         record_batch_slices,
         write_and_sync,
         zero_fill,
@@ -107,9 +111,12 @@ else:
         keratin_encode,
         keratin_fields,
         keratin_scan,
+        murmur2_hashes,
         record_batch_decode,
         record_batch_encode,
+        record_batch_encode_slices,
         record_batch_headers,
+        record_batch_sections,
         record_batch_slices,
         write_and_sync,
         zero_fill,
@@ -146,6 +153,9 @@ __all__ = [
     "gather",
     "keratin_fields",
     "record_batch_headers",
+    "record_batch_encode_slices",
+    "record_batch_sections",
+    "murmur2_hashes",
     "Gathered",
     "KeratinFields",
     "HeaderPlaces",

@@ -177,6 +177,20 @@ cdef extern from "keratin_fields.h":
         const header_sections *sections, size_t *done, header_columns *headers) nogil
 
 
+cdef extern from "slices.h":
+    enum:
+        SECTIONS_WHOLE
+        SECTIONS_COUNT
+    size_t slices_spans(const gather_slices *slices, span *spans) nogil
+    int sections_measure(
+        const uint32_t *counts, size_t count, const span *names, const span *values,
+        size_t header_count, int32_t *offsets, uint64_t *total) nogil
+    void sections_write(
+        const uint32_t *counts, size_t count, const span *names, const span *values,
+        uint8_t *out) nogil
+    void murmur2_spans(const span *spans, size_t count, uint32_t *hashes) nogil
+
+
 cdef extern from "writing.h":
     ctypedef struct write_outcome:
         uint64_t written

@@ -6,7 +6,7 @@ from typing import SupportsIndex
 from _typeshed import ReadableBuffer
 
 from lakebed.base.files.writing import WriteOutcome
-from lakebed.kernels.arguments import Numbers
+from lakebed.kernels.arguments import Numbers, Slices
 from lakebed.kernels.results import (
     AofEncoded,
     AofScan,
@@ -122,6 +122,17 @@ def record_batch_headers(
     lengths: ReadableBuffer,
     counts: ReadableBuffer,
 ) -> HeaderPlaces: ...
+def record_batch_encode_slices(
+    values: Slices,
+    keys: Slices | None = None,
+    headers: Slices | None = None,
+    *,
+    timestamps_ms: Numbers,
+    first_timestamp_ms: SupportsIndex,
+    capacity: SupportsIndex,
+) -> BatchEncoded: ...
+def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices) -> Gathered: ...
+def murmur2_hashes(slices: Slices) -> memoryview: ...
 def write_and_sync(
     fd: SupportsIndex, offset: SupportsIndex, chunks: Iterable[ReadableBuffer], *, sync: bool
 ) -> WriteOutcome: ...

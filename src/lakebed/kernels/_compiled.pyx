@@ -496,5 +496,6 @@ def bytes_lengths(values):
 
 include "record_batch.pxi"
 include "columns.pxi"
+include "slices.pxi"
 include "sources.pxi"
 include "writing.pxi"

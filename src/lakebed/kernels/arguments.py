@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     Numbers = SupportsIndex | Sequence[SupportsIndex] | ReadableBuffer
+    Slices = tuple[ReadableBuffer, ReadableBuffer, ReadableBuffer]  # buffer, positions, lengths
 
 U16_MAX = (1 << 16) - 1
 U32_MAX = (1 << 32) - 1
@@ -116,6 +117,15 @@ def companion_column(value: object, what: str, *, codes: str, count: int) -> tup
     return view, code
 
 
+def sliced(value: object, what: str) -> tuple[object, object, object]:
+    """A buffer, and the columns of positions and lengths of its slices."""
+    try:
+        buffer, positions, lengths = value  # type: ignore[misc]
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a buffer, positions and lengths") from None
+    return buffer, positions, lengths  # type: ignore[has-type]
+
+
 def refuse_slice(index: int, position: int, length: int, buffer_bytes: int) -> NoReturn:
     raise InputError(
         f"item {index} has {length} bytes at {position}, and the buffer ends at {buffer_bytes}"
@@ -147,6 +157,14 @@ def refuse_large(what: str, size: int, limit: int = U32_MAX) -> NoReturn:
 
 def refuse_count(what: str, found: int, count: int) -> NoReturn:
     raise InputError(f"{what} has {found} items for {count} payloads")
+
+
+def refuse_null(what: str, index: int) -> NoReturn:
+    raise InputError(f"{what} {index} is a null")
+
+
+def refuse_sections(wanted: int, found: int) -> NoReturn:
+    raise InputError(f"counts are of {wanted} headers, and there are {found}")
 
 
 def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> NoReturn:

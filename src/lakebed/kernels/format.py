@@ -39,20 +39,20 @@ class KeratinRecordTrailer(NamedTuple):
     crc32c: u32  # over version … payload: neither the magic nor this field
 
 
-class KeratinBlockStart(NamedTuple):
-    """Starts the headers block of a Keratin record, where it is not empty."""
+class BlockStart(NamedTuple):
+    """Starts a headers block that is not empty."""
 
     version: u8  # 1
     flags: u8  # bit 0 a key, bit 1 a producer
 
 
-class KeratinKeyLength(NamedTuple):
-    """Precedes the key in a headers block."""
+class KeyLength(NamedTuple):
+    """Precedes the key."""
 
     length: u32
 
 
-class KeratinProducer(NamedTuple):
+class Producer(NamedTuple):
     """Who wrote a message, and the message's number among its own in this partition."""
 
     producer_id: u64
@@ -60,19 +60,19 @@ class KeratinProducer(NamedTuple):
     sequence: u32
 
 
-class KeratinHeaderCount(NamedTuple):
-    """How many headers follow in a headers block."""
+class HeaderCount(NamedTuple):
+    """How many headers follow."""
 
     header_count: u16
 
 
-class KeratinNameLength(NamedTuple):
+class NameLength(NamedTuple):
     """Precedes a header's name."""
 
     length: u16
 
 
-class KeratinValueLength(NamedTuple):
+class ValueLength(NamedTuple):
     """Precedes a header's value."""
 
     length: u32  # all ones: there is no value
@@ -121,12 +121,12 @@ KERATIN_MAGIC = 0x4B52
 KERATIN_VERSION = 1
 KERATIN_TOMBSTONE = 1  # the flag of a record whose value is null, whatever its payload
 
-KERATIN_BLOCK = Layout(KeratinBlockStart, order=">", size=2)
-KERATIN_KEY = Layout(KeratinKeyLength, order=">", size=4)
-KERATIN_PRODUCER = Layout(KeratinProducer, order=">", size=14)
-KERATIN_HEADERS = Layout(KeratinHeaderCount, order=">", size=2)
-KERATIN_NAME = Layout(KeratinNameLength, order=">", size=2)
-KERATIN_VALUE = Layout(KeratinValueLength, order=">", size=4)
+KERATIN_BLOCK = Layout(BlockStart, order=">", size=2)
+KERATIN_KEY = Layout(KeyLength, order=">", size=4)
+KERATIN_PRODUCER = Layout(Producer, order=">", size=14)
+KERATIN_HEADERS = Layout(HeaderCount, order=">", size=2)
+KERATIN_NAME = Layout(NameLength, order=">", size=2)
+KERATIN_VALUE = Layout(ValueLength, order=">", size=4)
 KERATIN_BLOCK_VERSION = 1
 KERATIN_HAS_KEY = 1
 KERATIN_HAS_PRODUCER = 2
@@ -136,6 +136,8 @@ RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
 RECORD_BATCH_MAGIC = 2
 BATCH_HEADER_BYTES_MIN = 2  # the lengths of an empty name and of a value that is empty or null
 BATCH_RECORD_BYTES_MIN = 7  # its length, attributes, two deltas, two null lengths, no headers
+MURMUR2_MULTIPLIER = 0x5BD1E995  # of the hash by which keys find their partitions
+MURMUR2_SEED = 0x9747B28C
 
 XERIAL_HEADER = Layout(XerialHeader, order=">", size=16)
 XERIAL_BLOCK = Layout(XerialBlock, order=">", size=4)

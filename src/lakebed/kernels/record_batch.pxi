@@ -43,26 +43,32 @@ def record_batch_encode(
     messages.values = spans.spans
     messages.keys = NULL if key_spans is None else key_spans.spans
     messages.headers = NULL if blocks is None else blocks.spans
+    messages.count = <size_t>spans.count
+    return encoded_messages(&messages, stamps, first_timestamp_ms, capacity)
+
+
+cdef object encoded_messages(
+        batch_messages *messages, Numbers stamps, first_timestamp_ms, capacity):
+    """Those of them that fit; their timestamps are put in here."""
     messages.timestamps_ms = <const int64_t *>stamps.values
     messages.timestamp_step = stamps.step
     messages.first_timestamp_ms = arguments.integer(
         first_timestamp_ms, "first_timestamp_ms", minimum=arguments.I64_MIN,
         maximum=arguments.I64_MAX)
-    messages.count = <size_t>spans.count
     cdef uint64_t room = min(<uint64_t>arguments.limit(capacity, "capacity"), I32_MAX)
-    cdef size_t far = batch_far_timestamp(&messages)
+    cdef size_t far = batch_far_timestamp(messages)
     if far < messages.count:
         arguments.refuse_distance(
             far, messages.timestamps_ms[far * stamps.step], messages.first_timestamp_ms)
     cdef uint64_t size = 0
-    cdef size_t count = batch_fitting(&messages, room, &size)
+    cdef size_t count = batch_fitting(messages, room, &size)
     cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
     cdef uint8_t *out = <uint8_t *>PyBytes_AS_STRING(data)
     if size < UNLOCK_BYTES:
-        batch_encode_records(out, &messages, count)
+        batch_encode_records(out, messages, count)
     else:
         with nogil:
-            batch_encode_records(out, &messages, count)
+            batch_encode_records(out, messages, count)
     return BatchEncoded(data, count)
 
 

@@ -22,6 +22,7 @@ from lakebed.seglake.model import (
     ObjectInfo,
     Versioning,
 )
+from lakebed.seglake.names import check_content
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
 from lakebed.seglake.versions import Deleted
 from lakebed.store.read_only_bucket import ReadOnlyBucket
@@ -57,6 +58,7 @@ class Bucket(ReadOnlyBucket):
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
+        check_content(content)
         return self._lake.objects.put(
             self.name,
             key,
@@ -93,6 +95,8 @@ class Bucket(ReadOnlyBucket):
         content: Content | None = None,
     ) -> ObjectInfo:
         """The object under another key, or in another bucket; no byte of it is moved."""
+        if content is not None:
+            check_content(content)
         return self._lake.objects.copy(
             self.name,
             key,
@@ -110,7 +114,7 @@ class Bucket(ReadOnlyBucket):
         algorithm: Algorithm | None = None,
     ) -> Upload:
         """Begin an upload in parts."""
-        info = self._lake.uploads.create(
-            self.name, key, content=content or Content(), algorithm=algorithm
-        )
+        content = content or Content()
+        check_content(content)
+        info = self._lake.uploads.create(self.name, key, content=content, algorithm=algorithm)
         return Upload(self._lake.uploads, info)

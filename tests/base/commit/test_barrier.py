@@ -257,6 +257,51 @@ def test_a_full_batch_does_not_wait_for_its_timer(runner: ThreadRunner) -> None:
     assert [len(batch) for batch in sink.batches] == [4]
 
 
+def test_an_awaited_item_waits_for_no_timer_and_takes_those_before_it_along(
+    runner: ThreadRunner,
+) -> None:
+    sink = ListSink()
+    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    for _ in range(3):
+        unattended = barrier.submit("unattended", size=1)
+        _until(lambda: barrier._is_timed)
+        done = threading.Event()
+        awaited = barrier.submit("awaited", size=1, timeout=0, is_awaited=True)
+        awaited.when_done(done.set)
+        assert done.wait(30)
+        assert (unattended.result(), awaited.result()) == ("UNATTENDED", "AWAITED")
+    assert sink.batches == 3 * [["unattended", "awaited"]]
+    assert set(sink.threads) == {"commit"}
+
+
+def test_awaited_items_that_come_during_a_commit_share_the_next_one(runner: ThreadRunner) -> None:
+    sink = ListSink()
+    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    sink.may_go.clear()
+    barrier.submit("first", size=1, is_awaited=True)
+    assert sink.entered.acquire(timeout=30)
+    tickets = [barrier.submit(f"item{n}", size=1, is_awaited=True) for n in range(5)]
+    done = threading.Event()
+    tickets[-1].when_done(done.set)
+    sink.may_go.set()
+    assert done.wait(30)
+    assert sink.batches == [["first"], [f"item{n}" for n in range(5)]]
+
+
+def test_awaited_items_behind_a_callers_commit_need_nobody_else(runner: ThreadRunner) -> None:
+    sink = ListSink()
+    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    sink.may_go.clear()
+    leader = Caller(barrier, "leader")
+    assert sink.entered.acquire(timeout=30)
+    done = threading.Event()
+    barrier.submit("awaited", size=1, is_awaited=True).when_done(done.set)
+    sink.may_go.set()
+    assert done.wait(30)
+    assert leader.joined().result == "LEADER"
+    assert sink.batches == [["leader"], ["awaited"]]
+
+
 def test_waiting_for_an_unattended_item_commits_it_at_once(runner: ThreadRunner) -> None:
     sink = ListSink()
     barrier = _barrier(runner, sink, delay_ms_max=60_000, batch_count_max=2)

@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 class Batch(Generic[Item, Result]):
     """What one commit covers: one completion for all of it.
 
-    Its barrier's mutex guards everything here until `is_done`; from then on nothing changes.
+    Its barrier's mutex guards everything here until `is_done`, but for `is_awaited`; from then on
+    nothing changes.
     """
 
     __slots__ = (
@@ -47,7 +48,7 @@ class Batch(Generic[Item, Result]):
         self.results: Sequence[Result | LakebedError] = ()
         self.error: LakebedError | None = None
         self.callbacks: list[Callable[[], None]] = []
-        self.is_awaited = False  # it waits for no company
+        self.is_awaited = False  # it waits for no company; set by whoever wakes `step` then
         # The heir is the first to wait while another leads: `turn` tells it to lead, or that
         # the batch is done.
         self.turn: Event | None = None

@@ -1,0 +1,141 @@
+"""The store of a command that writes: opened here, or that of the program that has it open.
+
+    with open_writer(run.root) as store: ...
+
+Who has a store open serves its socket, and does there what the command would have done itself; so
+what is printed is the same. Nothing of the client is imported while nobody holds the lock. A
+program that holds it and serves no socket is waited for, for a while: it may be just opening or
+closing the store; then it is told as `Locked`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lakebed.base.errors import LakebedError
+    from lakebed.cli.progress import Progress
+    from lakebed.client.store import RemoteStore
+    from lakebed.store.store import Store
+
+Writer: TypeAlias = "Store | RemoteStore"
+Report = TypeVar("Report")
+Found = TypeVar("Found")
+
+LOCK_WAIT_S = 5.0
+_FOLDERS = ("aof", "topics", "quarantine")  # of a root, whose files are told
+
+
+def open_writer(root: Path, *, retry_s: float | None = None) -> Writer:
+    """`retry_s`: how long a call of the other program is repeated while nobody answers."""
+    from lakebed.store.store import Store
+
+    return here_or_there(root, lambda: Store.open(root), retry_s=retry_s)
+
+
+def here_or_there(
+    root: Path, here: Callable[[], Found], *, retry_s: float | None = None
+) -> Found | RemoteStore:
+    """What is done here if the lock is free, else the store of who holds it."""
+    from lakebed.base.errors import Locked
+
+    try:
+        return here()
+    except Locked:
+        return _whichever_works(root, here, retry_s=retry_s)
+
+
+def reopened(root: Path, error: LakebedError, *, retry_s: float | None = None) -> Writer:
+    """The store, once the program that had it open does not answer any more.
+
+    One that closed the store took the file of its socket with it: then it is opened here, unless
+    yet another program has it open. One that was killed left the file behind: its store is left
+    to who starts that program again. If nobody does, the error is raised.
+    """
+    from lakebed.base.errors import Locked
+    from lakebed.store.doorway import SOCKET_NAME
+    from lakebed.store.store import Store
+
+    def here() -> Store:
+        if os.path.lexists(os.path.join(root, SOCKET_NAME)):
+            raise Locked("killed, or just opening the store")
+        return Store.open(root)
+
+    try:
+        return _whichever_works(root, here, retry_s=retry_s)
+    except Locked:
+        raise error from None
+
+
+def _whichever_works(
+    root: Path, here: Callable[[], Found], *, retry_s: float | None
+) -> Found | RemoteStore:
+    from random import Random
+    from secrets import randbits
+
+    from lakebed.base.runner import ThreadRunner
+    from lakebed.client.patience import RETRY_S
+    from lakebed.store.connect import first_of, served
+
+    with ThreadRunner() as runner:
+        return first_of(
+            lambda: served(root, retry_s=RETRY_S if retry_s is None else retry_s),
+            here,
+            runner=runner,
+            random=Random(randbits(64)),
+            wait_s=LOCK_WAIT_S,
+        )
+
+
+def ask(
+    store: RemoteStore,
+    work: str,
+    arguments: Mapping[str, Any],
+    *,
+    report: type[Report],
+    progress: Progress,
+) -> Report:
+    """Have long work done by who has the store open; `report` is what comes of it."""
+    from lakebed.store.work_documents import report_of
+
+    with busy_there(store):
+        return report_of(report, store.work(work, arguments, progress=progress.update))
+
+
+@contextmanager
+def busy_there(store: RemoteStore) -> Iterator[None]:
+    """Where the program that has the store open is in the way, it is said what to do."""
+    from lakebed.base.errors import Busy
+
+    try:
+        yield
+    except Busy as error:
+        if type(error) is not Busy or "end that program" in str(error):
+            raise
+        process_id = store.state().process_id
+        raise Busy(
+            f"{error}; the program that has the store open (process {process_id}) is in the way: "
+            "end it, or try again later"
+        ) from None
+
+
+def as_named_here(texts: Sequence[str], store: RemoteStore, root: Path) -> tuple[str, ...]:
+    """What begins with a path as the other program spells it: with the root as it is named here."""
+    if not texts:
+        return ()
+    there = store.state().root
+    return tuple(_as_named_here(text, there, root) for text in texts)
+
+
+def _as_named_here(text: str, there: str, root: Path) -> str:
+    for folder in _FOLDERS:
+        before, _, behind = text.partition(f"{os.sep}{folder}{os.sep}")
+        # Absolute, or as it is seen from wherever that program was started.
+        if behind and os.path.join(os.sep, there).endswith(os.path.normpath(before)):
+            return os.path.join(root, folder, behind)
+    return text
