@@ -150,7 +150,9 @@ def test_another_chunks_header_is_not_believed() -> None:
 def test_records_that_cannot_be_are_not_believed_without_the_chunks_checksum() -> None:
     data = bytearray(chunk_bytes())
     data[ENDS[2]] ^= 0x01  # the type of the third record: its payload fits another one's
-    judged = judge(memoryview(data), 3, plausibility=lambda: lambda record: record.segment_id == 0)
+    judged = judge(
+        memoryview(data), 3, plausibility=lambda: lambda placed: placed.record.segment_id == 0
+    )
     assert len(judged.records) == 2
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from lakebed.aof.manifest.chunk import encode_header
+from lakebed.aof.manifest.chunk import Verdict, encode_header
 from lakebed.aof.manifest.format import CHUNK_HEADER, SegmentOpened
 from lakebed.aof.manifest.records import CustomEvent, Position
 from lakebed.aof.manifest.replay import Moment, replay
@@ -238,6 +238,27 @@ def test_a_torn_header_costs_nothing() -> None:
     judged = reader(world).chunk(1)
     assert judged.header is not None
     assert judged.header.base_record + len(judged.records) == len(records) + 1
+
+
+def test_behind_a_snapshot_a_torn_end_costs_only_what_is_torn() -> None:
+    world = World(1)
+    journal = Opened(world, UNTIMED).journal
+    for number in range(8):
+        world.clock.advance(MS)
+        journal.append(SegmentOpened(number * 10, 1), segment_id=number, logical_offset=number * 10)
+        if number == 4:
+            journal.take_snapshot()
+    journal.commit()
+    world.restart(Crash.KILL)
+    expected = folded(stored(world)[:-1])
+    *_, last = reader(world).records()
+    change(world, chunk_name(0), last.position.offset, b"\xff" * 16)
+    found = replay(reader(world))
+    assert found.snapshot is not None
+    assert found.last is not None
+    assert found.last.verdict is Verdict.TORN
+    assert found.record_count == 3  # the snapshot's marker, and two segments
+    assert found.index == expected
 
 
 def test_new_records_never_take_the_place_of_lost_ones_that_a_snapshot_has() -> None:

@@ -70,7 +70,7 @@ class Judged(NamedTuple):
         return self.verdict is Verdict.WHOLE or (self.is_last and not self.is_sealed)
 
 
-Plausible = Callable[[ManifestRecord], bool]
+Plausible = Callable[[Placed], bool]
 """Whether a record may be believed where no checksum covers its header; asked in their order."""
 
 
@@ -178,7 +178,7 @@ def _walked(
     records, end = _records(data, chunk_index, RECORDS_START, len(data))
     plausible = plausibility() if plausibility else None
     for number, placed in enumerate(records):
-        if plausible is not None and not plausible(placed.record):
+        if plausible is not None and not plausible(placed):
             problem += f"; at byte {placed.position.offset}: a record that cannot be"
             records, end = records[:number], placed.position.offset
             break

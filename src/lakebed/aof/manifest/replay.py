@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakebed.aof.manifest.chunk import Judged, Verdict, salvage
+from lakebed.aof.manifest.chunk import Judged, Placed, Verdict, salvage
 from lakebed.aof.manifest.format import (
     MANIFEST_ITSELF,
     RECORDS_START,
@@ -83,15 +83,20 @@ class Plausibility:
 
     Their types are known, their times do not fall, and they speak of segments that were opened.
     Where chunks before them are lost, `index` is not complete: any segment may have been opened.
+    Records before `start` are in `index` already: whatever they say, it counts no more.
     """
 
-    def __init__(self, index: ManifestIndex, *, is_complete: bool) -> None:
+    def __init__(self, index: ManifestIndex, *, start: Position, is_complete: bool) -> None:
+        self._start = start
         self._last_ms = index.last_timestamp_ms
         self._highest = SEGMENT_ID_MAX
         if is_complete:
             self._highest = max((state.segment_id for state in index.segments()), default=-1)
 
-    def __call__(self, record: ManifestRecord) -> bool:
+    def __call__(self, placed: Placed) -> bool:
+        position, record = placed
+        if position < self._start:
+            return True
         if isinstance(record.payload, Unknown) or record.flags:
             return False
         if record.timestamp_ms < self._last_ms:
@@ -129,7 +134,9 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> Replayed:
         judged = reader.chunk(
             index,
             is_last=index == indexes[-1],
-            plausibility=lambda: Plausibility(result.index, is_complete=not result.damages),
+            plausibility=lambda: Plausibility(
+                result.index, start=start, is_complete=not result.damages
+            ),
         )
         if not _fold_chunk(reader, judged, start, until, result):
             break
