@@ -30,6 +30,7 @@ from lakebed.aof.manifest.snapshot import Snapshot
 from lakebed.base.errors import DataError, NotFound, UnknownVersion
 
 SEGMENT_ID_MAX = (1 << 32) - 1
+BEGINNING = Position(0, RECORDS_START)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ class Plausibility:
     Records before `start` are in `index` already: whatever they say, it counts no more.
     """
 
-    def __init__(self, index: ManifestIndex, *, start: Position, is_complete: bool) -> None:
+    def __init__(
+        self, index: ManifestIndex, *, is_complete: bool, start: Position = BEGINNING
+    ) -> None:
         self._start = start
         self._last_ms = index.last_timestamp_ms
         self._highest = SEGMENT_ID_MAX
@@ -119,7 +122,7 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> Replayed:
     problems: list[str] = []
     ids = reader.snapshot_ids()
     snapshot = _best_snapshot(reader, ids, until, problems)
-    start = snapshot.position if snapshot else Position(0, RECORDS_START)
+    start = snapshot.position if snapshot else BEGINNING
     result = Replayed(
         snapshot.index.copy() if snapshot else ManifestIndex(),
         snapshot,
@@ -135,7 +138,7 @@ def replay(reader: ManifestReader, until: Moment | None = None) -> Replayed:
             index,
             is_last=index == indexes[-1],
             plausibility=lambda: Plausibility(
-                result.index, start=start, is_complete=not result.damages
+                result.index, is_complete=not result.damages, start=start
             ),
         )
         if not _fold_chunk(reader, judged, start, until, result):
