@@ -94,6 +94,7 @@ def test_every_verb_that_changes_something_is_tried_here() -> None:
     assert tried == {operation.__name__ for operation in CHANGES}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", CHANGING)
 def test_many_that_wait_for_a_stalled_commit_keep_no_other_from_being_answered(
     verb: str, tmp_path: Path
@@ -113,6 +114,7 @@ def test_many_that_wait_for_a_stalled_commit_keep_no_other_from_being_answered(
     run()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", REFUSED)
 def test_more_than_can_wait_are_told_to_slow_down(verb: str, tmp_path: Path) -> None:
     @in_loop
@@ -130,6 +132,7 @@ def test_more_than_can_wait_are_told_to_slow_down(verb: str, tmp_path: Path) -> 
     run()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", WAITING)
 def test_what_took_long_to_come_waits_for_its_place_in_the_queue(verb: str, tmp_path: Path) -> None:
     @in_loop

@@ -24,7 +24,8 @@ THREAD_NAME = "lakebed-socket"
 
 
 def threads() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name.startswith("lakebed")]
+    names = [one.name for one in threading.enumerate()]
+    return [name for name in names if name.startswith((THREAD_NAME, "lakebed-door"))]
 
 
 def test_a_client_is_answered_beside_the_program_that_embeds(tmp_path: Path) -> None:
