@@ -110,6 +110,8 @@ class _Schemas:
         found, self.components = msgspec.json.schema_components(
             kinds, schema_hook=_any_schema, ref_template=_REF
         )
+        for component in self.components.values():
+            _flatten_tuples(component)
         self._by_kind = dict(zip(kinds, found, strict=True))
         self._queries: dict[type[Struct], Schema] = {
             kind: self.components.pop(self._by_kind[kind]["$ref"].rpartition("/")[2])
@@ -125,6 +127,19 @@ class _Schemas:
         """Of a query: its fields, and which of them are needed."""
         query = self._queries.get(kind, {})
         return query.get("properties", {}), query.get("required", [])
+
+
+def _flatten_tuples(schema: Any) -> None:
+    """Pairs as arrays of two: tools that read the document choke on places that differ in kind."""
+    if isinstance(schema, list):
+        for one in schema:
+            _flatten_tuples(one)
+    elif isinstance(schema, dict):
+        places = schema.pop("prefixItems", None)
+        if places is not None:
+            schema["items"] = places[0] if places[1:] == places[:-1] else {"anyOf": places}
+        for one in schema.values():
+            _flatten_tuples(one)
 
 
 def _any_schema(kind: type) -> Schema:
