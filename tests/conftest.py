@@ -8,6 +8,7 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
 
@@ -26,9 +27,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that need Spark in one process: a session takes seconds and much memory."""
+    """Mark what is thorough, and keep the tests that need Spark in one process: a session takes
+    seconds and much memory."""
     for item in items:
+        if is_thorough(item.path.relative_to(ROOT / "tests").as_posix()):
+            item.add_marker(pytest.mark.thorough)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 

@@ -36,15 +36,3 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 def remote(door: LiveDoor) -> Iterator[RemoteStore]:
     with RemoteStore(Address(path=door.socket_path), retry_s=2.0) as opened:
         yield opened
-
-
-QUICK = {"test_address.py", "test_caller.py", "test_groups.py", "test_response.py"}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make check` runs those of the calls themselves; `make test` runs all."""
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.parent == here and item.path.name not in QUICK:
-            item.add_marker(pytest.mark.thorough)
