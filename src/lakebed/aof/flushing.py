@@ -60,6 +60,7 @@ class Flushing:
             wake=wake,
             config=config.commit_config(),
             counters=context.counters,
+            on_room=on_change,  # behind `_on_durable`, whose hearers may have come too early
         )
         self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
         self._ticket: Ticket[Chunk, None] | None = None  # guarded by the mutex, as is the next

@@ -59,6 +59,7 @@ def _barrier(
     *,
     recover: Callable[[LakebedError], ListSink] | None = None,
     counters: Counters | None = None,
+    on_room: Callable[[], None] = lambda: None,
     **settings: int,
 ) -> Barrier[str, str]:
     barrier: Barrier[str, str] = Barrier(
@@ -69,6 +70,7 @@ def _barrier(
         config=CommitConfig(**settings),
         recover=recover,
         counters=counters,
+        on_room=on_room,
     )
     task = runner.spawn("commit", barrier.step)
     return barrier
@@ -334,6 +336,30 @@ def test_a_full_queue_holds_callers_back_and_zero_patience_is_busy(runner: Threa
     sink.may_go.set()
     assert [c.joined().result for c in (first, second, patient)] == ["FIRST", "SECOND", "PATIENT"]
     assert "third" not in [item for batch in sink.batches for item in batch]
+
+
+def test_who_was_refused_is_told_of_room_when_there_is_room(runner: ThreadRunner) -> None:
+    """The sink tells that an item is durable before it leaves the queue: that is too early."""
+    told: list[str] = []
+
+    def take_room() -> None:
+        told.append(barrier.submit("later", size=4096, timeout=0).wait(30))
+
+    class TellingSink(ListSink):
+        def commit(self, items: Sequence[str]) -> Sequence[str | LakebedError]:
+            done = super().commit(items)
+            if items[0] == "one":
+                with pytest.raises(Busy):
+                    barrier.submit("early", size=4096, timeout=0)
+            return done
+
+    sink = TellingSink()
+    barrier = _barrier(runner, sink, on_room=take_room, queue_bytes_max=4096, batch_bytes_max=4096)
+    assert barrier.commit("one", size=4096) == "ONE"
+    assert told == ["LATER"]
+    barrier.submit("two", size=4096).wait(30)
+    assert told == ["LATER"]  # nobody was refused since
+    barrier.close()
 
 
 def test_a_queue_full_of_unattended_items_is_emptied_by_who_needs_room(

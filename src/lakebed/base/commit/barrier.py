@@ -68,9 +68,11 @@ class Barrier(Generic[Item, Result]):
         recover: Recover[Item, Result] | None = None,
         linger: Linger | None = None,
         counters: Counters | None = None,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         """`name` appears in errors; `wake` makes the runner call `step` soon. `linger` tells how
-        long items nobody waits for may wait: by default always `delay_ms_max`."""
+        long items nobody waits for may wait: by default always `delay_ms_max`. `on_room` is called
+        when there is room again after somebody who would not wait was told `Busy`."""
         self._sink = sink
         self._name = name
         self._runner = runner
@@ -79,6 +81,7 @@ class Barrier(Generic[Item, Result]):
         self._config = config or CommitConfig()
         self._reserve = reserve
         self._recover = recover
+        self._on_room = on_room
         self._linger = linger or Linger(delay_ms_max=self._config.delay_ms_max, is_adaptive=False)
         counters = counters or Counters()
         self._items = counters.counter("commit_items")
@@ -93,6 +96,7 @@ class Barrier(Generic[Item, Result]):
         self._is_timed = False  # `step` asked to be called again within `delay_ms_max`
         self._pending_bytes = 0
         self._pending_count = 0
+        self._is_room_wanted = False  # somebody was refused who would not wait for it
         self._passed: Event | None = None  # set, for those who wait, when the lead is passed on
         self._poison: LakebedError | None = None
         self._is_closed = False
@@ -229,6 +233,7 @@ class Barrier(Generic[Item, Result]):
                 head = None if self._is_led or timeout == 0 else self._queue[0]
                 if head is not None:
                     self._is_led = True
+                self._is_room_wanted |= timeout == 0
                 passed = self._passed = self._passed or self._runner.event()
             if head is not None:
                 self._lead(until=head)
@@ -342,6 +347,9 @@ class Barrier(Generic[Item, Result]):
         finally:
             with self._mutex:
                 self._end(batch)
+                is_room_wanted, self._is_room_wanted = self._is_room_wanted, False
+            if is_room_wanted:
+                self._on_room()
 
     def _call_sink(self, items: Sequence[Item], size: int) -> Sequence[Result | LakebedError]:
         """One commit, measured. If it raises, the sink was replaced, or the barrier poisoned."""
@@ -401,12 +409,15 @@ class Barrier(Generic[Item, Result]):
                 self._is_led = False
             is_unattended = heir is None and bool(self._queue)
             passed, self._passed = self._passed, None
+            is_room_wanted, self._is_room_wanted = self._is_room_wanted, False
         if heir is not None and heir.turn is not None:
             heir.turn.set()
         elif is_unattended:
             self._wake()
         if passed is not None:
             passed.set()
+        if is_room_wanted:
+            self._on_room()
         for batch in refused:
             batch.tell()
 
