@@ -148,6 +148,9 @@ TOPICS: Final = script(
 
 _LEASES = st.sampled_from([60_000, 60_000, 120_000, 0, -1, 1 << 50, 1 << 64])
 _LONG_LEASES = st.sampled_from([60_000, 120_000])
+# One message, or all: a client's has a number on its way, which counts, too.
+_BYTES = st.sampled_from([None, 1, 1, 1 << 20, 1 << 80])
+_NO_BYTES = st.sampled_from([0, -1, -(1 << 63)])
 
 GROUPS: Final = script(
     *[
@@ -158,7 +161,9 @@ GROUPS: Final = script(
         )
     ]
     * 3,
-    *[call("lease", max_messages=st.integers(1, 6), lease_ms=_LONG_LEASES)] * 4,
+    *[call("lease", max_messages=st.integers(1, 6), lease_ms=_LONG_LEASES)] * 3,
+    call("lease", max_messages=st.integers(1, 6), max_bytes=_BYTES, lease_ms=_LONG_LEASES),
+    call("lease_wrongly", max_bytes=_NO_BYTES, lease_ms=_LONG_LEASES),
     call("lease_wrongly", max_messages=NUMBERS, lease_ms=_LONG_LEASES),
     call("lease_wrongly", max_messages=st.just(1), lease_ms=_LEASES),
     call("lease_wrongly", max_messages=SMALL, wait_s=st.sampled_from([-1.0, 1e12, 0.0])),
@@ -171,7 +176,7 @@ GROUPS: Final = script(
     call("ack_stolen", number=SMALL, epoch=st.sampled_from([-1, 1, 100, 1 << 40])),
     call("lag"),
     call("describe"),
-    call("peek", max_messages=NUMBERS),
+    call("peek", max_messages=NUMBERS, max_bytes=_BYTES | _NO_BYTES),
     call("reset", partition=maybe(PARTITIONS)),
     call("seek", offset=NUMBERS, partition=PARTITIONS),
     call("seek_to_time", timestamp_ms=st.integers(-1, 1 << 62)),

@@ -186,8 +186,8 @@ class GroupSpeaker(Speaker):
     def describe(self) -> object:
         return self._group().describe()
 
-    def peek(self, max_messages: int) -> object:
-        return self._group().peek(max_messages=max_messages)
+    def peek(self, **options: Any) -> object:
+        return self._group().peek(**options)
 
     def reset(self, partition: int | None) -> object:
         return self._group().reset(partition=partition)

@@ -34,6 +34,18 @@ def test_a_lease_that_ended_is_no_lease_and_its_message_comes_again(store: Any) 
     assert group.lag() == {0: 0}
 
 
+def test_a_lease_of_so_many_bytes_leaves_the_rest_to_the_next(store: Any) -> None:
+    topic = store.topic("orders")
+    topic.append_batch([b"a" * 400, b"b" * 400, b"c" * 4000, b"d" * 400]).result()
+    group = topic.group("g")
+    assert [one.offset for one in group.peek(max_bytes=1000)] == [0, 1]
+    found = [group.lease(max_bytes=1000) for _ in range(4)]
+    assert [[one.offset for one in leased] for leased in found] == [[0, 1], [2], [3], []]
+    assert {one.delivery_count for leased in found for one in leased} == {1}
+    group.nack_all([one for leased in found for one in leased])
+    assert len(group.lease(max_bytes=1 << 40)) == 4
+
+
 def test_a_message_is_not_delivered_before_its_time(store: Any) -> None:
     topic = store.topic("orders")
     topic.append_batch([b"never"], not_before_ms=1 << 50).result()

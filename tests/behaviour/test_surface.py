@@ -56,8 +56,11 @@ OF_THE_WIRE: Final = {
     (RemoteStore, "state"): "of the one who serves it",
     (RemoteStore, "config"): "embedded it is what the program said",
     (RemoteStore, "work"): "embedded it is called directly",
+    (RemoteStore, "open_log"): "one that must be there: readers elsewhere make none",
     (RemotePartition, "page"): "what the other methods are made of",
+    (RemotePartition, "segment_bytes"): "files, for those who cannot see them",
     (RemoteLog, "page"): "what the other methods are made of",
+    (RemoteLog, "segment_bytes"): "files, for those who cannot see them",
     (PartitionFollower, "poll"): "what the other methods are made of",
     (LogFollower, "poll"): "what the other methods are made of",
 }

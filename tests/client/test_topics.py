@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from lakebed.api.staged import StagedObject
-from lakebed.base.errors import AlreadyExists, BadName, Closed, InputError, NotFound, TooLarge
+from lakebed.base.errors import AlreadyExists, BadName, Busy, Closed, InputError, NotFound, TooLarge
 from lakebed.client.store import RemoteStore
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
-from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.errors import AppendedPart, OffsetOutOfRange, PartlyAppended
 from lakebed.keratin.message import Message
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.raw_records import run_in
@@ -126,6 +127,27 @@ def test_of_keyed_messages_all_are_appended_or_none(store: Any) -> None:
     with pytest.raises(InputError):
         topic.append_keyed([*pairs, ("text", b"ok")])
     assert [partition.high_watermark() for partition in topic.partitions] == [0] * 4
+
+
+def test_what_is_appended_in_part_says_what_is_there(
+    store: Any, request: pytest.FixtureRequest
+) -> None:
+    topic = store.topic("orders", partitions=3)
+    pairs = [(b"key %d" % number, b"%d" % number) for number in range(20)]
+    counts = Counter(partition_of(key, 3) for key, _ in pairs)
+    own = request.getfixturevalue("door").store if isinstance(store, RemoteStore) else store
+    barrier = own.topic("orders").partition(1)._barrier
+    with barrier._mutex:  # as if its queue were full of what is on its way to the disk
+        barrier._pending_count += topic.config.queue_count_max
+    with pytest.raises(PartlyAppended, match="orders-1: the queue of writes is full") as told:
+        topic.append_keyed(pairs, timeout=0)
+    assert told.value.appended == (AppendedPart(0, 0, counts[0]),)
+    with pytest.raises(Busy):
+        topic.append_keyed([pair for pair in pairs if partition_of(pair[0], 3) == 1], timeout=0)
+    with barrier._mutex:
+        barrier._pending_count -= topic.config.queue_count_max
+    rest = [pair for pair in pairs if partition_of(pair[0], 3) != 0]
+    assert [one.result() for one in topic.append_keyed(rest)] == [(0, counts[1]), (0, counts[2])]
 
 
 WRONG: list[dict[str, Any]] = [

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from lakebed.api import admin, media, objects, topics
+from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.api import admin, groups, media, objects, topics
 from lakebed.api.admin import Health
 from lakebed.api.problems import error_of
+from lakebed.api.topics import BatchCommit
 from lakebed.base.errors import Busy, Closed, Corrupt, NoSpace, NotFound
 from lakebed.base.layout import Buffer
-from lakebed.door.call import Call
+from lakebed.base.units import KIB, MIB
+from lakebed.door.call import HERE_BYTES_MAX, Call
+from lakebed.door.limits import DoorLimits
 from lakebed.door.service import Service
 from lakebed.http.response import Response
 from tests.door.door import open_door
@@ -130,6 +135,78 @@ def test_a_failure_of_our_own_is_logged_whole_and_told_without_details(
 
     with caplog.at_level(logging.ERROR):
         run()
+
+
+@pytest.mark.parametrize(
+    "error", [Busy("the queue is full"), WouldBlock(BackpressureKind.FLUSH, "the log is full")]
+)
+def test_that_there_is_no_room_now_is_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Busy
+) -> None:
+    async def fail(_service: Service, _call: Call) -> None:
+        raise error
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {admin.STATE: fail}) as door:
+            client = await door.served.connect()
+            client.get("/v1/state")
+            assert (await client.answer()).status == 429
+            assert door.service.counters.counter("state.4xx").value == 1
+
+    with caplog.at_level(logging.INFO):
+        run()
+    assert not [one for one in caplog.messages if "request" in one]
+
+
+@pytest.mark.parametrize("size", [1, HERE_BYTES_MAX, HERE_BYTES_MAX + 1, MIB])
+def test_a_large_body_of_any_call_is_read_beside_the_loop(tmp_path: Path, size: int) -> None:
+    async def take(_service: Service, call: Call) -> Health:
+        return Health((await call.document(BatchCommit)).application[:1], "1")
+
+    @in_loop
+    async def run() -> None:
+        async with handling(tmp_path, {groups.OPEN_GROUP: take}) as door:
+            ran: list[object] = []
+            plain_run = door.service.run
+
+            def noted(work: Callable[[], Any]) -> Any:
+                ran.append(work)
+                return plain_run(work)
+
+            door.service.run = noted  # type: ignore[method-assign]
+            document = msgspec.json.encode(BatchCommit("a", 1, []))
+            body = document + b" " * max(0, size - len(document))
+            client = await door.served.connect()
+            client.put("/v1/topics/orders/groups/g", body)
+            answer = await client.answer()
+            assert json.loads(answer.body)["status"] == "a"
+            assert len(ran) == (1 if size > HERE_BYTES_MAX else 0)
+            client.put("/v1/topics/orders/groups/g", b"x" * size)
+            assert (await client.answer()).status == 400
+
+    run()
+
+
+@pytest.mark.parametrize("limit", ["requests_max", "body_bytes_max", "one body"])
+def test_what_goes_beyond_a_limit_of_the_door_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, limit: str
+) -> None:
+    body, status = (bytes(2 * MIB), 413) if limit == "one body" else (bytes(200 * KIB), 429)
+    limits = DoorLimits(body_bytes_max=128 * KIB if limit == "body_bytes_max" else 16 * MIB)
+    with (
+        caplog.at_level(logging.WARNING),
+        open_door(tmp_path, door_options={"door_limits": limits}) as door,
+    ):
+        budget = door.door.service.budget
+        others = limits.requests_max if limit == "requests_max" else 0
+        budget.requests += others
+        answer = door.ask("POST", "/v1/topics", body)
+        budget.requests -= others
+    assert answer.status == status
+    [line] = [one for one in caplog.messages if one.startswith("request_refused")]
+    assert f"status={status}" in line
+    assert "operation=create_topic" in line
 
 
 def test_refused_calls_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,21 @@ def test_files_and_objects_are_fetched_by_the_store(door: LiveDoor, tmp_path: Pa
         asked(StagedBatch(path=str(tmp_path / "part")), StagedBatch(bucket="stage", key="a/b")),
     )
     assert stored(door) == [b"file", b"object"]
+
+
+def test_what_is_no_plain_file_is_refused_and_not_waited_for(
+    door: LiveDoor, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+    (tmp_path / "part").write_bytes(batch(b"file"))
+    (tmp_path / "link").symlink_to(tmp_path / "part")
+    paths = [tmp_path / "pipe", tmp_path / "ring", tmp_path / "part" / "below", door.socket_path]
+    for path in (*paths, "/dev/zero", "/dev/null"):
+        with pytest.raises(InputError, match="partition 0, batch 0"):
+            commit(door, asked(StagedBatch(path=str(path))))
+    commit(door, asked(StagedBatch(path=str(tmp_path / "link"))))
+    assert stored(door) == [b"file"]
 
 
 def test_over_the_network_no_file_is_read(door: LiveDoor, tmp_path: Path) -> None:

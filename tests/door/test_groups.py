@@ -151,6 +151,29 @@ def test_settings_count_for_the_first_who_opens_it(door: LiveDoor) -> None:
     assert leased[0].deadline_ms > leased[0].timestamps_ms[0] + 3_000_000, "an hour"
 
 
+def test_settings_are_kept_when_the_writer_ends_and_another_begins(tmp_path: Path) -> None:
+    with open_door(tmp_path, topic_config=SMALL) as door:
+        door.call(topics.CREATE_TOPIC, body=NewTopic("orders"))
+        door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup({"in_flight_max": 1}))
+        door.call(groups.OPEN_GROUP, BILLING)
+        produce(door, 0, b"a", b"b", b"c")
+    with open_door(tmp_path, topic_config=SMALL) as door:
+        leased = lease(door)
+        assert leased.leases[0].values == [b"a"], "one at a time"
+        door.call(groups.NACK, BILLING, body=Nack(held(leased)))
+        door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup({"in_flight_max": 2}))
+        leased = lease(door)
+        assert leased.leases[0].values == [b"a"], "from the next opening on"
+        door.call(groups.NACK, BILLING, body=Nack(held(leased)))
+    with open_door(tmp_path, topic_config=SMALL) as door:
+        leased = lease(door)
+        assert leased.leases[0].values == [b"a", b"b"]
+        door.call(groups.NACK, BILLING, body=Nack(held(leased)))
+        door.call(groups.DELETE_GROUP, BILLING)
+        door.call(groups.OPEN_GROUP, BILLING)
+        assert lease(door).leases[0].values == [b"a", b"b", b"c"]
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
@@ -193,6 +216,17 @@ def test_a_peek_shows_what_is_leased_next(door: LiveDoor) -> None:
         door.call(groups.NACK, BILLING, body=Nack(held(leased)))
     for text in ("0", "-1", "100001", "x"):
         assert door.ask("GET", f"{PATH}/peek?max_messages={text}").status == 400
+
+
+def test_a_peek_has_a_limit_in_bytes(door: LiveDoor) -> None:
+    door.call(groups.OPEN_GROUP, BILLING)
+    produce(door, 0, b"a" * 30, b"b" * 30, b"c" * 30)
+    for limit, count in ((1, 1), (59, 1), (60, 2), (1000, 3)):
+        peeked = door.call(groups.PEEK, BILLING, {"max_bytes": limit})
+        assert peeked.offsets == list(range(count))
+    assert len(door.call(groups.PEEK, BILLING).offsets) == 3
+    for text in ("0", "33554433", "x"):
+        assert door.ask("GET", f"{PATH}/peek?max_bytes={text}").status == 400
 
 
 def test_a_group_starts_over_or_goes_elsewhere(door: LiveDoor) -> None:

@@ -105,6 +105,16 @@ def test_many_messages_are_leased_at_once(door: LiveDoor) -> None:
     assert values(leased) == everything
 
 
+def test_a_lease_has_a_limit_in_bytes_and_the_rest_comes_with_the_next(door: LiveDoor) -> None:
+    produce(door, 0, b"a" * 40, b"b" * 40, b"c" * 400, b"d" * 40)
+    found = [lease(door, max_bytes=100) for _ in range(4)]
+    lengths = [[len(value or b"") for value in values(leased)] for leased in found]
+    assert lengths == [[40, 40], [400], [40], []], "one that is too large comes alone"
+    counts = [one.delivery_counts for leased in found for one in leased.leases]
+    assert counts == [[1, 1], [1], [1]]
+    assert LeaseRequest().max_bytes == topics.FETCH_BYTES_MAX, "also if none is said"
+
+
 def test_messages_given_back_come_again_at_once_or_later(door: LiveDoor) -> None:
     produce(door, 0, b"a", b"b")
     leased = lease(door)
@@ -174,6 +184,8 @@ def test_what_nobody_can_hold_is_refused_before_anything_is_settled(
     [
         ("lease", b'{"max_messages": 0}'),
         ("lease", b'{"max_messages": 100001}'),
+        ("lease", b'{"max_bytes": 0}'),
+        ("lease", b'{"max_bytes": 33554433}'),
         ("lease", b'{"wait_ms": 60001}'),
         ("lease", b'{"wait_ms": -1}'),
         ("lease", b'{"lease_ms": 0}'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from lakebed.api import media, topics
 from lakebed.api.problems import Refused
 from lakebed.api.topics import Appended, Messages, NewTopic, Produce, WireProducer
 from lakebed.base.errors import Busy, Closed, InputError, LakebedError, NotFound, TooLarge
-from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
+from lakebed.keratin.errors import OutOfOrderSequence, PartlyAppended, ProducerFenced
 from lakebed.keratin.message import NOT_BEFORE_HEADER
 from lakebed.keratin.partitioner import partition_of
 from tests.door.door import Answer, LiveDoor, open_door
@@ -335,6 +336,51 @@ def test_a_full_queue_is_told_at_once_or_waited_for(tmp_path: Path) -> None:
         with partition._barrier._mutex:
             partition._barrier._pending_count -= 1
         assert told(waiting).appended == [Appended(0, 1, 1)]
+
+
+@contextlib.contextmanager
+def no_room_in(door: LiveDoor, topic: str, *numbers: int) -> Iterator[None]:
+    """As if queues were full of what is on its way to the disk."""
+    barriers = [door.store.topic(topic).partition(number)._barrier for number in numbers]
+    for barrier in barriers:
+        with barrier._mutex:
+            barrier._pending_count += SMALL.queue_count_max
+    yield
+    for barrier in barriers:
+        with barrier._mutex:
+            barrier._pending_count -= SMALL.queue_count_max
+
+
+def test_what_is_appended_in_part_says_what_is_there(door: LiveDoor) -> None:
+    keys: list[bytes | None] = [b"%d" % number for number in range(20)]
+    asked = Produce([b"v"] * 20, keys=keys)
+    counts = Counter(partition_of(key, 3) for key in keys if key is not None)
+    with no_room_in(door, "wide", 2):
+        answer = door.ask("POST", "/v1/topics/wide/messages", msgspec.json.encode(asked))
+    assert (answer.status, answer.json["code"]) == (500, "partly-appended")
+    assert "retry-after" not in answer.headers, "it would be there twice"
+    assert answer.json["facts"]["appended"] == [
+        {"partition": number, "base_offset": 0, "message_count": counts[number]}
+        for number in (0, 1)
+    ]
+    assert answer.json["facts"]["cause"] == "wide-2: the queue of writes is full"
+    assert isinstance(answer.problem, PartlyAppended)
+    assert [len(fetched(door, "wide", number).values) for number in range(3)] == [
+        counts[0],
+        counts[1],
+        0,
+    ]
+
+
+def test_what_is_not_appended_at_all_may_be_sent_again(door: LiveDoor) -> None:
+    keys: list[bytes | None] = [b"%d" % number for number in range(20)]
+    with no_room_in(door, "wide", 0, 1, 2), pytest.raises(Busy):
+        door.call(topics.PRODUCE, WIDE, body=Produce([b"v"] * 20, keys=keys))
+    numbered = Produce([b"v"], partition=1, producer=WireProducer(7, 0, 0))
+    with no_room_in(door, "wide", 1), pytest.raises(Busy):
+        door.call(topics.PRODUCE, WIDE, body=numbered)
+    assert door.call(topics.PRODUCE, WIDE, body=numbered).appended == [Appended(1, 0, 1)]
+    assert [fetched(door, "wide", number).values for number in range(3)] == [[], [b"v"], []]
 
 
 def test_produces_at_once_are_all_there(door: LiveDoor) -> None:

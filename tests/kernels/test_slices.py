@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.base.errors import InputError, TooLarge
-from lakebed.keratin import partitioner
 from lakebed.keratin.decoded_batch import header_section
 from tests.kernels.samples import Kernels, assert_same, quick
 from tests.kernels.test_columns_agreement import columns
@@ -174,16 +173,27 @@ def test_sections_of_more_than_an_offset_can_say_are_too_large(compiled: Kernels
 
 def test_keys_are_hashed_as_kafkas_client_does(kernels: Kernels) -> None:
     known = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
-    found = kernels.murmur2_hashes(sliced([*known, None, b""]))
+    found = kernels.murmur2_hashes(sliced([*known, None]))
     hashes = [wanted % (1 << 32) for wanted in known.values()]
-    assert found.tolist() == [*hashes, 0, partitioner.murmur2(b"")]
+    assert found.tolist() == [*hashes, 0]
+    assert list(map(kernels.murmur2, known)) == hashes
+    assert list(map(kernels.murmur2, map(bytearray, known))) == hashes
     assert (found.format, found.readonly) == ("I", True)
 
 
 @pytest.mark.parametrize("length", range(40))
 def test_a_key_of_every_length_is_hashed_as_elsewhere(kernels: Kernels, length: int) -> None:
+    partitioner = pytest.importorskip("aiokafka.partitioner")
     key = bytes(range(200, 200 + length))
-    assert kernels.murmur2_hashes(sliced([key])).tolist() == [partitioner.murmur2(key)]
+    wanted = partitioner.murmur2(key) % (1 << 32)
+    assert kernels.murmur2_hashes(sliced([key])).tolist() == [wanted]
+    assert kernels.murmur2(key) == kernels.murmur2(memoryview(b"x" + key)[1:]) == wanted
+
+
+@pytest.mark.parametrize("key", ["text", 5, None, [1], memoryview(b"abcd")[::2]])
+def test_a_key_that_is_no_bytes_is_refused(kernels: Kernels, key: object) -> None:
+    with pytest.raises(InputError, match="a key must be"):
+        kernels.murmur2(key)
 
 
 @pytest.mark.thorough

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from lakebed.api.operation import Nothing, Operation, Raw
-from lakebed.api.topics import Count, Header, Settings, WaitMs
+from lakebed.api.topics import FETCH_BYTES_MAX, Count, Header, MaxBytes, Settings, WaitMs
 from lakebed.base.units import MIB
 
 _TAG = "groups"
@@ -24,7 +24,8 @@ class GroupNames(Struct, frozen=True):
 
 
 class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """`settings` count for the first who opens it; by default those of the store."""
+    """`settings` are kept for the group, in place of those it had, and count from its next opening
+    on: at once if it was not open. Those that are not named are the store's."""
 
     settings: Settings | None = None
 
@@ -63,6 +64,7 @@ class Lag(Struct, frozen=True):
 
 class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_messages: MaxMessages = 100
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
     lease_ms: LeaseMs | None = None
     wait_ms: WaitMs = 0  # for the first one
 
@@ -113,6 +115,7 @@ class Extended(Struct, frozen=True):
 
 class PeekQuery(Struct, frozen=True):
     max_messages: MaxMessages = 10
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
 
 
 class Peeked(Struct, frozen=True):

@@ -77,6 +77,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.DataError: 500,
     errors.DiskError: 500,
     errors.Closed: 503,
+    keratin_errors.PartlyAppended: 500,
     LakebedError: 500,
 }
 """Of an error that is not here, that of the class above it."""
@@ -91,6 +92,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     errors.Closed: "the store is being closed, or the thing was deleted: open it again",
     stroma_errors.StaleLease: "the lease is over: lease again",
     keratin_errors.OutOfOrderSequence: "send what is missing first",
+    keratin_errors.PartlyAppended: "send again only what is not among the facts as appended",
     keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
     LakebedError: "look at the server's log",
 }
@@ -148,6 +150,8 @@ def _plain(value: object) -> object:
         return value.value
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, keratin_errors.AppendedPart):
+        return value._asdict()
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return str(value)
@@ -160,6 +164,9 @@ def _restored(error: LakebedError, name: str, value: Any) -> object:
         return [RecordId(one) for one in value]
     if isinstance(error, stroma_errors.StaleLease) and name == "ranges":
         return tuple((start, end) for start, end in value)
+    if isinstance(error, keratin_errors.PartlyAppended) and name == "appended":
+        names = keratin_errors.AppendedPart._fields
+        return tuple(keratin_errors.AppendedPart(*(one[name] for name in names)) for one in value)
     return value
 
 

@@ -60,6 +60,7 @@ class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
     settings: Settings  # all of them, as they count
+    topic_id: str = ""  # another one, if it was deleted and made again; older servers tell none
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):

@@ -67,10 +67,10 @@ class Connections:
         self._pool = _Pool(runner)
 
     @contextmanager
-    def taken(self, *, fresh: bool = False) -> Iterator[Connection]:
-        """One for a call; kept if the call leaves it usable. `fresh`: one that nobody had."""
+    def taken(self) -> Iterator[Connection]:
+        """One for a call; kept if the call leaves it usable."""
         pool = self._here()
-        connection = self._take(pool, fresh=fresh)
+        connection = self._take(pool)
         try:
             yield connection
         finally:
@@ -103,9 +103,9 @@ class Connections:
             pool = self._pool = _Pool(self._runner)
         return pool
 
-    def _take(self, pool: _Pool, *, fresh: bool) -> Connection:
+    def _take(self, pool: _Pool) -> Connection:
         self.check()
-        while not fresh:
+        while True:
             with pool.mutex:
                 connection = pool.idle.pop() if pool.idle else None
                 if connection is None:

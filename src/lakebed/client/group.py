@@ -8,6 +8,7 @@ from lakebed.api import groups as wire
 from lakebed.api.dead_letter import DeadLetter, Origin
 from lakebed.api.leased_message import LeasedMessage, by_lease
 from lakebed.api.peeked_message import PeekedMessage
+from lakebed.api.topics import FETCH_BYTES_MAX
 from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
 from lakebed.client.waiting import Waiting
@@ -27,11 +28,17 @@ class RemoteGroup:
         self._names = {"topic": topic, "group": name}
 
     def lease(
-        self, *, max_messages: int = 100, lease_ms: int | None = None, wait_s: float = 0.0
+        self,
+        *,
+        max_messages: int = 100,
+        max_bytes: int | None = None,
+        lease_ms: int | None = None,
+        wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
         """Up to that many messages, held for `lease_ms`. None, if there are none.
 
-        With `wait_s` it waits that long for the first one.
+        No more than `max_bytes`, which are 32 MiB at most, but one message in any case. With
+        `wait_s` it waits that long for the first one.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
@@ -39,7 +46,12 @@ class RemoteGroup:
         wanted = _at_once(max_messages)
         while True:
             wait_ms = waiting.next_ms()
-            body = wire.LeaseRequest(max_messages=wanted, lease_ms=lease_ms, wait_ms=wait_ms)
+            body = wire.LeaseRequest(
+                max_messages=wanted,
+                max_bytes=_bytes_at_once(max_bytes),
+                lease_ms=lease_ms,
+                wait_ms=wait_ms,
+            )
             found = self._caller.call(wire.LEASE, self._names, body=body, wait_s=wait_ms / 1000)
             leased = [one for lease in found.leases for one in _messages_of(lease)]
             if leased or not wait_ms:
@@ -70,9 +82,11 @@ class RemoteGroup:
         extended = self._caller.call(wire.EXTEND, self._names, body=body)
         return message._replace(deadline_ms=extended.deadlines_ms[0])
 
-    def peek(self, *, max_messages: int = 10) -> list[PeekedMessage]:
+    def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
-        query = wire.PeekQuery(max_messages=_at_once(max_messages))
+        query = wire.PeekQuery(
+            max_messages=_at_once(max_messages), max_bytes=_bytes_at_once(max_bytes)
+        )
         found = self._caller.call(wire.PEEK, self._names, query=query)
         columns = zip(
             found.partitions,
@@ -139,6 +153,10 @@ def _at_once(max_messages: int) -> int:
     """Of so many, or fewer, what one call may be given."""
     is_allowed = max_messages <= MESSAGES_MAX
     return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
+
+
+def _bytes_at_once(max_bytes: int | None) -> int:
+    return FETCH_BYTES_MAX if max_bytes is None else min(max_bytes, FETCH_BYTES_MAX)
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[wire.Held]:

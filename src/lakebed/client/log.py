@@ -23,6 +23,7 @@ from lakebed.client.connections import Interruption
 from lakebed.client.log_follower import LogFollower
 from lakebed.client.producing import as_bytes, milliseconds
 from lakebed.client.record_page import batches_of, records_of
+from lakebed.client.segment_range import SegmentRange, range_of
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.segment import Numbers
 
@@ -179,6 +180,25 @@ class RemoteLog:
         """All that exist now, oldest first."""
         found = self._caller.call(wire.LOG_SEGMENTS, self._names)
         return tuple(map(_info_of, found.segments))
+
+    def segment_bytes(
+        self,
+        segment_id: int,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        tier: int | None = None,
+    ) -> SegmentRange:
+        """A segment's bytes as they are stored: fewer than asked for only at its durable end.
+
+        `NotFound` if it is gone, or not in that tier any more.
+        """
+        answer = self._caller.ask(
+            wire.LOG_SEGMENT_BYTES,
+            {**self._names, "segment": segment_id},
+            query=wire.RangeQuery(offset=offset, length=length, tier=tier),
+        )
+        return range_of(answer, wire.LOG_SEGMENT_BYTES.name, offset=offset)
 
     def durable_end(self) -> RecordId:
         """The position behind the last durable record."""

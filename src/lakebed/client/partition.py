@@ -19,6 +19,7 @@ from lakebed.client.connections import Interruption
 from lakebed.client.errors import BadAnswer
 from lakebed.client.following import PartitionFollower
 from lakebed.client.producing import Batch, Producing
+from lakebed.client.segment_range import SegmentRange, range_of
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
@@ -74,6 +75,25 @@ class RemotePartition:
             )
             for one in found.segments
         )
+
+    def segment_bytes(
+        self,
+        base_offset: int,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        generation: int | None = None,
+    ) -> SegmentRange:
+        """A segment's bytes as they are stored: fewer than asked for only at its durable end.
+
+        `NotFound` if it is gone, or was replaced by one of another generation.
+        """
+        answer = self._caller.ask(
+            wire.TOPIC_SEGMENT_BYTES,
+            {**self._names, "base_offset": base_offset},
+            query=wire.SegmentBytesQuery(offset=offset, length=length, generation=generation),
+        )
+        return range_of(answer, wire.TOPIC_SEGMENT_BYTES.name, offset=offset)
 
     def start_offset(self) -> int:
         """The first message that may be read."""

@@ -91,6 +91,10 @@ class RemoteStore:
         """The log of that name, created if need be."""
         return RemoteLog(self._caller, self._caller.call(logs.OPEN_LOG, {"log": name}))
 
+    def open_log(self, name: str) -> RemoteLog:
+        """`NotFound` if there is none."""
+        return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
+
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
         """The topic of that name, created if need be with so many partitions, or one.
 

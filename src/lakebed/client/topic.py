@@ -9,7 +9,7 @@ from typing import Any
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
 from lakebed.api.staged import CommittedPartition, Staged
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
 from lakebed.client.caller import Caller
@@ -18,6 +18,7 @@ from lakebed.client.errors import BadAnswer
 from lakebed.client.group import RemoteGroup
 from lakebed.client.partition import RemotePartition
 from lakebed.client.producing import Batch, Producing
+from lakebed.keratin.append_future import after_failure
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
@@ -33,6 +34,7 @@ class RemoteTopic:
         self._caller = caller
         self._producing = producing
         self.name = state.name
+        self.topic_id = state.topic_id  # of when it was opened; empty if the server tells none
         self.config = _config_of(state)
         self._partitions = tuple(
             RemotePartition(caller, producing, state.name, number)
@@ -91,7 +93,8 @@ class RemoteTopic:
         """Pairs of key and payload, each to its key's partition: one append for each of those.
 
         Those without a key go to the next partition in turn, together. What is wrong with any of
-        them is found before one is sent.
+        them is found before one is sent. `PartlyAppended` if some were appended, when there was no
+        room for others.
         """
         pairs = list(messages)
         batches = []
@@ -102,12 +105,19 @@ class RemoteTopic:
             payloads = [pairs[index][1] for index in indexes]
             self._check(payloads, keys, ack)
             batches.append((number, Batch(payloads, keys=keys, ack=ack, timeout=timeout)))
-        return [self._producing.append(self.name, number, batch) for number, batch in batches]
+        results: list[AppendResult] = []
+        try:
+            for number, batch in batches:
+                results.append(self._producing.append(self.name, number, batch))
+        except LakebedError as error:
+            raise after_failure(error, results) from error
+        return results
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> RemoteGroup:
         """The consumer group of that name, made anew if need be.
 
-        `config` counts for the first who opens it; by default that of the store.
+        `config` is kept, and counts from the group's next opening on: at once, if it was not open.
+        Without one the group has what was kept, or else that of the store.
         """
         settings = None if config is None else dataclasses.asdict(config)
         state = self._caller.call(

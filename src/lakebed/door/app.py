@@ -2,7 +2,8 @@
 
 Whatever goes wrong is told as a problem document, also what the protocol itself refuses. What the
 caller cannot help is logged with the id of the request, and so is what is refused because it is too
-much, too slow or no request at all. Every call is counted, by operation and by the first digit of
+much, too slow or no request at all. That a log or a queue is full is no refusal: it is how whoever
+writes learns to wait, and is only counted, as every call is, by operation and by the first digit of
 its status.
 """
 
@@ -28,7 +29,7 @@ from lakebed.door.refusals import Refusals
 from lakebed.door.router import Router
 from lakebed.door.service import Service
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import ClientGone, Request
+from lakebed.http.request import Asked, ClientGone, Request
 from lakebed.http.response import Piece, Response
 from lakebed.http.sending import close_pieces
 
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 
 NO_CALL: Final = "no_call"  # what is counted of requests that call nothing in the table
 GONE: Final = "gone"
-_TOO_MUCH: Final = frozenset({413, 429})
 
 
 class App:
@@ -84,18 +84,20 @@ class App:
     async def _carry_out(self, request: Request, asked: _Asked) -> Response:
         operation, names = self._router.find(request.method, request.raw_path)
         asked.name = operation.name
+        request.asked = Asked(operation.name)
         handler = self._handlers[operation]
         if operation.is_public:
             call = Call(operation, names, request)
             return response_of(await handler(self._service, call), call)
         asked.identity = await self._guard.identify(request)
+        request.asked = Asked(operation.name, access_key=asked.identity.access_key)
         self._service.check_threads()
-        share = self._service.budget.admit(
+        share = asked.share = self._service.budget.admit(
             asked.identity, held_bytes=self._held_bytes(operation, request)
         )
         is_over = True
         try:
-            call = Call(operation, names, request, share)
+            call = Call(operation, names, request, share, run=self._service.run)
             response = response_of(await handler(self._service, call), call)
             if not isinstance(response.body, Buffer):
                 response.body = _Held(response.body, share)
@@ -116,7 +118,7 @@ class App:
     def _failed(self, error: Exception, request: Request, asked: _Asked) -> Response:
         told = error if isinstance(error, LakebedError) else _OURS
         response = problem_response(told, request_id=request.id)
-        if response.status in _TOO_MUCH:
+        if _is_too_much(response.status, asked):
             self._refusals.note(
                 request_id=request.id,
                 peer=request.peer,
@@ -156,11 +158,18 @@ class App:
 class _Asked:
     """What is known of a request so far."""
 
-    __slots__ = ("identity", "name")
+    __slots__ = ("identity", "name", "share")
 
     def __init__(self) -> None:
         self.name = NO_CALL
         self.identity: Identity = LOCAL
+        self.share: Share | None = None  # None until it is let in
+
+
+def _is_too_much(status: int, asked: _Asked) -> bool:
+    """Whether it went beyond a limit of the door; 429 is also what a queue that is full says."""
+    is_let_in = asked.share is not None and not asked.share.is_short
+    return status == 413 or (status == 429 and not is_let_in)
 
 
 class _Held:

@@ -65,21 +65,26 @@ class Budget:
 class Share:
     """Of one request."""
 
-    __slots__ = ("_access_key", "_budget", "_held_bytes", "_is_released")
+    __slots__ = ("_access_key", "_budget", "_held_bytes", "_is_released", "is_short")
 
     def __init__(self, budget: Budget, access_key: str, held_bytes: int) -> None:
         self._budget = budget
         self._access_key = access_key
         self._held_bytes = held_bytes
         self._is_released = False
+        self.is_short = False  # whether it was refused more
 
     def check(self, size: int) -> None:
         """`Busy` if so many bytes cannot be held now."""
-        self._budget.check(size)
+        try:
+            self._budget.check(size)
+        except Busy:
+            self.is_short = True
+            raise
 
     def take(self, size: int) -> None:
         """Hold so many bytes more; `Busy` if that is too much."""
-        self._budget.check(size)
+        self.check(size)
         self._budget.body_bytes += size
         self._held_bytes += size
 

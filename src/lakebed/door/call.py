@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -13,11 +13,14 @@ from lakebed.api import media
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.problems import Refused
 from lakebed.base.errors import TooLarge
+from lakebed.base.units import KIB
 from lakebed.door.budget import Share
 from lakebed.http.request import Request
 
 Kind = TypeVar("Kind", bound=Struct)
+Made = TypeVar("Made")
 
+HERE_BYTES_MAX: Final = 64 * KIB  # larger bodies are read in another thread
 _QUERY_FIELDS_MAX: Final = 100
 _TEXT: Final = "text/plain"
 
@@ -26,11 +29,17 @@ class UnsupportedMedia(Refused):
     """A body of a kind that this call does not take."""
 
 
+class Run(Protocol):
+    """Has something done in another thread."""
+
+    def __call__(self, work: Callable[[], Made], /) -> Awaitable[Made]: ...
+
+
 class Call:
     """`names` are the parts of the path, decoded; `query` is the operation's struct; `media` is
     that of the body, as it is said."""
 
-    __slots__ = ("_share", "media", "names", "operation", "query", "request")
+    __slots__ = ("_run", "_share", "media", "names", "operation", "query", "request")
 
     def __init__(
         self,
@@ -38,9 +47,13 @@ class Call:
         names: Mapping[str, str],
         request: Request,
         share: Share | None = None,
+        *,
+        run: Run | None = None,
     ) -> None:
-        """`share` is what its body may hold; without one there is no limit but its own."""
+        """`share` is what its body may hold; without one there is no limit but its own. Without
+        `run` a body is read here, however large."""
         self._share = share
+        self._run = run
         self.operation = operation
         self.names = names
         self.request = request
@@ -90,7 +103,15 @@ class Call:
 
     async def document(self, kind: type[Kind]) -> Kind:
         """The body as a struct; an empty one is one without anything said."""
-        return self.decoded(await self.read(), kind)
+        return await self.read_as(lambda data: self.decoded(data, kind))
+
+    async def read_as(self, make: Callable[[bytes], Made]) -> Made:
+        """What is made of the body: of a large one in another thread, for others wait in the
+        loop's."""
+        data = await self.read()
+        if self._run is None or len(data) <= HERE_BYTES_MAX:
+            return make(data)
+        return await self._run(lambda: make(data))
 
     def decoded(self, data: bytes, kind: type[Kind]) -> Kind:
         """The same of a body that was read; in any thread."""

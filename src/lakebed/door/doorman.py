@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ from lakebed.door.guard import Guard
 from lakebed.door.limits import DoorLimits
 from lakebed.door.service import Service
 from lakebed.door.work import WorkKind
+from lakebed.http.answering import Handler
 from lakebed.http.limits import Limits
-from lakebed.http.server import Server
+from lakebed.http.server import Done, Server
 from lakebed.http.tls import TlsFiles
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ class Door:
         limits: Limits | None = None,
         door_limits: DoorLimits | None = None,
         clock: Clock | None = None,
+        wrap: Callable[[Handler], Handler] = lambda handler: handler,
+        on_done: Done | None = None,
     ) -> None:
-        """`limits` are of connections, `door_limits` of calls; `clock` is the one of timers."""
+        """`limits` are of connections, `door_limits` of calls; `clock` is the one of timers.
+
+        `wrap` gives what stands before the calls, `on_done` is told of every request's end.
+        """
         door_limits = door_limits or DoorLimits()
         self._executor = ThreadPoolExecutor(
             door_limits.threads_max, thread_name_prefix="lakebed-door"
@@ -44,7 +50,13 @@ class Door:
             store, self._executor, works=works, limits=door_limits, clock=self._clock
         )
         app = App(self.service, guard=guard)
-        self.server = Server(app, limits=limits, on_refusal=app.refusal, clock=self._clock)
+        self.server = Server(
+            wrap(app),
+            limits=limits,
+            on_refusal=app.refusal,
+            on_done=on_done,
+            clock=self._clock,
+        )
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""

@@ -16,6 +16,7 @@ from lakebed.api.groups import (
     Lag,
     OpenGroup,
     Peeked,
+    PeekQuery,
     Redrive,
     Redriven,
     Reset,
@@ -67,8 +68,8 @@ async def lag(service: Service, call: Call) -> Lag:
 
 
 async def peek(service: Service, call: Call) -> Response:
-    group, count = await group_of(service, call), call.query.max_messages
-    return await service.run(lambda: response_of(_peeked(group, count), call))
+    group, query = await group_of(service, call), call.query
+    return await service.run(lambda: response_of(_peeked(group, query), call))
 
 
 async def reset(service: Service, call: Call) -> None:
@@ -108,8 +109,8 @@ def _state(group: Group) -> GroupState:
     return GroupState(group.topic.name, group.name, partitions)
 
 
-def _peeked(group: Group, count: int) -> Peeked:
-    found = group.peek(max_messages=count)
+def _peeked(group: Group, query: PeekQuery) -> Peeked:
+    found = group.peek(max_messages=query.max_messages, max_bytes=query.max_bytes)
     return Peeked(
         partitions=[one.partition for one in found],
         offsets=[one.offset for one in found],

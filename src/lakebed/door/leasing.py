@@ -54,7 +54,9 @@ async def _leased(
     """Messages, or none when the time is over, the client gone, or the server about to end."""
 
     def look() -> list[LeasedMessage]:
-        return group.lease(max_messages=asked.max_messages, lease_ms=asked.lease_ms)
+        return group.lease(
+            max_messages=asked.max_messages, max_bytes=asked.max_bytes, lease_ms=asked.lease_ms
+        )
 
     if request.is_gone:
         return []

@@ -2,7 +2,8 @@
 
 All of a body is read and checked before the first message is appended. An append is handed to its
 partition and awaited: no thread waits for the disk. What goes to several partitions is one append
-for each; if one of them fails the others stand, and the failure is told.
+for each; if one of them fails the others stand, and it is told which: `PartlyAppended`. With a
+producer all go to one partition, so that what failed may be sent again as it is.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from lakebed.api.topics import (
     WireProducer,
 )
 from lakebed.base.errors import Busy, InputError, LakebedError
-from lakebed.base.units import KIB
 from lakebed.door.call import Call
 from lakebed.door.lookup import topic_of
 from lakebed.door.message_lines import read_lines
 from lakebed.door.service import Service
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack
+from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided
 
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from lakebed.keratin.work import Append
     from lakebed.store.topics import StoreTopic
 
-_HERE_BYTES_MAX: Final = 64 * KIB  # larger bodies are read in another thread
 _ROOM_S: Final = 0.002  # between two looks whether there is room
 _HEADER_PREFIX: Final = b"lakebed-header-"
 
@@ -52,12 +52,8 @@ class _Prepared(NamedTuple):
 
 
 async def produce(service: Service, call: Call) -> Produced:
-    topic, data = await topic_of(service, call), await call.read()
-    if len(data) <= _HERE_BYTES_MAX:
-        asked = _asked(call, data, topic)
-        prepared = _prepare(topic, asked)
-    else:
-        asked, prepared = await service.run(lambda: _both(call, data, topic))
+    topic = await topic_of(service, call)
+    asked, prepared = await call.read_as(lambda data: _both(call, data, topic))
     timeout_ms = asked.timeout_ms or 0
     if len(prepared) == 1:
         future = _submit(prepared[0]) or await _submit_later(prepared[0], timeout_ms)
@@ -66,7 +62,10 @@ async def produce(service: Service, call: Call) -> Produced:
 
 
 async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_ms: int) -> Produced:
-    """To several partitions; what was queued is awaited, whatever becomes of the others."""
+    """To several partitions; what was queued is awaited, whatever becomes of the others.
+
+    A failure is told as it is only if nothing was appended.
+    """
     appended: list[Appended] = []
     futures: list[AppendFuture] = []
     failure: LakebedError | None = None
@@ -74,15 +73,18 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
         for one in prepared:
             futures.append(_submit(one) or await _submit_later(one, timeout_ms))
     except LakebedError as error:
-        failure = error
+        failure = error.with_traceback(None)  # its frames hold the messages
     for future in futures:
         try:
             appended.append(_appended(future, await service.done(future)))
         except LakebedError as error:
-            failure = failure or error
-    if failure is not None:
+            failure = failure or error.with_traceback(None)
+    if failure is None:
+        return Produced(appended)
+    if not appended:
         raise failure
-    return Produced(appended)
+    parts = [AppendedPart(one.partition, one.base_offset, one.count) for one in appended]
+    raise PartlyAppended(failure, parts) from failure
 
 
 def _submit(prepared: _Prepared) -> AppendFuture | None:

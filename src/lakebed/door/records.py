@@ -108,8 +108,7 @@ async def _asked(call: Call) -> logs.AppendRecords:
             raise Refused("a document says itself how it is appended: leave the query out")
         return await call.document(logs.AppendRecords)
     query: logs.AppendQuery = call.query
-    data = await call.read()
-    payloads = payloads_of(data) if raw is Raw.LINES else [data]
+    payloads = [await call.read()] if raw is Raw.BYTES else await call.read_as(payloads_of)
     return logs.AppendRecords(
         payloads,
         ext_ids=[query.ext_id] * len(payloads) if query.ext_id else None,

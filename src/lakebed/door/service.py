@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.base.clock import Clock, SystemClock
@@ -65,7 +66,8 @@ class Service:
     async def run(self, work: Callable[[], Result]) -> Result:
         """In another thread: what takes long, or waits for the disk."""
         try:
-            running = asyncio.get_running_loop().run_in_executor(self.executor, work)
+            loop = asyncio.get_running_loop()
+            running = loop.run_in_executor(self.executor, copy_context().run, work)
         except RuntimeError as error:  # it takes no more
             raise Closed("the store is being closed") from error
         self._handed_over += 1

@@ -98,7 +98,8 @@ def _state(topic: StoreTopic) -> TopicState:
         )
         for partition in topic.partitions
     ]
-    return TopicState(topic.name, partitions, asdict(topic.config))
+    settings = asdict(topic.config)
+    return TopicState(topic.name, partitions, settings, topic.topic.identity.topic_id)
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lakebed.base.errors import InputError, LakebedError
 
@@ -31,10 +31,19 @@ class RequestBody(Protocol):
         ...
 
 
+class Asked(NamedTuple):
+    """What a request was found to ask for, for whoever counts and logs."""
+
+    operation: str
+    bucket: str = ""
+    access_key: str = ""
+
+
 class Request:
     """`raw_path` and `raw_query` are what was sent, byte for byte: nothing is decoded here."""
 
     __slots__ = (
+        "asked",
         "body",
         "fields",
         "headers",
@@ -77,6 +86,7 @@ class Request:
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
         self.received_ns = received_ns  # of the monotonic clock, at the end of the head
+        self.asked: Asked | None = None  # set by the handler, as soon as it knows
         self.is_gone = False  # the client says that it sends no more, or is not there any more
         self.is_hurried = False  # it is gone, or the server ends: wait for nothing that may come
         self.on_hurry: Callable[[], None] | None = None  # for one who waits, in the loop's thread

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+from typing import Final
+
+CURRENT: Final[ContextVar[str]] = ContextVar("request_id", default="")
+"""Of the request that the running code is about, for log lines; empty outside of any."""
+
 _MASK = (1 << 64) - 1
 _STEP = 0x9E37_79B9_7F4A_7C15  # odd: all 2^64 numbers come before one comes again
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import Protocol, cast
 
 from lakebed.base.commit import Ticket
 from lakebed.base.errors import LakebedError
+from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.work import Appended, Work
 
 
@@ -71,3 +72,24 @@ class AppendFuture:
             with contextlib.suppress(LakebedError):
                 state = repr(self.result())
         return f"<AppendFuture of partition {self.partition}: {state}>"
+
+
+class Outcome(Protocol):
+    """An append that was begun, here or over the wire."""
+
+    @property
+    def partition(self) -> int: ...
+
+    def result(self) -> Appended: ...
+
+
+def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError:
+    """What to tell if one of several appends could not be begun: what became of the others.
+
+    Waits for them.
+    """
+    appended = []
+    for one in begun:
+        with contextlib.suppress(LakebedError):
+            appended.append(AppendedPart(one.partition, *one.result()))
+    return PartlyAppended(cause, appended) if appended else cause

@@ -4,11 +4,19 @@ InputError
 ├── OffsetOutOfRange     (NotFound) the message is gone, or not there yet
 ├── ProducerFenced       a newer one with this id has taken over
 └── OutOfOrderSequence   messages before these are missing
+
+LakebedError
+└── PartlyAppended       some partitions have their messages, and would have them twice
 """
 
 from __future__ import annotations
 
-from lakebed.base.errors import InputError, NotFound
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lakebed.base.errors import InputError, LakebedError, NotFound
+
+_NAMED_MAX = 10  # partitions in the text of an error
 
 
 class OffsetOutOfRange(NotFound):
@@ -29,3 +37,25 @@ class ProducerFenced(InputError):
 
 class OutOfOrderSequence(InputError):
     """The producer's messages before these did not arrive."""
+
+
+class AppendedPart(NamedTuple):
+    """The messages that went to one partition."""
+
+    partition: int
+    base_offset: int
+    message_count: int
+
+
+class PartlyAppended(LakebedError):
+    """Messages for some partitions were appended, others were not.
+
+    Sent again as a whole, those of `appended` would be there twice.
+    """
+
+    def __init__(self, cause: LakebedError, appended: Iterable[AppendedPart]) -> None:
+        self.appended = tuple(appended)
+        self.cause = str(cause)
+        names = ", ".join(str(part.partition) for part in self.appended[:_NAMED_MAX])
+        more = ", …" if len(self.appended) > _NAMED_MAX else ""
+        super().__init__(f"appended to partition {names}{more} alone, for: {cause}")

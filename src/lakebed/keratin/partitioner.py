@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lakebed.base.errors import InputError
 from lakebed.base.layout import Buffer
+from lakebed.kernels import murmur2
 
-_M = 0x5BD1E995
-_SEED = 0x9747B28C
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: Buffer) -> int:
-    """The 32-bit hash, unsigned."""
-    try:
-        key = bytes(memoryview(data))
-    except TypeError:
-        raise InputError(f"a key is bytes, not {type(data).__name__}") from None
-    length = len(key)
-    mixed = (_SEED ^ length) & _MASK
-    whole = length & ~3
-    for start in range(0, whole, 4):
-        part = int.from_bytes(key[start : start + 4], "little") * _M & _MASK
-        part = (part ^ part >> 24) * _M & _MASK
-        mixed = (mixed * _M & _MASK) ^ part
-    rest = key[whole:]
-    if rest:
-        mixed = (mixed ^ int.from_bytes(rest, "little")) * _M & _MASK
-    mixed = (mixed ^ mixed >> 13) * _M & _MASK
-    return mixed ^ mixed >> 15
+_WITHOUT_SIGN = 0x7FFFFFFF
 
 
 def partition_of(key: Buffer, partition_count: int) -> int:
     """The key's partition: the hash without its sign, modulo their number."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+    return (murmur2(key) & _WITHOUT_SIGN) % partition_count
 
 
 def divided(

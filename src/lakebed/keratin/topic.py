@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
-from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.append_future import AppendFuture, after_failure
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.identity import TopicIdentity
@@ -87,7 +87,8 @@ class Topic:
         """Append pairs of key and payload, each to its key's partition: one append for each.
 
         Those without a key go to the next partition in turn, together. What is wrong with any of
-        them is found before one is appended.
+        them is found before one is appended. `PartlyAppended` if some were, when there was no room
+        for others.
         """
         pairs = list(messages)
         prepared = []
@@ -97,7 +98,13 @@ class Topic:
             keys, payloads = zip(*(pairs[index] for index in indexes), strict=True)
             partition = self.partition(number)
             prepared.append((partition, partition.prepare(payloads, keys=keys, ack=ack)))
-        return [partition.submit(append, timeout=timeout) for partition, append in prepared]
+        futures: list[AppendFuture] = []
+        try:
+            for partition, append in prepared:
+                futures.append(partition.submit(append, timeout=timeout))
+        except LakebedError as error:
+            raise after_failure(error, futures) from error
+        return futures
 
     def next_partition(self) -> int:
         """Where messages without a key go: each in turn."""

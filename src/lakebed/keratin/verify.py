@@ -3,12 +3,16 @@
 A log decides: a manifest or an index that does not fit is a problem that opening the partition
 mends, not a loss. Beside a live writer the newest segment is judged up to the durable end alone:
 what is behind that may be half written.
+
+It is done in three steps, which may be apart: `plan_partition` lists what there is to check,
+`check_segment` checks one segment, `join_partition` makes one judgement of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakebed.base.damage import Verdict
 from lakebed.base.errors import DataError, LakebedError, NotFound, UnknownVersion
@@ -38,6 +42,12 @@ class SegmentVerification:
     @property
     def verdict(self) -> Verdict:
         return Verdict.CORRUPT if self.inspection is None else self.inspection.verdict
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Oddities that no rule forbids."""
+        unknown = self.inspection.unknown_flags_count if self.inspection else 0
+        return (f"{self.path}: {unknown} records with unknown flags",) if unknown else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +86,36 @@ class PartitionVerification:
         return tuple(ranges)
 
 
+class SegmentPiece(NamedTuple):
+    """One segment, and what the rest of the partition says of it: all that its check needs."""
+
+    base_offset: int
+    listed: ManifestSegment | None  # as the manifest has it, if it is sealed
+    published: DurableEnd | None
+    is_live: bool  # somebody may be writing it
+
+
+class PartitionPlan(NamedTuple):
+    """What there is to check, and what was found before any segment was read."""
+
+    name: str
+    start_offset: int
+    next_offset: int  # as the manifest has it
+    segments: tuple[SegmentPiece, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def verify_partition(
     disk: Disk, paths: PartitionPaths, *, is_live: bool = False
 ) -> PartitionVerification:
     """Every byte of it; `is_live` if somebody may be writing it. `NotFound` if there is none."""
+    plan = plan_partition(disk, paths, is_live=is_live)
+    return join_partition(plan, [check_segment(disk, paths, piece) for piece in plan.segments])
+
+
+def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) -> PartitionPlan:
+    """`NotFound` if there is no such partition."""
     if not disk.is_folder(paths.segments):
         raise NotFound(f"{paths.segments}: there is no such partition")
     published = load_durable_end(disk, paths.durable_end)
@@ -87,23 +123,37 @@ def verify_partition(
     manifest = _manifest(disk, paths, problems)
     bases = paths.bases(disk)
     listed = {one.base_offset: one for one in manifest.segments} if manifest else {}
-    segments = [
-        _verify_segment(disk, paths, base, listed.get(base), published, is_live=is_live)
-        for base in sorted({*bases, *listed})
-    ]
     if manifest is not None and manifest.active_base_offset not in bases:
         problems.append(f"the active segment {manifest.active_base_offset} is missing")
-    next_offset = max(
-        [manifest.next_offset if manifest else 0]
-        + [one.inspection.next_offset for one in segments if one.inspection]
-    )
-    return PartitionVerification(
+    return PartitionPlan(
         name=paths.name,
         start_offset=manifest.start_offset if manifest else min(bases, default=0),
-        next_offset=next_offset,
-        segments=tuple(segments),
+        next_offset=manifest.next_offset if manifest else 0,
+        segments=tuple(
+            SegmentPiece(base, listed.get(base), published, is_live)
+            for base in sorted({*bases, *listed})
+        ),
         problems=tuple(problems),
-        notes=tuple(_notes(disk, paths, segments)),
+        notes=tuple(
+            f"{paths.segments}: {name} was left by an interrupted replacement"
+            for name in disk.names(paths.segments)
+            if name.endswith(TEMPORARY_SUFFIX)
+        ),
+    )
+
+
+def join_partition(
+    plan: PartitionPlan, segments: Sequence[SegmentVerification]
+) -> PartitionVerification:
+    """`segments` in the order of the plan; some may have gone meanwhile."""
+    ends = [one.inspection.next_offset for one in segments if one.inspection]
+    return PartitionVerification(
+        name=plan.name,
+        start_offset=plan.start_offset,
+        next_offset=max([plan.next_offset, *ends]),
+        segments=tuple(segments),
+        problems=plan.problems,
+        notes=(*plan.notes, *(note for segment in segments for note in segment.notes)),
     )
 
 
@@ -111,7 +161,44 @@ def verify_segment(
     disk: Disk, paths: PartitionPaths, segment: ManifestSegment
 ) -> SegmentVerification:
     """One sealed segment."""
-    return _verify_segment(disk, paths, segment.base_offset, segment, None, is_live=False)
+    piece = SegmentPiece(segment.base_offset, segment, None, is_live=False)
+    return check_segment(disk, paths, piece)
+
+
+def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> SegmentVerification:
+    """Every byte of it, and its indexes."""
+    base, is_sealed = piece.base_offset, piece.listed is not None
+    path = paths.segment(base, SegmentFile.LOG)
+    inspection, problems = None, []
+    try:
+        log = open_log(disk, path, base_offset=base, is_sealed=is_sealed)
+    except NotFound:
+        pass
+    else:
+        try:
+            inspection = inspect_piece(log, piece)
+            problems = _index_problems(disk, paths, base, log, inspection)
+        finally:
+            log.close()
+    return SegmentVerification(
+        base_offset=base,
+        path=path,
+        is_sealed=is_sealed,
+        inspection=inspection,
+        index_problems=tuple(problems),
+    )
+
+
+def inspect_piece(log: LogBytes, piece: SegmentPiece) -> LogInspection:
+    """What its bytes say, wherever they are from."""
+    listed, published = piece.listed, piece.published
+    if listed is not None:
+        return inspect_log(log, sealed_end=listed.log_bytes, next_offset=listed.last_offset + 1)
+    confirmed_end = 0
+    if published is not None and published.base_offset == log.base_offset:
+        confirmed_end = published.position
+    judged_end = max(confirmed_end, RECORDS_START) if piece.is_live else None
+    return inspect_log(log, confirmed_end=confirmed_end, judged_end=judged_end)
 
 
 def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> PartitionManifest | None:
@@ -124,52 +211,6 @@ def _manifest(disk: Disk, paths: PartitionPaths, problems: list[str]) -> Partiti
     except DataError as error:
         problems.append(str(error))
     return None
-
-
-def _verify_segment(
-    disk: Disk,
-    paths: PartitionPaths,
-    base: int,
-    listed: ManifestSegment | None,
-    published: DurableEnd | None,
-    *,
-    is_live: bool,
-) -> SegmentVerification:
-    path = paths.segment(base, SegmentFile.LOG)
-    inspection, problems = None, []
-    try:
-        log = open_log(disk, path, base_offset=base, is_sealed=listed is not None)
-    except NotFound:
-        pass
-    else:
-        try:
-            inspection = _inspect(log, listed, published, is_live=is_live)
-            problems = _index_problems(disk, paths, base, log, inspection)
-        finally:
-            log.close()
-    return SegmentVerification(
-        base_offset=base,
-        path=path,
-        is_sealed=listed is not None,
-        inspection=inspection,
-        index_problems=tuple(problems),
-    )
-
-
-def _inspect(
-    log: LogBytes,
-    listed: ManifestSegment | None,
-    published: DurableEnd | None,
-    *,
-    is_live: bool,
-) -> LogInspection:
-    if listed is not None:
-        return inspect_log(log, sealed_end=listed.log_bytes, next_offset=listed.last_offset + 1)
-    confirmed_end = 0
-    if published is not None and published.base_offset == log.base_offset:
-        confirmed_end = published.position
-    judged_end = max(confirmed_end, RECORDS_START) if is_live else None
-    return inspect_log(log, confirmed_end=confirmed_end, judged_end=judged_end)
 
 
 def _index_problems(
@@ -204,16 +245,3 @@ def _index_problems(
         more = len(problems) - _INDEX_PROBLEMS_MAX
         problems = [*problems[:_INDEX_PROBLEMS_MAX], f"and {more} more"]
     return problems
-
-
-def _notes(disk: Disk, paths: PartitionPaths, segments: Sequence[SegmentVerification]) -> list[str]:
-    notes = [
-        f"{paths.segments}: {name} was left by an interrupted replacement"
-        for name in disk.names(paths.segments)
-        if name.endswith(TEMPORARY_SUFFIX)
-    ]
-    for segment in segments:
-        unknown = segment.inspection.unknown_flags_count if segment.inspection else 0
-        if unknown:
-            notes.append(f"{segment.path}: {unknown} records with unknown flags")
-    return notes

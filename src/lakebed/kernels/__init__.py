@@ -35,7 +35,7 @@ if _wanted not in ("", "compiled", "reference"):
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan murmur2_hashes "
+    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan murmur2 murmur2_hashes "
     "record_batch_decode record_batch_encode record_batch_encode_slices record_batch_headers "
     "record_batch_sections record_batch_slices write_and_sync zero_fill"
 )
@@ -82,6 +82,7 @@ if COMPILED:
         keratin_encode,
         keratin_fields,
         keratin_scan,
+        murmur2,
         murmur2_hashes,
         record_batch_decode,
         record_batch_encode,
@@ -111,6 +112,7 @@ else:
         keratin_encode,
         keratin_fields,
         keratin_scan,
+        murmur2,
         murmur2_hashes,
         record_batch_decode,
         record_batch_encode,
@@ -155,6 +157,7 @@ __all__ = [
     "record_batch_headers",
     "record_batch_encode_slices",
     "record_batch_sections",
+    "murmur2",
     "murmur2_hashes",
     "Gathered",
     "KeratinFields",

@@ -188,6 +188,7 @@ cdef extern from "slices.h":
     void sections_write(
         const uint32_t *counts, size_t count, const span *names, const span *values,
         uint8_t *out) nogil
+    uint32_t murmur2_hash(const uint8_t *data, size_t length) nogil
     void murmur2_spans(const span *spans, size_t count, uint32_t *hashes) nogil
 
 

@@ -82,6 +82,11 @@ def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices)
     return Gathered(bytes(data), memoryview(offsets).toreadonly(), None, 0)
 
 
+def murmur2(key: ReadableBuffer) -> int:
+    """The hash of one key, by which it finds its partition."""
+    return _murmur2(byte_view(key, "a key"))
+
+
 def murmur2_hashes(slices: Slices) -> Column:
     """The hash of each slice, by which keys find their partitions; that of a null is 0."""
     hashes = [0 if view is None else _murmur2(view) for view in _views(slices, "slices")]

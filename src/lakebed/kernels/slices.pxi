@@ -109,6 +109,15 @@ def record_batch_sections(counts, names, values):
     return Gathered(data, rows.view(0, count + 1), None, 0)
 
 
+def murmur2(key):
+    """The hash of one key, by which it finds its partition."""
+    cdef Held held
+    if PyBytes_CheckExact(key):
+        return murmur2_hash(<const uint8_t *>PyBytes_AS_STRING(key), <size_t>PyBytes_GET_SIZE(key))
+    held = Held(key, "a key")
+    return murmur2_hash(<const uint8_t *>held.view.buf, <size_t>held.view.len)
+
+
 def murmur2_hashes(slices):
     """The hash of each slice, by which keys find their partitions; that of a null is 0."""
     cdef SlicedSpans spans = SlicedSpans(slices, "slices")

@@ -23,7 +23,9 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
 from lakebed.keratin.topic import Topic
+from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import kept_value
 from lakebed.store.leased_message import (
     Leased,
@@ -40,6 +42,7 @@ _log = logging.getLogger(__name__)
 
 WAIT_S_MAX = 366 * 24 * 3600
 _DEAD_LETTERS_AT_ONCE = 1000
+_DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
 class Group:
@@ -67,12 +70,19 @@ class Group:
         self._turn = 0  # which partition is asked first
 
     def lease(
-        self, *, max_messages: int = 100, lease_ms: int | None = None, wait_s: float = 0.0
+        self,
+        *,
+        max_messages: int = 100,
+        max_bytes: int | None = None,
+        lease_ms: int | None = None,
+        wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
         """Up to that many messages, held for `lease_ms`. None, if there are none.
 
-        With `wait_s` it waits that long for the first one. If one partition fails, what others
-        gave is handed out first; the failure is for a later call, if it is still there.
+        With `max_bytes` no more than that, but one message in any case: of keys, values and headers
+        as they stand in the log. With `wait_s` it waits that long for the first one. If one
+        partition fails, what others gave is handed out first; the failure is for a later call, if
+        it is still there.
         """
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
@@ -82,7 +92,8 @@ class Group:
             changed = self._runner.event()
             stop = self.on_change(changed.set) if wait_s > 0 else None
             try:
-                leased = self._lease_once(max_messages, lease_ms)
+                allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
+                leased = self._lease_once(allowance, lease_ms)
                 left_ns = until_ns - clock.monotonic_ns()
                 if leased or left_ns <= 0:
                     return leased
@@ -92,13 +103,19 @@ class Group:
                 if stop is not None:
                     stop()
 
-    def peek(self, *, max_messages: int = 10) -> list[PeekedMessage]:
+    def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
         found: list[PeekedMessage] = []
+        allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
         for number in self._order(self._turn + 1):
-            ranges = self.parts[number].available(max_messages - len(found))
-            found += read_peeked(self.topic.partition(number), ranges)
-            if len(found) >= max_messages:
+            partition, size = self.topic.partition(number), 0
+            ranges = self.parts[number].available(allowance.message_count)
+            if allowance.counts_bytes:
+                ranges, size = allowance.fitting(partition, ranges)
+            peeked = read_peeked(partition, ranges)
+            allowance.take(len(peeked), size)
+            found += peeked
+            if allowance.is_spent:
                 break
         return found
 
@@ -231,7 +248,7 @@ class Group:
         count = 0
         while count < max_messages:
             at_once = min(_DEAD_LETTERS_AT_ONCE, max_messages - count)
-            letters = held.lease(max_messages=at_once)
+            letters = held.lease(max_messages=at_once, max_bytes=_DEAD_LETTERS_BYTES_AT_ONCE)
             if not letters:
                 break
             try:
@@ -302,7 +319,7 @@ class Group:
 
     # Leasing.
 
-    def _lease_once(self, max_messages: int, lease_ms: int | None) -> list[LeasedMessage]:
+    def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
         """From one partition after the other, another one first each time."""
         self._turn = (self._turn + 1) % len(self.parts)
         leased: list[LeasedMessage] = []
@@ -310,27 +327,46 @@ class Group:
             try:
                 if self._delivery_count_max:
                     self._bury(number)
-                leased += self._lease_from(number, max_messages - len(leased), lease_ms)
+                leased += self._lease_from(number, allowance, lease_ms)
             except LakebedError as error:
                 if not leased:
                     raise
                 event(_log, "lease_failed", level=logging.WARNING, group=self.name,
                       topic=self.topic.name, partition=number, error=error)  # fmt: skip
-            if len(leased) >= max_messages:
+            if allowance.is_spent:
                 break
         return leased
 
-    def _lease_from(self, number: int, wanted: int, lease_ms: int | None) -> list[LeasedMessage]:
+    def _lease_from(
+        self, number: int, allowance: Allowance, lease_ms: int | None
+    ) -> list[LeasedMessage]:
         """Those that are still there; the others are settled, for there is nothing to deliver."""
         part = self.parts[number]
-        while (grant := part.lease(wanted, lease_ms=lease_ms)).leased:
+        while True:
+            spans, size = self._fitting(number, allowance)
+            grant = part.lease(allowance.message_count, lease_ms=lease_ms, within=spans)
+            if not grant.leased and not spans:
+                return []
             messages, gone = self._read(number, grant)
             if gone:
                 with contextlib.suppress(StaleLease):
                     part.ack(gone, epoch=grant.epoch)
             if messages:
+                allowance.take(len(messages), size)
                 return messages
-        return []
+
+    def _fitting(
+        self, number: int, allowance: Allowance
+    ) -> tuple[Sequence[tuple[int, int]] | None, int]:
+        """What may be leased, and its bytes; None if bytes do not count.
+
+        Others may be faster to lease it: then there may be more to look at.
+        """
+        if not allowance.counts_bytes:
+            return None, 0
+        ranges = self.parts[number].available(allowance.message_count)
+        fits = allowance.fitting(self.topic.partition(number), ranges)
+        return fits.spans, fits.size
 
     def _read(self, number: int, grant: Grant) -> Leased:
         try:

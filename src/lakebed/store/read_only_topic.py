@@ -15,6 +15,7 @@ from lakebed.base.runner import Runner
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
+from lakebed.store.group_settings import GroupSettings
 from lakebed.store.opened import Opened
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
@@ -34,13 +35,13 @@ class ReadOnlyTopic:
         runner: Runner,
         group_config: GroupConfig,
     ) -> None:
-        """`group_config` is what its groups are judged by."""
+        """`group_config` is what groups without settings of their own are judged by."""
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
         self._disk = disk
         self._runner = runner
-        self._group_config = group_config
+        self._group_settings = GroupSettings(disk, root, defaults=group_config)
         self._partitions = Opened(self._open_partition, runner=runner)
 
     @property
@@ -86,7 +87,7 @@ class ReadOnlyTopic:
             partitions=self.partitions,
             disk=self._disk,
             runner=self._runner,
-            config=self._group_config,
+            config=self._group_settings.config(self.name, name),
         )
 
     def close(self) -> None:

@@ -11,12 +11,13 @@ as a whole: its framing, its checksum, its counts, every length in it, and the t
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from lakebed.api.staged import Staged, StagedFile, StagedObject
-from lakebed.base.errors import DataError, InputError, NotFound, TooLarge
+from lakebed.base.errors import DataError, DiskError, InputError, NotFound, TooLarge
 from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.layout import Buffer
 from lakebed.keratin.config import TopicConfig
@@ -24,6 +25,9 @@ from lakebed.keratin.decoded_batch import DecodedBatch
 from lakebed.keratin.format import record_bytes
 from lakebed.keratin.record_batch import check, decode, rewrite_first_offset, size_of
 from lakebed.kernels.format import RECORD_BATCH
+
+# The path cannot be opened because of what it is: no plain file, nobody's to read, links in a ring.
+_CALLERS_CODES = (None, errno.EACCES, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
 ReadObject = Callable[[str, str], Iterable[Buffer]]
 """The pieces of an object, by its bucket and its key."""
@@ -111,12 +115,17 @@ class _Object:
 
 @contextlib.contextmanager
 def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSource]:
+    """Links are followed. A pipe or a device is never waited for: the disk opens plain files."""
     if disk.is_folder(path):
         raise InputError(f"{where}: {path} is a folder, not a file")
     try:
         file = disk.open(path)
     except NotFound as error:
         raise NotFound(f"{where}: {error}") from None
+    except DiskError as error:
+        if error.code in _CALLERS_CODES:
+            raise InputError(f"{where}: {error}") from None
+        raise
     with file:
         yield _File(file)
 

@@ -30,6 +30,7 @@ from lakebed.keratin.topics import Topics
 from lakebed.store.batch_commit import commit_batches
 from lakebed.store.dead_letters import dead_letter_topic, settings_for
 from lakebed.store.group import Group
+from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
 from lakebed.store.staged_batch import ReadObject
 from lakebed.stroma.config import GroupConfig
@@ -117,7 +118,8 @@ class StoreTopic:
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """The consumer group of that name, the same one each time; made anew if need be.
 
-        `config` counts for the first who opens it; by default that of the store.
+        `config` is kept, and counts from the group's next opening on: at once, if it was not open.
+        Without one the group has what was kept, or else that of the store.
         """
         return self._groups(name, config)
 
@@ -143,6 +145,7 @@ class StoreTopics:
         self._disk = disk
         self._runner = runner
         self._group_config = group_config
+        self._settings = GroupSettings(disk, root, defaults=group_config)
         self._read_object = read_object
         clean_folder(disk, root)
         self._topics = Topics(
@@ -159,12 +162,13 @@ class StoreTopics:
         self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
         self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
+        self._kept: dict[tuple[str, str], GroupConfig] = {}  # of those that are open
         self._is_closed = False
         self._process = forking.generation()
 
     @property
     def group_config(self) -> GroupConfig:
-        """Of groups that are opened without another one."""
+        """Of groups that have no settings of their own."""
         return self._group_config
 
     def names(self) -> list[str]:
@@ -249,7 +253,7 @@ class StoreTopics:
             return None if self._is_closed else self._groups.get((topic, group))
 
     def open_group(self, topic: str, group: str) -> Group:
-        """A group that was made before, with the store's settings; `NotFound` if there is none."""
+        """A group that was made before; `NotFound` if there is none."""
         opened = self.open(topic)
         known = self.opened_group(topic, group)
         if known is None and group not in self.groups(topic):
@@ -326,18 +330,24 @@ class StoreTopics:
     # Groups.
 
     def _group(self, topic: Topic, name: str, config: GroupConfig | None) -> Group:
+        key = (topic.name, name)
         with self._mutex:
-            group = self._groups.get((topic.name, name))
-        if group is not None and group.topic is topic:
+            group = self._groups.get(key)
+            is_kept = config is None or self._kept.get(key) == config
+        if group is not None and group.topic is topic and is_kept:
             return group
         with self._alone(topic.name):
             self._check_current(topic)
             with self._mutex:
-                group = self._groups.get((topic.name, name))
+                group = self._groups.get(key)
             if group is None:
-                group = self._open_group(topic, name, config or self._group_config)
+                group = self._open_group(topic, name, config or self._settings.config(*key))
                 with self._mutex:
-                    self._groups[topic.name, name] = group
+                    self._groups[key] = group
+            if config is not None:
+                self._settings.keep(*key, config)
+                with self._mutex:
+                    self._kept[key] = config
             return group
 
     def _check_current(self, topic: Topic) -> None:
@@ -407,6 +417,8 @@ class StoreTopics:
         with self._mutex:
             keys = [key for key in self._groups if key[0] == topic and group in (None, key[1])]
             closed = [self._groups.pop(key) for key in keys]
+            for key in keys:
+                self._kept.pop(key, None)
         with contextlib.ExitStack() as stack:
             for part in (part for one in closed for part in one.parts):
                 stack.callback(part.close)

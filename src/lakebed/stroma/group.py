@@ -57,6 +57,7 @@ class _Asked(NamedTuple):
     wanted: int
     lease_ms: int
     is_exhausted: bool = False
+    within: Sequence[Span] | None = None
 
 
 class _Granted(NamedTuple):
@@ -112,14 +113,21 @@ class PartitionGroup:
     # What consumers call.
 
     def lease(
-        self, max_messages: int, *, lease_ms: int | None = None, wait_s: float = 0.0
+        self,
+        max_messages: int,
+        *,
+        lease_ms: int | None = None,
+        wait_s: float = 0.0,
+        within: Ranges | None = None,
     ) -> Grant:
         """Lease up to that many messages, the lowest first; of none, if there are none.
 
         With `wait_s` it waits that long until there are: new ones, or ones whose delay or lease
-        ended, that were given back, or whose key's turn it is.
+        ended, that were given back, or whose key's turn it is. Of those that come first it takes
+        the ones `within` some ranges, if it is told any.
         """
-        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms)), wait_s)
+        spans = None if within is None else ranges_.checked(within)
+        return self._lease(_Asked(max_messages, self._lease_ms(lease_ms), within=spans), wait_s)
 
     def available(self, max_messages: int) -> list[LeasedRange]:
         """What a lease of that many would be given now; with the deliveries they had yet."""
@@ -290,7 +298,7 @@ class PartitionGroup:
 
     def _try_lease(self, asked: _Asked) -> tuple[Grant, int | None]:
         """A lease; of none, with the ms until one of the group's own times comes."""
-        granted = self._choose(asked, partial(self._grant, asked.lease_ms))
+        granted = self._choose(asked, partial(self._grant, asked))
         if granted.ticket is not None:
             try:
                 granted.ticket.wait()
@@ -340,13 +348,17 @@ class PartitionGroup:
         leasing.put_back(self._state, chosen)
         return chosen.ranges
 
-    def _grant(self, lease_ms: int, chosen: Chosen, now_ms: int) -> _Granted:
+    def _grant(self, asked: _Asked, chosen: Chosen, now_ms: int) -> _Granted:
         """Under the mutex."""
+        if asked.within is not None:
+            chosen = leasing.narrowed(self._state, chosen, asked.within)
         if not chosen.ranges:
             next_ms = self._state.timers.next_ms()
             return _Granted(due_ms=None if next_ms is None else next_ms - now_ms)
         try:
-            grant, events = leasing.lease(self._state, chosen, lease_ms=lease_ms, now_ms=now_ms)
+            grant, events = leasing.lease(
+                self._state, chosen, lease_ms=asked.lease_ms, now_ms=now_ms
+            )
             return _Granted(grant, self._record(events, now_ms))
         except BaseException:
             leasing.put_back(self._state, chosen)

@@ -97,6 +97,23 @@ def put_back(state: GroupState, chosen: Chosen) -> None:
         heappush(heap, (start, end))
 
 
+def narrowed(state: GroupState, chosen: Chosen, ranges: Sequence[tuple[int, int]]) -> Chosen:
+    """What of it is in those ranges, which ascend; the rest is put back."""
+    kept: list[LeasedRange] = []
+    rest: list[LeasedRange] = []
+    index = 0
+    for start, end, deliveries in chosen.ranges:
+        while start < end:
+            while index < len(ranges) and ranges[index][1] <= start:
+                index += 1
+            low, high = ranges[index] if index < len(ranges) else (end, end)
+            stop = min(low if start < low else high, end)
+            (rest if start < low else kept).append(LeasedRange(start, stop, deliveries))
+            start = stop
+    put_back(state, chosen._replace(ranges=rest))
+    return chosen._replace(ranges=kept)
+
+
 def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple[int, int] | None:
     """Messages that nobody looked at, if more are wanted."""
     if wanted <= 0 or state.in_flight >= state.config.in_flight_max:

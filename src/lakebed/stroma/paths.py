@@ -3,6 +3,7 @@
     groups/<topic>-<partition>_<group>.snap     the last snapshot
                                       .delta    what happened since
                                       .json     the names, if they are too long for a file's name
+                                      .settings of a group that has its own; with partition 0
 
 Topic and group are percent-encoded, and so are `-`, `_` and everything else that is not a letter, a
 digit or a dot: no name collides with another, or leaves the folder. A stem longer than 200 bytes
@@ -62,6 +63,7 @@ class GroupPaths:
         self.snapshot = os.path.join(self.folder, f"{self.stem}.snap")
         self.delta = os.path.join(self.folder, f"{self.stem}.delta")
         self.names = os.path.join(self.folder, f"{self.stem}.json")
+        self.settings = os.path.join(self.folder, f"{self.stem}.settings")
 
     def ensure(self, disk: Disk) -> None:
         """Create the folder, and the file with the names if there must be one; durably."""
@@ -71,10 +73,17 @@ class GroupPaths:
 
     def remove(self, disk: Disk) -> None:
         """All that is kept of the group. Fine if there is nothing."""
+        self.remove_settings(disk)
         for path in (self.delta, self.snapshot, self.names):
             if disk.exists(path):
                 disk.unlink(path)
         if disk.is_folder(self.folder):
+            disk.sync_folder(self.folder)
+
+    def remove_settings(self, disk: Disk) -> None:
+        """Durably, before the group goes: another one of its name must not have them."""
+        if disk.exists(self.settings):
+            disk.unlink(self.settings)
             disk.sync_folder(self.folder)
 
 

@@ -1,0 +1,54 @@
+# Checksums of one buffer, and of two whose own are known.
+#
+# Part of `_compiled.pyx`, which includes this file; what is held and checked there is so here.
+
+def crc32c(data, crc=0):
+    """crc32c of `data`, continuing from `crc`: `crc32c(b, crc32c(a)) == crc32c(a + b)`."""
+    cdef uint32_t state = ~<uint32_t>integer(crc, "crc", U32_MAX)
+    cdef const uint8_t *start
+    cdef size_t length
+    cdef Held held
+    if PyBytes_CheckExact(data):
+        start = <const uint8_t *>PyBytes_AS_STRING(data)
+        length = <size_t>PyBytes_GET_SIZE(data)
+    else:
+        held = Held(data, "data")
+        start = <const uint8_t *>held.view.buf
+        length = <size_t>held.view.len
+    if length < UNLOCK_BYTES:
+        return ~crc32c_update(state, start, length)
+    with nogil:
+        state = crc32c_update(state, start, length)
+    return ~state
+
+
+def crc64nvme(data, crc=0):
+    """crc64-nvme of `data`, continuing from `crc`, which is the CRC of what stands before."""
+    cdef uint64_t state = ~integer(crc, "crc", U64_MAX)
+    cdef const uint8_t *start
+    cdef size_t length
+    cdef Held held
+    if PyBytes_CheckExact(data):
+        start = <const uint8_t *>PyBytes_AS_STRING(data)
+        length = <size_t>PyBytes_GET_SIZE(data)
+    else:
+        held = Held(data, "data")
+        start = <const uint8_t *>held.view.buf
+        length = <size_t>held.view.len
+    if length < UNLOCK_BYTES:
+        return ~crc64_update(state, start, length)
+    with nogil:
+        state = crc64_update(state, start, length)
+    return ~state
+
+
+def fold64(uint64_t crc):
+    """A 64-bit CRC folded into 32 bits: the upper half XOR the lower half."""
+    return crc64_fold(crc)
+
+
+def crc64_combine(first, second, length):
+    """The crc64-nvme of two pieces of data from their own, and the length of the second."""
+    cdef uint64_t crc = integer(first, "first", U64_MAX)
+    cdef uint64_t behind = integer(second, "second", U64_MAX)
+    return crc64_shift(crc, <uint32_t>integer(length, "length", U32_MAX)) ^ behind
