@@ -18,6 +18,7 @@ from lakebed.base.errors import BadName, Busy, InputError, NotFound
 from lakebed.base.units import KIB
 from lakebed.seglake.verification_report import Kind
 from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.damage_marks import MarkReport
 from lakebed.store.log_check import LogReport
 from lakebed.store.repair import RepairReport
 from lakebed.store.store import Store
@@ -206,6 +207,22 @@ def test_objects_are_verified(store: Store) -> None:
     assert run(store, "objects-verify", bucket="other").problems == []
     with pytest.raises(InputError, match="a prefix needs the bucket"):
         run(store, "objects-verify", prefix="o")
+
+
+def test_objects_that_seem_damaged_are_marked_if_they_are(store: Store) -> None:
+    photos = store.bucket("photos")
+    named = [["photos", key, photos.put(key, b"1" * 1000).version_id] for key in ("one", "two")]
+    with Store.open(store.root, read_only=True) as reading:
+        chunk = manifest_of(reading.lake, "photos", "one").chunks[0]
+    flip(Path(store.root, "objects", "segments", f"{chunk.segment_id}.seg"), chunk.offset + 10)
+    steps = Steps()
+    found: MarkReport = run(store, "objects-mark", steps, versions=[*named, ["no", "such", "null"]])
+    assert [list(one) for one in found.marked + found.whole] == named
+    assert [one.bucket for one in found.gone] == ["no"]
+    assert steps.told[-1] == (3, 3)
+    assert [photos.head(key).state.value for key in ("one", "two")] == ["DAMAGED", "ACTIVE"]
+    with pytest.raises(InputError, match="versions"):
+        run(store, "objects-mark", versions=[["photos", "one"]])
 
 
 def test_work_that_is_cancelled_ends_at_its_next_step_and_goes_on_the_next_time(

@@ -137,8 +137,11 @@ def verify_lines(found: ManifestLog, report: ManifestReport) -> list[str]:
 
 
 def verify_document(found: ManifestLog, report: ManifestReport) -> dict[str, object]:
+    return {**about(found), **report_document(report)}
+
+
+def report_document(report: ManifestReport) -> dict[str, object]:
     return {
-        **about(found),
         "ok": not report.problems,
         "chunks": report.chunk_count,
         "records": report.record_count,

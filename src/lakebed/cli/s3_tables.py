@@ -148,7 +148,7 @@ def info_document(info: ObjectInfo) -> dict[str, object]:
 
 
 def verify_lines(place: Place | None, report: Report) -> list[str]:
-    lines = [_problem_line(problem) for problem in report.problems]
+    lines = list(map(str, report.problems))
     if not lines:
         counts = [counted(report.versions, "version"), counted(report.chunks, "chunk")]
         counts += [counted(report.parts, "part")] if report.parts else []
@@ -173,22 +173,6 @@ def verify_document(place: Place | None, report: Report) -> dict[str, object]:
         "problems": [_problem_document(problem) for problem in report.problems],
         "notes": list(report.notes),
     }
-
-
-def _problem_line(problem: Problem) -> str:
-    """`object photos/city.jpg, version 0123…: …`"""
-    subject = ""
-    if problem.key is not None:
-        subject = f"{problem.bucket}/{problem.key}"
-    if problem.version_id is not None:
-        subject += f", version {problem.version_id}"
-    if problem.upload_id is not None:
-        subject += f", upload {problem.upload_id}, part {problem.part_number}"
-    path = problem.path or ""
-    if path and not problem.why.startswith(path):
-        subject = f"{path} of {subject}" if subject else path
-    place = f"{subject}: " if subject else ""
-    return f"{problem.kind.value} {place}{problem.why}"
 
 
 def _problem_document(problem: Problem) -> dict[str, object]:

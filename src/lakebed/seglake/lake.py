@@ -27,6 +27,7 @@ from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
 from lakebed.seglake.commits import Commits
 from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.errors import Damaged
 from lakebed.seglake.keys import Keys
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
@@ -36,6 +37,7 @@ from lakebed.seglake.multipart import Uploads
 from lakebed.seglake.objects import Objects
 from lakebed.seglake.opening import recover
 from lakebed.seglake.paths import LakePaths
+from lakebed.seglake.reading import Found, require_object
 from lakebed.seglake.segments import Segments
 from lakebed.seglake.upkeep import Upkeep
 from lakebed.seglake.versions import VersionRules
@@ -61,9 +63,10 @@ class Lake:
         """`connector` opens the metadata on the same disk."""
         self._config = config or SeglakeConfig()
         self._runner = runner
+        self._disk = disk
         self.counters = Counters()
         random = random or Random()
-        paths = LakePaths(root)
+        self._paths = paths = LakePaths(root)
         for folder in (paths.segments, paths.manifests):
             make_folders(disk, folder)
         with contextlib.ExitStack() as undo:
@@ -110,6 +113,31 @@ class Lake:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def check_version(self, bucket: str, key: str, version_id: str) -> bool:
+        """Read all of a version, past every cache: whether it is whole. If not, it is marked.
+
+        `NoSuchVersion` and the like if there is none; `MethodNotAllowed` for a delete marker.
+        """
+        config = SeglakeConfig(cache_bytes=0)
+        chunks = ChunkReader(
+            self._paths.segments, disk=self._disk, runner=self._runner, config=config
+        )
+        with contextlib.closing(chunks):
+            found = self._find(bucket, key, version_id)
+            try:
+                for chunk in found.manifest.chunks:
+                    chunks.read(chunk)
+            except Damaged:
+                if self._find(bucket, key, version_id).manifest != found.manifest:
+                    return True  # another one by now, or moved while it was read
+                self._set_damaged(found.row.version_id)
+                return False
+        return True
+
+    def _find(self, bucket: str, key: str, version_id: str) -> Found:
+        with self._database.reading() as reader:
+            return require_object(reader, bucket, key, version_id)
 
     # Its parts, each of those before it.
 
@@ -189,4 +217,7 @@ class Lake:
         """Reading found it; whether it could be noted or not, the reader hears of the damage."""
         _log.error("version %s is damaged", version_id)
         with contextlib.suppress(LakebedError):
-            self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))
+            self._set_damaged(version_id)
+
+    def _set_damaged(self, version_id: str) -> None:
+        self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))

@@ -9,11 +9,14 @@ manifest files are checked; without one also SQLite's file, all segments, and wh
 there that belong to nothing. Memory is bounded by a page of manifests and what it finds.
 
 Bytes that no version and no upload refers to any more are not read.
+
+It is done in three steps, which may be apart: `plan_lake` lists what there is to check, a
+`LakeCheck` checks one piece after the other, `join_lake` makes one report of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -22,17 +25,37 @@ from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged
-from lakebed.seglake.listing import ListedVersion, list_uploads, list_versions
+from lakebed.seglake.listing import ListedVersion, list_versions
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.manifest_files import WRITTEN
+from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import PartRow, PendingManifest, SegmentRow, UploadRow, VersionRow
 from lakebed.seglake.model import NULL_VERSION, Chunk, State
 from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.segment_id import segment_path
 from lakebed.seglake.upload_rows import all_parts, part_manifest
-from lakebed.seglake.verification_report import Kind, Problem, Report
+from lakebed.seglake.verification_report import (
+    Finding,
+    Kind,
+    Problem,
+    Report,
+    VersionPart,
+    damage_text,
+    join,
+    whole_note,
+)
 from lakebed.seglake.verify_files import FileChecks
-from lakebed.seglake.versions import require_bucket, row_of
+from lakebed.seglake.verify_plan import (
+    ChunksPiece,
+    LakePiece,
+    LakePlan,
+    SegmentsPiece,
+    UploadPiece,
+    VersionsPiece,
+    Whole,
+    plan_lake,
+)
+from lakebed.seglake.versions import row_of
 
 _PAGE = 100  # manifests that are held at a time
 _NO_CACHE = SeglakeConfig(cache_bytes=0)  # what is on the disk counts
@@ -49,64 +72,102 @@ def verify(
     progress: OnProgress = lambda _report: None,
 ) -> Report:
     """All of it, or a bucket, or what has a prefix there. `progress` is called now and then."""
-    chunks = ChunkReader(lake.paths.segments, disk=lake.disk, runner=runner, config=_NO_CACHE)
-    try:
-        checking = _Verification(lake, chunks, progress)
-        if bucket is None:
-            checking.check_all()
-        else:
-            checking.check_bucket(bucket, prefix)
-        return checking.report
-    finally:
-        chunks.close()
+    plan = plan_lake(lake, bucket=bucket, prefix=prefix)
+    done = Report()  # of it only what is counted
+
+    def tell(report: Report) -> None:
+        progress(replace(report, bytes=done.bytes + report.bytes))
+
+    found = []
+    with LakeCheck(lake, runner=runner, progress=tell) as check:
+        for piece in plan.pieces:
+            found.append(check.run(piece))
+            done.bytes += found[-1].report.bytes
+    return join_lake(plan, found)
 
 
-class _Verification:
-    def __init__(self, lake: ReadOnlyLake, chunks: ChunkReader, progress: OnProgress) -> None:
-        self.report = Report()
+def join_lake(plan: LakePlan, found: Iterable[Finding]) -> Report:
+    """`found` in the order of the pieces."""
+    return join(found, problems=plan.problems, notes=plan.notes)
+
+
+class LakeCheck:
+    """Of pieces of one lake, one after the other."""
+
+    def __init__(
+        self,
+        lake: ReadOnlyLake,
+        *,
+        runner: Runner,
+        progress: OnProgress = lambda _report: None,
+    ) -> None:
+        """`progress` is told what was found in a piece so far."""
         self._lake = lake
         self._metadata = lake.metadata
-        self._chunks = chunks
+        self._chunks = ChunkReader(
+            lake.paths.segments, disk=lake.disk, runner=runner, config=_NO_CACHE
+        )
         self._progress = progress
-        self._files = FileChecks(lake, self.report)
         self._segments: dict[str, SegmentRow] = {}
+        self._begin()
 
-    def check_all(self) -> None:
+    def run(self, piece: LakePiece) -> Finding:
+        """What is wrong with it is found, and never raised."""
+        found = self._begin()
         try:
-            with self._metadata.reading() as reader:
-                found = reader.problems()
-            self.report.problems += [self._of_metadata(why) for why in found]
-            self._files.check_segments()
-            names = [bucket.name for bucket in self._lake.buckets.list()]
-            for name in names:
-                self._check_bucket(name, "")
-            self._files.check_strays()
+            self._check(piece, found)
         except DataError as error:  # of the database, which ends what can be read of it
-            self.report.problems.append(self._of_metadata(str(error)))
+            found.report.problems.append(self._of_metadata(str(error)))
+        return found
 
-    def check_bucket(self, name: str, prefix: str) -> None:
-        with self._metadata.reading() as reader:
-            require_bucket(reader, name)
-        try:
-            self._check_bucket(name, prefix)
-        except DataError as error:
-            self.report.problems.append(self._of_metadata(str(error)))
+    def close(self) -> None:
+        """Idempotent."""
+        self._chunks.close()
 
-    def _check_bucket(self, name: str, prefix: str) -> None:
-        for listed, current, stored in self._versions(name, prefix):
+    def __enter__(self) -> LakeCheck:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self) -> Finding:
+        found = Finding()
+        self.report = found.report
+        self._files = FileChecks(self._lake, found.report)
+        return found
+
+    def _check(self, piece: LakePiece, found: Finding) -> None:
+        if piece is Whole.METADATA:
+            with self._metadata.reading() as reader:
+                problems = reader.problems()
+            self.report.problems += [self._of_metadata(why) for why in problems]
+        elif piece is Whole.STRAYS:
+            self._files.check_strays()
+        elif isinstance(piece, SegmentsPiece):
+            self._files.check_segments(piece.rows)
+        elif isinstance(piece, VersionsPiece):
+            self._check_versions(piece)
+        elif isinstance(piece, UploadPiece):
+            self._check_upload(piece.row)
+        elif isinstance(piece, ChunksPiece):
+            found.part = self._checked_part(piece)
+
+    def _check_versions(self, piece: VersionsPiece) -> None:
+        last = None if piece.last is None else key_bytes(piece.last)
+        for listed, current, stored in self._versions(piece.bucket, piece.prefix, piece.after):
+            if last is not None and key_bytes(listed.row.key) > last:
+                return
             self.report.versions += 1
-            self._check_version(listed, current, stored)
+            self._check_version(listed, current, stored, piece.apart)
             self._progress(self.report)
-        for upload in self._uploads(name, prefix):
-            self._check_upload(upload)
 
     # Versions.
 
     def _versions(
-        self, bucket: str, prefix: str
+        self, bucket: str, prefix: str, after: str
     ) -> Iterator[tuple[ListedVersion, VersionRow | None, PendingManifest | None]]:
         """Each with the current version of its key and its manifest, as they were at one time."""
-        key_marker: str | None = ""
+        key_marker: str | None = after
         version_id_marker: str | None = None
         while key_marker is not None:
             with self._metadata.reading() as reader:
@@ -130,27 +191,26 @@ class _Verification:
             key_marker, version_id_marker = page.next_marker, page.next_id
 
     def _check_version(
-        self, listed: ListedVersion, current: VersionRow | None, stored: PendingManifest | None
+        self,
+        listed: ListedVersion,
+        current: VersionRow | None,
+        stored: PendingManifest | None,
+        apart: tuple[str, ...],
     ) -> None:
         row = listed.row
-        about = Problem(
-            kind=Kind.METADATA,
-            why="",
-            bucket=row.bucket,
-            key=row.key,
-            version_id=NULL_VERSION if row.is_null else row.version_id,
-        )
+        about = _about(row)
         if listed.is_latest and current != row:
             self._add(about, "it is the newest version, and not the current one")
         manifest = self._manifest_of(row, stored, about)
         if manifest is None or stored is None or stored.data is None:
             return
         data = stored.data
-        of_object = replace(about, kind=Kind.OBJECT)
-        is_whole = self._check_chunks(manifest, of_object, lambda: self._has_version(row, data))
-        if is_whole and row.state is State.DAMAGED:
-            where = f"{row.bucket}/{row.key}, version {about.version_id}"
-            self.report.notes.append(f"{where}: it is marked as damaged, and is whole")
+        if row.version_id not in apart:
+            of_object = replace(about, kind=Kind.OBJECT)
+            is_there = partial(self._has_version, row, data)
+            is_whole = self._check_chunks(manifest, of_object, is_there)
+            if is_whole and row.state is State.DAMAGED:
+                self.report.notes.append(whole_note(about))
         if stored.file_state == WRITTEN:
             self._files.check_manifest_file(row.version_id, data, about)
 
@@ -172,22 +232,30 @@ class _Verification:
             self._add(about, "its manifest tells something else than the metadata beside it")
         return manifest
 
-    # Uploads.
+    def _checked_part(self, piece: ChunksPiece) -> VersionPart | None:
+        """None if the version has gone, or cannot be read: whoever checks its row tells that."""
+        with self._metadata.reading() as reader:
+            row = reader.version(piece.bucket, piece.key, piece.version_id)
+            data = reader.manifest(piece.version_id)
+        if row is None or data is None:
+            return None
+        try:
+            manifest = decode(data, path="its manifest in the metadata")
+        except DataError:
+            return None
+        chunks = list(_beginning_in(manifest, piece.start, piece.end))
+        damaged = self._damaged(chunks)
+        if damaged and not self._has_version(row, data):
+            return None
+        return VersionPart(
+            about=replace(_about(row), kind=Kind.OBJECT),
+            is_marked=row.state is State.DAMAGED,
+            chunks=len(chunks),
+            damaged=len(damaged),
+            first=str(damaged[0]) if damaged else "",
+        )
 
-    def _uploads(self, bucket: str, prefix: str) -> Iterator[UploadRow]:
-        key_marker: str | None = ""
-        upload_id_marker: str | None = None
-        while key_marker is not None:
-            with self._metadata.reading() as reader:
-                page = list_uploads(
-                    reader,
-                    bucket,
-                    prefix=prefix,
-                    key_marker=key_marker,
-                    upload_id_marker=upload_id_marker,
-                )
-            yield from page.items
-            key_marker, upload_id_marker = page.next_marker, page.next_id
+    # Uploads.
 
     def _check_upload(self, upload: UploadRow) -> None:
         with self._metadata.reading() as reader:
@@ -216,8 +284,15 @@ class _Verification:
         self, manifest: Manifest, about: Problem, is_still_there: Callable[[], bool]
     ) -> bool:
         """Whether all are whole; if not it is told once, with the first that is not."""
+        damaged = self._damaged(manifest.chunks)
+        if damaged and is_still_there():
+            count = len(manifest.chunks)
+            self._add(about, damage_text(len(damaged), str(damaged[0]), count=count))
+        return not damaged
+
+    def _damaged(self, chunks: Iterable[Chunk]) -> list[LakebedError]:
         damaged: list[LakebedError] = []
-        for chunk in manifest.chunks:
+        for chunk in chunks:
             try:
                 self._check_place(chunk)
                 self._chunks.read(chunk)
@@ -226,9 +301,7 @@ class _Verification:
             self.report.chunks += 1
             self.report.bytes += chunk.length
             self._progress(self.report)
-        if damaged and is_still_there():
-            self._add(about, _told(damaged, len(manifest.chunks)))
-        return not damaged
+        return damaged
 
     def _check_place(self, chunk: Chunk) -> None:
         """It must lie in what its segment is known to hold durably."""
@@ -261,7 +334,20 @@ class _Verification:
         return Problem(kind=Kind.METADATA, why=why, path=self._metadata.path)
 
 
-def _told(damaged: list[LakebedError], count: int) -> str:
-    if len(damaged) == count == 1:
-        return str(damaged[0])
-    return f"{len(damaged)} of {count} chunks are lost, the first: {damaged[0]}"
+def _about(row: VersionRow) -> Problem:
+    """What tells which version it is."""
+    return Problem(
+        kind=Kind.METADATA,
+        why="",
+        bucket=row.bucket,
+        key=row.key,
+        version_id=NULL_VERSION if row.is_null else row.version_id,
+    )
+
+
+def _beginning_in(manifest: Manifest, start: int, end: int) -> Iterator[Chunk]:
+    at = 0
+    for chunk in manifest.chunks:
+        if start <= at < end:
+            yield chunk
+        at += chunk.length

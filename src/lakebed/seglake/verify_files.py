@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lakebed.base.errors import DataError, DiskError, InputError, NotFound
-from lakebed.base.files import File
+from lakebed.base.files import Disk, File
 from lakebed.seglake.manifest_files import WRITTEN, ManifestFiles
 from lakebed.seglake.meta.rows import SEALED, SegmentRow
 from lakebed.seglake.read_only import ReadOnlyLake
@@ -36,21 +37,10 @@ class FileChecks:
 
     # Segments.
 
-    def check_segments(self) -> None:
-        names = self._names(self._segments_folder)  # before the rows: each name may have one
-        with self._metadata.reading() as reader:
-            rows = {row.segment_id: row for row in reader.segments()}
-        for row in rows.values():
+    def check_segments(self, rows: Iterable[SegmentRow]) -> None:
+        for row in rows:
             self._report.segments += 1
             self._check_segment(row)
-        for name in names:
-            segment_id = segment_id_of(name)
-            path = os.path.join(self._segments_folder, name)
-            if segment_id is None:
-                self._report.notes.append(f"{path}: it is not a segment")
-            elif segment_id not in rows:
-                why = "it is not recorded yet: being written, or left by a crash"
-                self._report.notes.append(f"{path}: {why}")
 
     def _check_segment(self, row: SegmentRow) -> None:
         path = segment_path(self._segments_folder, row.segment_id)
@@ -113,9 +103,32 @@ class FileChecks:
         return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
 
     def _names(self, folder: str) -> list[str]:
-        with contextlib.suppress(NotFound):
-            return self._disk.names(folder)
-        return []
+        return _names(self._disk, folder)
+
+
+def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
+    """All that are recorded, and notes about files that are not."""
+    folder = lake.paths.segments
+    names = _names(lake.disk, folder)  # before the rows: each name may have one
+    with lake.metadata.reading() as reader:
+        rows = reader.segments()
+    known = {row.segment_id for row in rows}
+    notes = []
+    for name in names:
+        segment_id = segment_id_of(name)
+        path = os.path.join(folder, name)
+        if segment_id is None:
+            notes.append(f"{path}: it is not a segment")
+        elif segment_id not in known:
+            why = "it is not recorded yet: being written, or left by a crash"
+            notes.append(f"{path}: {why}")
+    return rows, notes
+
+
+def _names(disk: Disk, folder: str) -> list[str]:
+    with contextlib.suppress(NotFound):
+        return disk.names(folder)
+    return []
 
 
 def _sealed_problem(file: File, row: SegmentRow) -> str:

@@ -24,18 +24,7 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
     `Corrupt` if that is not the whole segment that was recorded.
     """
     check_compressed_size(state, source.size)
-    frames = Frames(source)
-    info = SegmentInfo(
-        state.segment_id, state.base_offset, 0, source.name, is_sealed=True, end=None, tier=1
-    )
-    check_size(info, size=frames.size)
-    if check_header(_read(frames, 0, RECORDS_START), info, size=frames.size) is None:
-        raise Corrupt("a segment without header", offset=0)
-    slot = _read(frames, frames.size - FOOTER_BYTES, frames.size)
-    footer = check_footer(slot, info, size=frames.size)
-    if footer is None:
-        raise Corrupt("a segment that is not sealed", offset=frames.size - FOOTER_BYTES)
-    crc = _payload_crc64(frames, footer)
+    footer, crc = read_copy(source, segment_id=state.segment_id, base_offset=state.base_offset)
     recorded = (state.durable_bytes, state.segment_crc64)
     for found in ((footer.durable_bytes, footer.payload_checksum), (footer.durable_bytes, crc)):
         if found != recorded:
@@ -45,6 +34,22 @@ def verify_copy(source: RangeSource, state: SegmentState) -> int:
                 found=_payload_text(*found),
             )
     return footer.record_count
+
+
+def read_copy(
+    source: RangeSource, *, segment_id: int, base_offset: int
+) -> tuple[SegmentFooter, int]:
+    """The footer of that segment, and the checksum that its payload has; all of it is inflated."""
+    frames = Frames(source)
+    info = SegmentInfo(segment_id, base_offset, 0, source.name, is_sealed=True, end=None, tier=1)
+    check_size(info, size=frames.size)
+    if check_header(_read(frames, 0, RECORDS_START), info, size=frames.size) is None:
+        raise Corrupt("a segment without header", offset=0)
+    slot = _read(frames, frames.size - FOOTER_BYTES, frames.size)
+    footer = check_footer(slot, info, size=frames.size)
+    if footer is None:
+        raise Corrupt("a segment that is not sealed", offset=frames.size - FOOTER_BYTES)
+    return footer, _payload_crc64(frames, footer)
 
 
 def _payload_crc64(frames: Frames, footer: SegmentFooter) -> int:

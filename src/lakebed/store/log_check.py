@@ -1,15 +1,20 @@
-"""Verifying all of a log: the segments on disk, their warm files, and the objects if asked for."""
+"""Verifying all of a log: the segments on disk, their warm files, and the objects if asked for.
+
+It is done in three steps, which may be apart: `plan_log` lists what there is to check, a `LogCheck`
+checks one piece after the other, `join_log` makes one report of all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.store.logs import require_log
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.tier_verification import Copies
-from lakebed.store.verification import Problem, Verification
+from lakebed.store.tier_verification import Copies, CopyPiece
+from lakebed.store.verification import Problem, SegmentPiece, Verification, check_segment
 
 
 @dataclass
@@ -25,69 +30,106 @@ class LogReport:
     unreached: Tier2Error | None = None  # why not all objects were read
 
 
+class LogPiece(NamedTuple):
+    """One segment on disk, or one copy."""
+
+    log: str
+    what: SegmentPiece | CopyPiece
+
+
+class LogPlan(NamedTuple):
+    """What there is to check, and what was found before anything was read."""
+
+    log: str
+    problems: tuple[Problem, ...]
+    elsewhere: tuple[int, ...]  # segments that are in colder tiers alone
+    pieces: tuple[LogPiece, ...]  # the segments on disk, the warm files, the objects
+
+
+class LogFinding(NamedTuple):
+    """What a report needs of one piece."""
+
+    segment_id: int
+    tier: int
+    records: int | None  # None if it is not whole, or was not read
+    problems: tuple[Problem, ...] = ()
+    unreached: Tier2Error | None = None
+
+
 def check_log(
     store: ReadOnlyStore, name: str, *, tier2: bool, progress: Callable[[int, int], None]
 ) -> LogReport:
     """Everything there is to find. `progress` is told how many of how many copies were read."""
+    plan = plan_log(store, name, tier2=tier2)
+    check = LogCheck(store, name)
+    found = []
+    for piece in plan.pieces:
+        found.append(check.run(piece))
+        progress(len(found), len(plan.pieces))
+    return join_log(plan, found)
+
+
+def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
+    """`NotFound` if there is no such log."""
     paths = require_log(store.disk, store.root, name)
     verification = Verification(store.disk, paths)
     copies = Copies(store, paths, verification.states)
-    check = _Check(verification, copies, tier2=tier2, progress=progress)
-    check.run()
-    return check.report
+    pieces: list[SegmentPiece | CopyPiece] = [*verification.pieces(), *copies.pieces(1)]
+    pieces += copies.pieces(2) if tier2 else []
+    return LogPlan(
+        log=name,
+        problems=tuple(verification.problems),
+        elsewhere=tuple(state.segment_id for state in verification.elsewhere()),
+        pieces=tuple(LogPiece(name, piece) for piece in pieces),
+    )
 
 
-class _Check:
-    """One run."""
+class LogCheck:
+    """Of pieces of one log. A Tier 2 that did not answer once is not asked again."""
 
-    def __init__(
-        self,
-        verification: Verification,
-        copies: Copies,
-        *,
-        tier2: bool,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        self._verification = verification
-        self._copies = copies
-        self._tier2 = tier2
-        self._progress = progress
-        self._done = 0
-        counts = (copies.count(1), copies.count(2) if tier2 else 0)
-        self._total = len(verification.names) + sum(counts)
-        # Segments that were not read yet.
-        self._owed = {state.segment_id for state in verification.elsewhere()}
-        self.report = LogReport(problems=list(verification.problems))
+    def __init__(self, store: ReadOnlyStore, name: str) -> None:
+        self._disk = store.disk
+        self._copies = Copies(store, require_log(store.disk, store.root, name), {})
+        self._unreached: Tier2Error | None = None
 
-    def run(self) -> None:
-        report = self.report
-        for found in self._verification.segments():
-            report.segments += 1
-            report.problems += found.problems
-            if found.inspection is not None:
-                report.records += sum(good.record_count for good in found.inspection.good_ranges)
-            self._step()
-        report.warm_files = self._read(1)
+    def run(self, piece: LogPiece) -> LogFinding:
+        what = piece.what
+        if isinstance(what, SegmentPiece):
+            return self._segment(what)
+        segment_id = what.state.segment_id
+        if what.tier == 2 and self._unreached is not None:
+            return LogFinding(segment_id, 2, None, unreached=self._unreached)
         try:
-            report.objects = self._read(2) if self._tier2 else 0
+            copy = self._copies.verify(what)
         except Tier2Error as error:
-            report.unreached = error
-        report.unread = sorted(self._owed)
+            self._unreached = error
+            return LogFinding(segment_id, what.tier, None, unreached=error)
+        problems = () if copy.problem is None else (copy.problem,)
+        return LogFinding(segment_id, what.tier, copy.records, problems)
 
-    def _read(self, tier: int) -> int:
-        """How many there are."""
-        count = 0
-        for copy in self._copies.verify(tier):
-            count += 1
-            if copy.problem is not None:
-                self.report.problems.append(copy.problem)
-            elif copy.segment_id in self._owed and copy.records is not None:
-                self.report.segments += 1
-                self.report.records += copy.records
-                self._owed.discard(copy.segment_id)
-            self._step()
-        return count
+    def _segment(self, piece: SegmentPiece) -> LogFinding:
+        found = check_segment(self._disk, piece)
+        records = None
+        if found.inspection is not None:
+            records = sum(good.record_count for good in found.inspection.good_ranges)
+        return LogFinding(piece.name.segment_id, 0, records, found.problems)
 
-    def _step(self) -> None:
-        self._done += 1
-        self._progress(self._done, self._total)
+
+def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
+    """`found` in the order of the pieces."""
+    report = LogReport(problems=list(plan.problems))
+    owed = set(plan.elsewhere)  # segments that were not read yet
+    for one in found:
+        report.problems += one.problems
+        if one.unreached is not None:
+            report.unreached = report.unreached or one.unreached
+            continue
+        report.warm_files += one.tier == 1
+        report.objects += one.tier == 2
+        is_owed = one.segment_id in owed and one.records is not None and not one.problems
+        if one.tier == 0 or is_owed:
+            report.segments += 1
+            report.records += one.records or 0
+            owed -= set() if one.tier == 0 else {one.segment_id}
+    report.unread = sorted(owed)
+    return report

@@ -1,7 +1,7 @@
 """Verifying the copies of a log's segments: its warm files, and its objects in Tier 2.
 
 `look` asks only whether they are there, with the size and the checksums that were recorded.
-`verify` reads and inflates all of each too, and compares the payload with the segment's checksum.
+`verify` reads and inflates all of one too, and compares the payload with the segment's checksum.
 
 Nothing is changed and no lock is taken. A copy that is gone was perhaps let go of meanwhile: what
 is recorded of it is looked up again before it is called missing. A store that does not answer is
@@ -37,6 +37,13 @@ from lakebed.store.residency import (
 from lakebed.store.verification import Problem
 
 SEGMENT_CRC64 = "segment-crc64"  # of an object's metadata: the checksum of the segment's payload
+
+
+class CopyPiece(NamedTuple):
+    """One copy of a segment, as it is recorded: all that its check needs."""
+
+    tier: int
+    state: SegmentState
 
 
 class CopyReport(NamedTuple):
@@ -78,18 +85,35 @@ def look_at_copies(
             report.objects += 1
             report.problems += [copy.problem] if copy.problem else []
             progress(report.warm_files + report.objects, total)
-        chunks = copies.chunk_objects(found)
-        for problem in chunks.look():
-            report.chunks += 1
-            report.problems += [problem] if problem else []
-        report.notes += chunks.notes()
+        _look_at_chunks(copies, found, report)
     except Tier2Error as error:
         report.unreached = error
     return report
 
 
+def look_at_chunk_objects(store: ReadOnlyStore, found: ManifestLog) -> CopiesReport:
+    """Whether the chunks of a manifest log are in Tier 2, that were brought there."""
+    report = CopiesReport()
+    try:
+        _look_at_chunks(Copies(store, found.paths, {}), found, report)
+    except Tier2Error as error:
+        report.unreached = error
+    return report
+
+
+def _look_at_chunks(copies: Copies, found: ManifestLog, report: CopiesReport) -> None:
+    chunks = copies.chunk_objects(found)
+    for problem in chunks.look():
+        report.chunks += 1
+        report.problems += [problem] if problem else []
+    report.notes += chunks.notes()
+
+
 class Copies:
-    """The copies that one look at the manifest log names."""
+    """The copies that one look at the manifest log names.
+
+    Those to `verify` may be named by another look, elsewhere.
+    """
 
     def __init__(self, store: ReadOnlyStore, paths: LogPaths, states: States) -> None:
         self._disk = store.disk
@@ -110,11 +134,14 @@ class Copies:
         for state in self._named(tier):
             yield self._report(state, tier, looked)
 
-    def verify(self, tier: int) -> Iterator[CopyReport]:
-        """The same, and everything in them."""
-        verified = self._verify_object if tier == 2 else self._verify_file
-        for state in self._named(tier):
-            yield self._report(state, tier, verified)
+    def pieces(self, tier: int) -> list[CopyPiece]:
+        """What there is to verify, in order."""
+        return [CopyPiece(tier, state) for state in self._named(tier)]
+
+    def verify(self, piece: CopyPiece) -> CopyReport:
+        """The same, and everything in it."""
+        verified = self._verify_object if piece.tier == 2 else self._verify_file
+        return self._report(piece.state, piece.tier, verified)
 
     def chunk_objects(self, found: ManifestLog) -> ChunkObjects:
         """Those of the manifest log itself."""

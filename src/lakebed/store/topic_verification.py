@@ -7,12 +7,16 @@ segments meanwhile: one that looks damaged is looked at again, as the manifest t
 A log decides: an index or a manifest that does not fit it is a problem, but no loss; opening the
 topic for writing mends it. A log that compaction has replaced and the manifest does not list yet is
 none at all: it is noted.
+
+It is done in three steps, which may be apart: `plan_topic` lists what there is to check,
+`check_topic_piece` checks one segment, `TopicPlan.join` makes one report of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
@@ -24,73 +28,124 @@ from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.manifest import load_manifest
 from lakebed.keratin.paths import PartitionPaths, TopicPaths
 from lakebed.keratin.verify import (
+    PartitionPlan,
     PartitionVerification,
+    SegmentPiece,
     SegmentVerification,
+    check_segment,
+    plan_partition,
     verify_partition,
     verify_segment,
 )
 from lakebed.store.read_only_topic import require_topic
+from lakebed.store.topic_report import (
+    MENDABLE,
+    LostOffsets,
+    PartitionFindings,
+    TopicFinding,
+    TopicProblem,
+    TopicReport,
+    finding_of,
+    findings_of,
+    join_topic,
+)
+
+__all__ = [
+    "MENDABLE",
+    "LostOffsets",
+    "TopicFinding",
+    "TopicPiece",
+    "TopicPlan",
+    "TopicProblem",
+    "TopicReport",
+    "check_topic_piece",
+    "plan_topic",
+    "report_of",
+    "verify_alone",
+    "verify_topic",
+]
 
 _LOOK_AGAIN_NS = 20 * NS_PER_MS
 _LOOKS_MAX = 3
-MENDABLE = "mendable"
 
 Progress = Callable[[int, int], None]
 """Called with how many partitions were looked at, of how many."""
 
 
-class TopicProblem(NamedTuple):
-    """Something that is not what it must be; of a log `[offset, offset + length)`."""
+class TopicPiece(NamedTuple):
+    """One segment of one partition."""
 
+    topic: str
     partition: int
-    path: str | None
-    offset: int | None
-    length: int
-    verdict: str  # torn, corrupt, or mendable: nothing is lost
-    problem: str
-
-    def __str__(self) -> str:
-        if self.path is None:
-            return f"partition {self.partition}: {self.verdict}: {self.problem}"
-        place = "" if self.offset is None else f"at byte {self.offset}: "
-        return f"{self.path}: {place}{self.verdict}: {self.problem}"
+    segment: SegmentPiece
 
 
-class LostOffsets(NamedTuple):
-    """Messages `[start, end)` of a partition that are lost, as far as their neighbours tell."""
+class TopicPlan(NamedTuple):
+    """What there is to check, and what was found before any segment was read."""
 
-    partition: int
-    start: int
-    end: int
+    topic: str
+    partitions: tuple[PartitionPlan, ...]
 
-    def __str__(self) -> str:
-        last = self.end - 1
-        which = f"offset {last} is" if self.start == last else f"offsets {self.start} to {last} are"
-        return f"partition {self.partition}: {which} lost"
+    def pieces(self) -> list[TopicPiece]:
+        """By partition, in order."""
+        return [
+            TopicPiece(self.topic, number, segment)
+            for number, plan in enumerate(self.partitions)
+            for segment in plan.segments
+        ]
 
-
-class TopicReport(NamedTuple):
-    """What was found."""
-
-    partitions: int
-    segments: int
-    records: int
-    problems: tuple[TopicProblem, ...]
-    lost: tuple[LostOffsets, ...]
-    notes: tuple[str, ...]  # oddities that no rule forbids
+    def join(self, found: Sequence[TopicFinding | None]) -> TopicReport:
+        """`found` is what came of the pieces, in their order."""
+        rest = iter(found)
+        return join_topic(
+            [
+                _findings(number, plan, list(islice(rest, len(plan.segments))))
+                for number, plan in enumerate(self.partitions)
+            ]
+        )
 
 
 def verify_topic(
     disk: Disk, root: str, name: str, *, runner: Runner, progress: Progress
 ) -> TopicReport:
     """Beside a writer, or after it; `NotFound` if there is no such topic."""
-    paths = TopicPaths(root, name)
-    count = require_topic(disk, paths).partition_count
+    count = require_topic(disk, TopicPaths(root, name)).partition_count
     found = []
     for number in range(count):
-        found.append(_verify_beside(disk, paths.partition(number), runner))
+        # One after the other: the shorter a plan waits, the less of it has changed.
+        plan = _plan_partition(disk, root, name, number, runner)
+        pieces = [TopicPiece(name, number, segment) for segment in plan.segments]
+        segments = [check_topic_piece(disk, root, piece, runner=runner) for piece in pieces]
+        found.append(_findings(number, plan, segments))
         progress(number + 1, count)
-    return report_of(found)
+    return join_topic(found)
+
+
+def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
+    """All of it; `NotFound` if there is no such topic."""
+    count = require_topic(disk, TopicPaths(root, name)).partition_count
+    numbers = range(count)
+    return TopicPlan(name, tuple(_plan_partition(disk, root, name, n, runner) for n in numbers))
+
+
+def check_topic_piece(
+    disk: Disk, root: str, piece: TopicPiece, *, runner: Runner
+) -> TopicFinding | None:
+    """None if it was removed since it was planned."""
+    paths = TopicPaths(root, piece.topic).partition(piece.partition)
+    found: SegmentVerification | None = check_segment(disk, paths, piece.segment)
+    assert found is not None
+    if not piece.segment.is_live:
+        return finding_of(piece.partition, found)
+    if _is_suspect(found):
+        runner.sleep_ns(_LOOK_AGAIN_NS)
+        found = _looked_at_again(disk, paths, found)
+    if found is None:
+        return None
+    found = _without_tail(found)
+    if not _is_replaced(disk, found):
+        return finding_of(piece.partition, found)
+    return finding_of(piece.partition, _as_replaced(found), [_replaced_note(found)])
 
 
 def verify_alone(
@@ -108,61 +163,44 @@ def verify_alone(
 
 def report_of(found: list[PartitionVerification]) -> TopicReport:
     """`found` are all partitions, by number."""
-    segments = [segment for partition in found for segment in partition.segments]
-    inspections = [segment.inspection for segment in segments if segment.inspection]
-    return TopicReport(
-        partitions=len(found),
-        segments=len(segments),
-        records=sum(one.record_count - one.control_count for one in inspections),
-        problems=tuple(
-            problem for number, one in enumerate(found) for problem in _problems(number, one)
-        ),
-        lost=tuple(
-            LostOffsets(number, *lost)
-            for number, one in enumerate(found)
-            for lost in one.lost_offsets
-        ),
-        notes=tuple(note for one in found for note in one.notes),
-    )
+    return join_topic([findings_of(number, one) for number, one in enumerate(found)])
 
 
-def _verify_beside(disk: Disk, paths: PartitionPaths, runner: Runner) -> PartitionVerification:
+def _findings(
+    number: int, plan: PartitionPlan, segments: Sequence[TopicFinding | None]
+) -> PartitionFindings:
+    """Without those that had gone."""
+    there = [one for one in segments if one is not None]
+    return PartitionFindings(number, plan.problems, plan.notes, there)
+
+
+def _plan_partition(disk: Disk, root: str, name: str, number: int, runner: Runner) -> PartitionPlan:
+    paths = TopicPaths(root, name).partition(number)
     published = load_durable_end(disk, paths.durable_end)
     is_live = published is not None and published.boot_id == disk.boot_id()
-    found = verify_partition(disk, paths, is_live=is_live)
-    if not is_live:
-        return found
+    plan = plan_partition(disk, paths, is_live=is_live)
     for _ in range(_LOOKS_MAX - 1):
-        if not found.problems:
+        if not is_live or not plan.problems:
             break
         runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
-        found = verify_partition(disk, paths, is_live=is_live)
-    if any(map(_is_suspect, found.segments)):
-        runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = replace(found, segments=tuple(_looked_at_again(disk, paths, found)))
-    found = replace(found, segments=tuple(map(_without_tail, found.segments)))
-    return _with_replaced(disk, found)
+        plan = plan_partition(disk, paths, is_live=is_live)
+    return plan
 
 
 def _looked_at_again(
-    disk: Disk, paths: PartitionPaths, found: PartitionVerification
-) -> Iterator[SegmentVerification]:
-    """The same segments, but for those that were removed or replaced meanwhile."""
+    disk: Disk, paths: PartitionPaths, found: SegmentVerification
+) -> SegmentVerification | None:
+    """The same segment; None if it was removed or replaced meanwhile."""
     try:
         manifest = load_manifest(disk, paths.manifest)
     except (NotFound, DataError):
-        yield from found.segments
-        return
+        return found
     listed = {segment.base_offset: segment for segment in manifest.segments}
-    for segment in found.segments:
-        if not _is_suspect(segment):
-            yield segment
-        elif segment.base_offset in listed:
-            again = verify_segment(disk, paths, listed[segment.base_offset])
-            if again.inspection is not None or _is_listed(disk, paths, segment.base_offset):
-                yield again
-        elif not segment.is_sealed and segment.inspection is not None:
-            yield segment
+    if found.base_offset in listed:
+        again = verify_segment(disk, paths, listed[found.base_offset])
+        is_there = again.inspection is not None or _is_listed(disk, paths, found.base_offset)
+        return again if is_there else None
+    return found if not found.is_sealed and found.inspection is not None else None
 
 
 def _is_listed(disk: Disk, paths: PartitionPaths, base_offset: int) -> bool:
@@ -189,13 +227,22 @@ def _with_replaced(disk: Disk, found: PartitionVerification) -> PartitionVerific
     """Logs that are whole, but shorter than the manifest says, are so by compaction."""
     segments, notes = [], list(found.notes)
     for segment in found.segments:
-        if segment.inspection is not None and _is_replaced(disk, segment):
-            whole = replace(segment.inspection, verdict=Verdict.WHOLE, damages=())
-            notes.append(f"{segment.path}: was replaced, and the manifest does not list that yet")
-            segments.append(replace(segment, inspection=whole, index_problems=()))
+        if _is_replaced(disk, segment):
+            notes.append(_replaced_note(segment))
+            segments.append(_as_replaced(segment))
         else:
             segments.append(segment)
     return replace(found, segments=tuple(segments), notes=tuple(notes))
+
+
+def _as_replaced(segment: SegmentVerification) -> SegmentVerification:
+    assert segment.inspection is not None
+    whole = replace(segment.inspection, verdict=Verdict.WHOLE, damages=())
+    return replace(segment, inspection=whole, index_problems=())
+
+
+def _replaced_note(segment: SegmentVerification) -> str:
+    return f"{segment.path}: was replaced, and the manifest does not list that yet"
 
 
 def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
@@ -211,26 +258,3 @@ def _is_replaced(disk: Disk, segment: SegmentVerification) -> bool:
             return file.size() <= inspection.end
     except NotFound:
         return False
-
-
-def _problems(number: int, found: PartitionVerification) -> Iterator[TopicProblem]:
-    for problem in found.problems:
-        yield TopicProblem(number, None, None, 0, MENDABLE, problem)
-    for segment in found.segments:
-        yield from _problems_of(number, segment)
-
-
-def _problems_of(number: int, segment: SegmentVerification) -> Iterator[TopicProblem]:
-    path, inspection = segment.path, segment.inspection
-    if inspection is None:
-        yield TopicProblem(number, path, None, 0, Verdict.CORRUPT.value, "the file is missing")
-        return
-    verdict = inspection.verdict.value
-    if inspection.header_error is not None:
-        yield TopicProblem(number, path, 0, 0, verdict, inspection.header_error.problem)
-    tail = [] if inspection.tail is None else [inspection.tail]
-    for damage in sorted([*inspection.damages, *tail]):
-        length = damage.end - damage.start
-        yield TopicProblem(number, path, damage.start, length, verdict, damage.problem)
-    for problem in segment.index_problems:
-        yield TopicProblem(number, None, None, 0, MENDABLE, problem)

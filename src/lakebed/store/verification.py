@@ -6,6 +6,9 @@ known (the machine was started anew since, or the file is gone) all of the file 
 
 A segment that the sealed pointer counts as sealed must have its footer. One that is in a colder
 tier alone is part of the log too; whether it is whole there is for `tier_verification` to find out.
+
+`Verification.pieces` lists what there is to check, with all that the check needs to know;
+`check_segment` checks one of them, here or elsewhere.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_durable_end, decode_pointer
 from lakebed.base.errors import DataError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
+from lakebed.base.layout import Buffer
 from lakebed.store.residency import recorded
 
 _READ_ATTEMPTS = 8
@@ -50,6 +54,16 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         place = "" if self.offset is None else f"at byte {self.offset}: "
         return f"{self.path}: {place}{self.verdict.value}: {self.problem}"
+
+
+class SegmentPiece(NamedTuple):
+    """One segment's file, and what the rest of the log says of it."""
+
+    name: SegmentName
+    path: str
+    confirmed: int | None  # how far it is known to be durable, if it is not sealed
+    must_be_sealed: bool
+    is_cut: bool  # if it is not sealed, nothing behind `confirmed` is judged
 
 
 class SegmentReport(NamedTuple):
@@ -82,8 +96,12 @@ class Verification:
 
     def segments(self) -> Iterator[SegmentReport]:
         """Each segment, oldest first."""
-        for index, name in enumerate(self.names):
-            yield self._verify(index, name)
+        for piece in self.pieces():
+            yield check_segment(self._disk, piece)
+
+    def pieces(self) -> list[SegmentPiece]:
+        """What is to be checked, oldest first."""
+        return [self._piece(index, name) for index, name in enumerate(self.names)]
 
     def elsewhere(self) -> list[SegmentState]:
         """The segments that are in colder tiers alone, oldest first."""
@@ -109,32 +127,12 @@ class Verification:
         pairs = pairwise(sorted(known))
         return [(one + 1, other) for one, other in pairs if one + 1 < other]
 
-    def _verify(self, index: int, name: SegmentName) -> SegmentReport:
-        path = self._paths.segment(name)
-        try:
-            with self._disk.open(path) as file:
-                data, confirmed = self._content(file, index, name)
-            inspection = inspect_segment(data, name=name, confirmed=confirmed)
-        except NotFound:
-            return SegmentReport(name, path, None, ())
-        except DataError as error:
-            return SegmentReport(name, path, None, (_from_error(error, path),))
-        problems = [*_damages(inspection, path), *self._footer_problems(inspection, name, path)]
-        return SegmentReport(name, path, inspection, tuple(problems))
-
-    def _content(self, file: File, index: int, name: SegmentName) -> tuple[memoryview, int | None]:
-        """What of the file is judged, at its full length; how far it must be good."""
-        size = file.size()
+    def _piece(self, index: int, name: SegmentName) -> SegmentPiece:
         confirmed = self._confirmed(index, name)
-        if _is_sealed(file, size):
-            return file.map(), None
-        is_open = not self._must_be_sealed(name)
-        if is_open and self._is_end_known and not self._whole_tail and confirmed is not None:
-            content = bytearray(size)
-            used = file.pread(0, min(confirmed, size))
-            content[: len(used)] = used
-            return memoryview(content), confirmed
-        return memoryview(file.pread(0, size)), confirmed
+        must_be_sealed = self._pointer is not None and name.segment_id <= self._pointer.segment_id
+        is_bounded = self._is_end_known and not self._whole_tail and confirmed is not None
+        is_cut = is_bounded and not must_be_sealed
+        return SegmentPiece(name, self._paths.segment(name), confirmed, must_be_sealed, is_cut)
 
     def _confirmed(self, index: int, name: SegmentName) -> int | None:
         """How far an unsealed segment is known to be durable."""
@@ -148,20 +146,6 @@ class Verification:
         if following is None or following.segment_id != name.segment_id + 1:
             return None
         return following.base_offset - next_base_offset(name.base_offset, 0)
-
-    def _must_be_sealed(self, name: SegmentName) -> bool:
-        return self._pointer is not None and name.segment_id <= self._pointer.segment_id
-
-    def _footer_problems(
-        self, inspection: Inspection, name: SegmentName, path: str
-    ) -> Iterator[Problem]:
-        if inspection.is_sealed or not self._must_be_sealed(name):
-            return
-        why = inspection.footer_problem or "there is none"
-        with self._disk.open(path) as file:
-            offset = max(0, file.size() - FOOTER_BYTES)
-        problem = f"the footer of a sealed segment: {why}"
-        yield Problem(path, offset, FOOTER_BYTES, Verdict.CORRUPT, problem)
 
     def _check_order(self) -> None:
         for problem in self._manifest_problems:
@@ -210,6 +194,49 @@ class Verification:
             except DataError:
                 continue
         return None
+
+
+def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
+    """Every byte that is judged. One that is gone was moved, or removed by retention."""
+    try:
+        with disk.open(piece.path) as file:
+            data, confirmed = _content(file, file.size(), piece)
+        return judge_content(data, piece, confirmed=confirmed)
+    except NotFound:
+        return SegmentReport(piece.name, piece.path, None, ())
+
+
+def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
+    """What the bytes of a segment say, at its full length, wherever they are from."""
+    name, path = piece.name, piece.path
+    try:
+        inspection = inspect_segment(data, name=name, confirmed=confirmed)
+    except DataError as error:
+        return SegmentReport(name, path, None, (_from_error(error, path),))
+    size = memoryview(data).nbytes
+    problems = [*_damages(inspection, path), *_footer_problems(inspection, piece, size)]
+    return SegmentReport(name, path, inspection, tuple(problems))
+
+
+def _content(file: File, size: int, piece: SegmentPiece) -> tuple[memoryview, int | None]:
+    """What of the file is judged, at its full length; how far it must be good."""
+    if _is_sealed(file, size):
+        return file.map(), None
+    if piece.is_cut and piece.confirmed is not None:
+        content = bytearray(size)
+        used = file.pread(0, min(piece.confirmed, size))
+        content[: len(used)] = used
+        return memoryview(content), piece.confirmed
+    return memoryview(file.pread(0, size)), piece.confirmed
+
+
+def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> Iterator[Problem]:
+    if inspection.is_sealed or not piece.must_be_sealed:
+        return
+    why = inspection.footer_problem or "there is none"
+    problem = f"the footer of a sealed segment: {why}"
+    offset = max(0, size - FOOTER_BYTES)
+    yield Problem(piece.path, offset, FOOTER_BYTES, Verdict.CORRUPT, problem)
 
 
 def _is_sealed(file: File, size: int) -> bool:

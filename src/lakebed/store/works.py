@@ -8,6 +8,7 @@ All of it is safe beside live use of the store, and what is not is refused:
 - segments are moved by the log's own tiers, which do one thing at a time to a segment;
 - a log is verified up to its durable end, and its damage is copied, never cut: torn bytes are cut
   when it is opened, and the report says how many were;
+- objects that seem to be damaged are marked if the store finds them so itself;
 - a topic is repaired only while it is not open, and the Tier 2 of a log moves only then: `Busy`.
 """
 
@@ -24,6 +25,7 @@ from lakebed.aof.tiers.migration import Migrated
 from lakebed.base.errors import InputError
 from lakebed.door.work import Arguments, IsCancelled, TellProgress, WorkKind
 from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.damage_marks import MarkReport, NamedVersion, mark_damaged
 from lakebed.store.log_check import LogReport, check_log
 from lakebed.store.logs import require_log
 from lakebed.store.read_only import ReadOnlyStore
@@ -35,9 +37,10 @@ from lakebed.store.topic_verification import TopicReport, verify_topic
 from lakebed.store.work_documents import document_of
 
 _SEGMENTS_MAX: Final = 100_000
+VERSIONS_MAX: Final = 500  # their names fit into one body
 
 Progress = Callable[[int, int], None]
-Taken = TypeVar("Taken", bound="OfLog | OfTopic | OfObjects")
+Taken = TypeVar("Taken", bound="OfLog | OfTopic | OfObjects | DamagedVersions")
 
 
 class _Cancelled(Exception):
@@ -91,6 +94,12 @@ class OfObjects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     bucket: str | None = None
     prefix: str = ""
+
+
+class DamagedVersions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Versions of objects that seem to be damaged: each as bucket, key and version id."""
+
+    versions: Annotated[list[tuple[str, str, str]], Meta(max_length=VERSIONS_MAX)]
 
 
 # What is done.
@@ -157,6 +166,11 @@ def _verify_objects(store: Store, wanted: OfObjects, progress: Progress) -> Lake
         )
 
 
+def _mark_objects(store: Store, wanted: DamagedVersions, progress: Progress) -> MarkReport:
+    versions = [NamedVersion(*one) for one in wanted.versions]
+    return mark_damaged(store, versions, progress=progress)
+
+
 def _beside(store: Store) -> ReadOnlyStore:
     """As any other process would read it."""
     return ReadOnlyStore(store.root, tier_config=store.tier_config)
@@ -209,6 +223,7 @@ _TABLE: Final = {
     "topic-repair": _kind(RepairOfTopic, _repair_topic, TopicRepair),
     "topic-verify": _kind(OfTopic, _verify_topic, TopicReport),
     "objects-verify": _kind(OfObjects, _verify_objects, LakeReport),
+    "objects-mark": _kind(DamagedVersions, _mark_objects, MarkReport),
 }
 
 WORKS: Final[Mapping[str, WorkKind]] = {name: kind for name, (kind, _) in _TABLE.items()}

@@ -146,6 +146,9 @@ MANIFEST_WITH_STATE = "SELECT version_id, file_state, data FROM manifests WHERE 
 MANIFESTS_AFTER = """
 SELECT version_id, data FROM manifests WHERE version_id > ? AND data IS NOT NULL
 ORDER BY version_id LIMIT ?"""
+WRITTEN_MANIFESTS = """
+SELECT version_id, data FROM manifests
+WHERE file_state = 1 AND version_id > ? ORDER BY version_id LIMIT ?"""
 PENDING_MANIFESTS = """
 SELECT version_id, file_state, data FROM manifests INDEXED BY manifests_pending
 WHERE file_state <> 1 ORDER BY id LIMIT ?"""

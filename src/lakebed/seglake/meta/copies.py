@@ -1,0 +1,72 @@
+"""Copies of the metadata, for whoever reads them for long, or keeps them: a backup.
+
+A copy is made page by page from one snapshot, beside the writer. Nothing in it is changed, so it
+may also be of an older version, which is brought up to date when it is opened for writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import apsw
+
+from lakebed.seglake.meta import statements
+from lakebed.seglake.meta.connection import (
+    Connector,
+    NoMetadata,
+    connect,
+    connect_read_only,
+    prepare_reader,
+    translated,
+)
+from lakebed.seglake.meta.migration import check_ours
+from lakebed.seglake.meta.reader import Reader
+from lakebed.seglake.meta.rows import SegmentRow
+
+_AT_ONCE = 1000
+
+
+def copy_metadata(path: str, target: str, *, connector: Connector = connect_read_only) -> None:
+    """Write what is committed now into a new file of the operating system's.
+
+    `NotFound` if there are no metadata, `UnknownVersion` if they are newer than this program.
+    """
+    with translating(path), contextlib.closing(connector(path)) as source:
+        prepare_reader(source, path)
+        check_ours(source, path)
+        if not source.execute(statements.TABLE_COUNT).get:
+            raise NoMetadata(path)  # whoever was making them was cut short
+        with (
+            contextlib.closing(connect(target)) as copy,
+            copy.backup("main", source, "main") as backup,
+        ):
+            backup.step()  # all pages, from one snapshot
+
+
+def check_metadata_version(path: str) -> None:
+    """`UnknownVersion` if they are newer than this program; nothing is changed."""
+    with translating(path), contextlib.closing(connect_read_only(path)) as connection:
+        check_ours(connection, path)
+
+
+def segments_of(path: str) -> list[SegmentRow]:
+    """The segments that a copy names."""
+    with translating(path), contextlib.closing(connect_read_only(path)) as connection:
+        return Reader(connection).segments()
+
+
+def written_manifests(
+    path: str, after: str = "", *, connector: Connector = connect_read_only
+) -> list[tuple[str, bytes]]:
+    """Some manifests of which a copy says that their files are written, behind a version id."""
+    with translating(path), contextlib.closing(connector(path)) as connection:
+        return list(connection.execute(statements.WRITTEN_MANIFESTS, (after, _AT_ONCE)))
+
+
+@contextlib.contextmanager
+def translating(path: str) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise translated(error, path=path) from error

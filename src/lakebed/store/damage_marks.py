@@ -1,0 +1,79 @@
+"""Marking the objects that a verification found to be damaged: by the writer, which looks itself.
+
+A verification only reads. What it found may be old by the time it is told: each version is read
+again, past every cache, and marked if it is damaged still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.seglake.errors import MethodNotAllowed
+from lakebed.seglake.verification_report import Kind
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.store import Store
+
+
+class NamedVersion(NamedTuple):
+    """Of an object; the id as it is told, so that of one without is `null`."""
+
+    bucket: str
+    key: str
+    version_id: str
+
+
+class MarkReport(NamedTuple):
+    """Each version is in one of them."""
+
+    marked: tuple[NamedVersion, ...] = ()
+    whole: tuple[NamedVersion, ...] = ()  # they could be read now
+    gone: tuple[NamedVersion, ...] = ()
+    failed: tuple[str, ...] = ()  # could not be looked at, and why
+
+    def joined(self, other: MarkReport) -> MarkReport:
+        """What both tell."""
+        return MarkReport(
+            self.marked + other.marked,
+            self.whole + other.whole,
+            self.gone + other.gone,
+            self.failed + other.failed,
+        )
+
+
+def damaged_versions(report: LakeReport) -> list[NamedVersion]:
+    """Those with lost bytes. A part of an upload has no version id, and no mark."""
+    return [
+        NamedVersion(one.bucket, one.key, one.version_id)
+        for one in report.problems
+        if one.kind is Kind.OBJECT
+        and one.bucket is not None
+        and one.key is not None
+        and one.version_id is not None
+    ]
+
+
+def mark_damaged(
+    store: Store, versions: Sequence[NamedVersion], *, progress: Callable[[int, int], None]
+) -> MarkReport:
+    """`progress` is told how many of how many were looked at."""
+    report = MarkReport()
+    for count, version in enumerate(versions, start=1):
+        report = report.joined(_mark(store, version))
+        progress(count, len(versions))
+    return report
+
+
+def _mark(store: Store, version: NamedVersion) -> MarkReport:
+    try:
+        is_whole = store.lake.check_version(*version)
+    except (NotFound, MethodNotAllowed):
+        return MarkReport(gone=(version,))
+    except (DataError, DiskError) as error:
+        return MarkReport(failed=(_why(version, error),))
+    return MarkReport(whole=(version,)) if is_whole else MarkReport(marked=(version,))
+
+
+def _why(version: NamedVersion, error: LakebedError) -> str:
+    return f"{version.bucket}/{version.key}, version {version.version_id}: {error}"

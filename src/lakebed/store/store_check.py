@@ -1,0 +1,289 @@
+"""Verifying all of a store: its logs in every tier, their manifest logs, its topics, its objects.
+
+    report = verify_store(root)
+    report.is_good
+
+Nothing is changed and no lock is taken. It is done in three steps, which may be apart: `plan_store`
+lists what there is to check, a `StoreCheck` checks one piece after the other, anywhere and in any
+order, `join_store` makes one report of all. What cannot be checked is told, and the rest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, cast
+
+from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.base.files import PathLike
+from lakebed.base.units import KIB
+from lakebed.keratin.paths import SegmentFile, TopicPaths
+from lakebed.seglake.verification_report import Finding as LakeFinding
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.seglake.verify import LakeCheck, join_lake
+from lakebed.seglake.verify_plan import LakePiece, LakePlan, plan_lake, size_of
+from lakebed.store.log_check import (
+    LogCheck,
+    LogFinding,
+    LogPiece,
+    LogPlan,
+    LogReport,
+    join_log,
+    plan_log,
+)
+from lakebed.store.manifest_logs import find_manifest_log
+from lakebed.store.manifest_verification import ManifestReport, verify_manifest_log
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.tier_verification import look_at_chunk_objects
+from lakebed.store.topic_verification import (
+    TopicFinding,
+    TopicPiece,
+    TopicPlan,
+    TopicReport,
+    check_topic_piece,
+    plan_topic,
+)
+from lakebed.store.verification import SegmentPiece
+
+Progress = Callable[[int, int], None]
+"""Told how many bytes were checked, about, of how many."""
+
+
+class CheckedLog(NamedTuple):
+    name: str
+    report: LogReport
+    manifest: ManifestReport | None  # None if nothing was recorded yet
+    unreached: Tier2Error | None  # why not all of Tier 2 was looked at
+
+    @property
+    def problems(self) -> list[str]:
+        found = [*self.report.problems, *(self.manifest.problems if self.manifest else ())]
+        return list(map(str, found))
+
+
+class CheckedTopic(NamedTuple):
+    name: str
+    report: TopicReport
+
+
+class Unchecked(NamedTuple):
+    """Something that could not be checked, and why."""
+
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: could not be checked: {self.why}"
+
+
+class StoreReport(NamedTuple):
+    """What was found."""
+
+    logs: tuple[CheckedLog, ...]
+    topics: tuple[CheckedTopic, ...]
+    objects: LakeReport
+    unchecked: tuple[Unchecked, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """All was checked, and nothing is torn, corrupt or lost."""
+        is_reached = all(log.unreached is None for log in self.logs)
+        return is_reached and not self.unchecked and not self.problem_count
+
+    @property
+    def problem_count(self) -> int:
+        of_logs = sum(len(log.problems) for log in self.logs)
+        of_topics = sum(len(topic.report.problems) for topic in self.topics)
+        return of_logs + of_topics + len(self.objects.problems)
+
+
+class ManifestPiece(NamedTuple):
+    """All of a log's manifest log."""
+
+    log: str
+
+
+Piece = ManifestPiece | LogPiece | TopicPiece | LakePiece
+
+
+class StorePlan(NamedTuple):
+    """What there is to check, and what could not be listed."""
+
+    logs: tuple[LogPlan, ...]
+    topics: tuple[TopicPlan, ...]
+    lake: LakePlan
+    unchecked: tuple[Unchecked, ...]
+    sizes: tuple[int, ...]  # of the pieces: about how many bytes a check reads
+
+    def pieces(self) -> list[Piece]:
+        found: list[Piece] = []
+        for log in self.logs:
+            found += [ManifestPiece(log.log), *log.pieces]
+        for topic in self.topics:
+            found += topic.pieces()
+        return [*found, *self.lake.pieces]
+
+
+class ManifestFinding(NamedTuple):
+    report: ManifestReport | None
+    unreached: Tier2Error | None = None
+
+
+Finding = ManifestFinding | LogFinding | TopicFinding | LakeFinding | Unchecked | None
+"""Of a piece; None of one that had gone."""
+
+
+def verify_store(
+    root: PathLike | ReadOnlyStore,
+    *,
+    tier2: bool = True,
+    progress: Progress = lambda _done, _total: None,
+) -> StoreReport:
+    """Everything there is to find, in this process. `tier2`: read all objects of logs as well."""
+    if not isinstance(root, ReadOnlyStore):
+        with ReadOnlyStore(root) as store:
+            return verify_store(store, tier2=tier2, progress=progress)
+    plan = plan_store(root, tier2=tier2)
+    found: list[Finding] = []
+    done, total = 0, sum(plan.sizes)
+    with StoreCheck(root) as check:
+        for piece, size in zip(plan.pieces(), plan.sizes, strict=True):
+            found.append(check.run(piece))
+            done += size
+            progress(done, total)
+    return join_store(plan, found)
+
+
+def plan_store(
+    store: ReadOnlyStore, *, tier2: bool = True, bytes_max: int | None = None
+) -> StorePlan:
+    """Objects in pieces of about `bytes_max`; else one for each bucket."""
+    unchecked: list[Unchecked] = []
+    logs, topics = [], []
+    lake = LakePlan(())
+    for name in store.logs():
+        try:
+            logs.append(plan_log(store, name, tier2=tier2))
+        except LakebedError as error:
+            unchecked.append(Unchecked(f"log {name}", str(error)))
+    for name in store.topics():
+        try:
+            topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
+        except LakebedError as error:
+            unchecked.append(Unchecked(f"topic {name}", str(error)))
+    try:
+        lake = plan_lake(store.lake, bytes_max=bytes_max)
+    except LakebedError as error:
+        unchecked.append(Unchecked("objects", str(error)))
+    plan = StorePlan(tuple(logs), tuple(topics), lake, tuple(unchecked), ())
+    return plan._replace(sizes=tuple(_size(store, piece) for piece in plan.pieces()))
+
+
+class StoreCheck:
+    """Of pieces of one store, in any order."""
+
+    def __init__(self, store: ReadOnlyStore) -> None:
+        self._store = store
+        self._logs: dict[str, LogCheck] = {}
+        self._lake: LakeCheck | None = None
+
+    def run(self, piece: Piece) -> Finding:
+        """What is wrong with it is found, and never raised."""
+        try:
+            return self._found(piece)
+        except LakebedError as error:
+            return Unchecked(_what(piece), str(error))
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._lake is not None:
+            self._lake.close()
+
+    def __enter__(self) -> StoreCheck:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _found(self, piece: Piece) -> Finding:
+        store = self._store
+        if isinstance(piece, ManifestPiece):
+            return _check_manifest(store, piece.log)
+        if isinstance(piece, LogPiece):
+            if piece.log not in self._logs:
+                self._logs[piece.log] = LogCheck(store, piece.log)
+            return self._logs[piece.log].run(piece)
+        if isinstance(piece, TopicPiece):
+            return check_topic_piece(store.disk, store.root, piece, runner=store.runner)
+        if self._lake is None:
+            self._lake = LakeCheck(store.lake, runner=store.runner)
+        return self._lake.run(piece)
+
+
+def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
+    """`found` in the order of the pieces."""
+    unchecked = [*plan.unchecked, *(one for one in found if isinstance(one, Unchecked))]
+    rest = iter(None if isinstance(one, Unchecked) else one for one in found)
+    logs = tuple(_joined_log(log, rest) for log in plan.logs)
+    topics = []
+    for topic in plan.topics:
+        theirs = cast("list[TopicFinding | None]", list(islice(rest, len(topic.pieces()))))
+        topics.append(CheckedTopic(topic.topic, topic.join(theirs)))
+    lake = cast("list[LakeFinding | None]", list(rest))
+    objects = join_lake(plan.lake, [one for one in lake if one is not None])
+    once = tuple(dict.fromkeys(unchecked))
+    return StoreReport(logs, tuple(topics), objects, once)
+
+
+def _joined_log(plan: LogPlan, rest: Iterator[object]) -> CheckedLog:
+    manifest = cast("ManifestFinding | None", next(rest)) or ManifestFinding(None)
+    found = cast("list[LogFinding | None]", list(islice(rest, len(plan.pieces))))
+    report = join_log(plan, [one for one in found if one is not None])
+    return CheckedLog(plan.log, report, manifest.report, report.unreached or manifest.unreached)
+
+
+def _check_manifest(store: ReadOnlyStore, name: str) -> ManifestFinding:
+    try:
+        found = find_manifest_log(store.disk, store.root, name)
+    except NotFound:
+        return ManifestFinding(None)
+    report = verify_manifest_log(found, runner=store.runner, progress=lambda *_: None)
+    objects = look_at_chunk_objects(store, found)
+    report.uploaded_chunk_count = objects.chunks
+    report.problems += objects.problems
+    report.notes += objects.notes
+    return ManifestFinding(report, objects.unreached)
+
+
+def _what(piece: Piece) -> str:
+    if isinstance(piece, ManifestPiece):
+        return f"manifest log of {piece.log}"
+    if isinstance(piece, LogPiece):
+        what = piece.what
+        return what.path if isinstance(what, SegmentPiece) else f"log {piece.log}"
+    if isinstance(piece, TopicPiece):
+        return f"topic {piece.topic}, partition {piece.partition}"
+    return "objects"
+
+
+def _size(store: ReadOnlyStore, piece: Piece) -> int:
+    if isinstance(piece, ManifestPiece):
+        return 64 * KIB
+    if isinstance(piece, LogPiece):
+        what = piece.what
+        if isinstance(what, SegmentPiece):
+            return _file_size(store, what.path)
+        return what.state.durable_bytes  # inflated: that is what costs
+    if isinstance(piece, TopicPiece):
+        paths = TopicPaths(store.root, piece.topic).partition(piece.partition)
+        return _file_size(store, paths.segment(piece.segment.base_offset, SegmentFile.LOG))
+    return size_of(piece)
+
+
+def _file_size(store: ReadOnlyStore, path: str) -> int:
+    try:
+        with store.disk.open(path) as file:
+            return file.size()
+    except LakebedError:
+        return 0  # the check tells why

@@ -1,0 +1,90 @@
+"""What a verification of a store found, for people: damage first, then what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakebed.store.damage_marks import MarkReport
+from lakebed.store.store_check import StoreReport
+
+
+def report_lines(report: StoreReport) -> list[str]:
+    """Each damage in a line of its own; the last lines sum it up."""
+    return [*_problems(report), *_notes(report), *_sums(report)]
+
+
+def mark_lines(marks: MarkReport) -> list[str]:
+    """What became of the objects that were found to be damaged."""
+    lines = [f"{'/'.join(one[:2])}, version {one[2]}: marked as damaged" for one in marks.marked]
+    lines += [
+        f"{'/'.join(one[:2])}, version {one[2]}: not marked, the writer reads it whole"
+        for one in marks.whole
+    ]
+    return [*lines, *(f"not marked: {why}" for why in marks.failed)]
+
+
+def _problems(report: StoreReport) -> Iterator[str]:
+    for log in report.logs:
+        yield from log.problems
+    for topic in report.topics:
+        yield from map(str, topic.report.problems)
+        yield from (f"{topic.name}: {lost}" for lost in topic.report.lost)
+    yield from map(str, report.objects.problems)
+    yield from map(str, report.unchecked)
+    for log in report.logs:
+        if log.unreached is not None:
+            yield f"{log.name}: Tier 2 was not reached: {log.unreached}"
+
+
+def _notes(report: StoreReport) -> Iterator[str]:
+    for log in report.logs:
+        yield from (f"note: {note}" for note in (log.manifest.notes if log.manifest else ()))
+        if log.report.unread and log.unreached is None:
+            count = _counted(len(log.report.unread), "segment")
+            yield f"note: {log.name}: not read: {count} that only Tier 2 has"
+    for topic in report.topics:
+        yield from (f"note: {note}" for note in topic.report.notes)
+    yield from (f"note: {note}" for note in report.objects.notes)
+
+
+def _sums(report: StoreReport) -> Iterator[str]:
+    logs = [log.report for log in report.logs]
+    topics = [topic.report for topic in report.topics]
+    objects = report.objects
+    if logs:
+        yield ", ".join(
+            [
+                _counted(len(logs), "log"),
+                _counted(sum(log.segments for log in logs), "segment"),
+                _counted(sum(log.records for log in logs), "record"),
+                _counted(sum(log.warm_files for log in logs), "warm file"),
+                _counted(sum(log.objects for log in logs), "object"),
+            ]
+        )
+    if topics:
+        yield ", ".join(
+            [
+                _counted(len(topics), "topic"),
+                _counted(sum(topic.partitions for topic in topics), "partition"),
+                _counted(sum(topic.segments for topic in topics), "segment"),
+                _counted(sum(topic.records for topic in topics), "record"),
+            ]
+        )
+    if objects.versions or objects.parts or objects.segments:
+        yield ", ".join(
+            [
+                _counted(objects.versions, "version"),
+                _counted(objects.chunks, "chunk"),
+                _counted(objects.segments, "segment"),
+                _counted(objects.bytes, "byte"),
+            ]
+        )
+    count = report.problem_count
+    if report.is_good:
+        yield "all whole"
+    else:
+        yield _counted(count, "problem") if count else "whole as far as it was checked"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
