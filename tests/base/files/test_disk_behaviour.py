@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from lakebed.base.errors import (
@@ -156,6 +158,21 @@ def test_folders_are_made_with_all_above_them(disk: Disk, folder: str) -> None:
     assert disk.names(f"{folder}/a/b") == []
     with pytest.raises(DiskError):
         disk.remove_folder(f"{folder}/a")
+
+
+def test_a_folder_that_another_makes_meanwhile_is_fine(disk: Disk, folder: str) -> None:
+    class Overtaken:
+        """The other is a moment faster."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(disk, name)
+
+        def make_folder(self, path: str) -> None:
+            disk.make_folder(path)
+            disk.make_folder(path)
+
+    make_folders(cast("Disk", Overtaken()), f"{folder}/a/b")
+    assert disk.is_folder(f"{folder}/a/b")
 
 
 def test_replacing_creates_then_replaces_and_leaves_nothing_beside(disk: Disk, folder: str) -> None:

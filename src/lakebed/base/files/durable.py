@@ -12,7 +12,14 @@ import errno
 import os
 from collections.abc import Callable
 
-from lakebed.base.errors import Corrupt, DiskError, LakebedError, NotFound, SyncFailed
+from lakebed.base.errors import (
+    AlreadyExists,
+    Corrupt,
+    DiskError,
+    LakebedError,
+    NotFound,
+    SyncFailed,
+)
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, PathLike
 from lakebed.base.layout import Buffer
 
@@ -58,7 +65,7 @@ def read_file(disk: Disk, path: PathLike, *, size_max: int) -> bytes:
 
 
 def make_folders(disk: Disk, path: PathLike) -> None:
-    """Create a folder with all above it, durably. Fine if it is there.
+    """Create a folder with all above it, durably. Fine if it is there, or comes meanwhile.
 
     Every folder above is synced, also where nothing was missing: whoever made them may have
     crashed before that sync. Those this process may not read were made by somebody else.
@@ -68,7 +75,11 @@ def make_folders(disk: Disk, path: PathLike) -> None:
     if parent not in (path, "."):
         make_folders(disk, parent)
     if not disk.is_folder(path):
-        disk.make_folder(path)
+        try:
+            disk.make_folder(path)
+        except AlreadyExists:
+            if not disk.is_folder(path):  # but a file
+                raise
     try:
         disk.sync_folder(parent)
     except SyncFailed:
