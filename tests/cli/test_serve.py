@@ -80,7 +80,7 @@ def test_the_first_start_makes_a_key_and_tells_it_once(tmp_path: Path) -> None:
                 s3.create_bucket(Bucket="photos")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-    assert set(told[0]) == {"s3", "http", "region", "access_key", "secret_key"}
+    assert set(told[0]) == {"s3", "http", "region", "access_key", "secret_key", "connect"}
     assert set(told[1]) == {"s3", "http", "region"}
 
 

@@ -176,18 +176,3 @@ def test_what_cannot_work_is_told_in_one_line(tmp_path: Path) -> None:
         assert found.stderr.count("\n") == 1, found.stderr
         assert found.stdout == ""
     assert not (root / "lakebed.sock").exists()
-
-
-def test_the_first_start_tells_both_places_and_the_key(tmp_path: Path) -> None:
-    command = [*COMMAND, "--root", str(tmp_path / "root"), "serve"]
-    command += ["--s3-port", "0", "--http-port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={}) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(9)]
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    assert lines[0].startswith("S3 on http://127.0.0.1:")
-    assert lines[1].startswith("HTTP API on http://127.0.0.1:")
-    url = lines[1].removeprefix("HTTP API on ").strip()
-    assert lines[8].endswith(f"{url}/v1/state\n")
-    assert "curl -u" in lines[8]

@@ -98,6 +98,11 @@ class AofManager:
             self._lock.release()
             raise
 
+    @property
+    def tier_counters(self) -> Counters:
+        """What is counted of the tiers that all logs share."""
+        return self._services.counters
+
     def open(self, name: str, *, config: AofConfig | None = None) -> Aof:
         """Open a log for writing, creating it if need be. Once at a time."""
         paths = LogPaths(self.root, name)

@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -43,7 +43,7 @@ AnyConfig = TypeVar("AnyConfig")
 
 
 class Setting(NamedTuple):
-    """One value and where it came from: `default`, the file, or the variable's name."""
+    """One value and where it came from: `default`, the file, or a variable's or option's name."""
 
     section: str
     name: str
@@ -77,12 +77,21 @@ class Settings:
                 yield Setting(section, name, getattr(config, name), origin)
 
 
-def load_settings(sections: Sections, *, file: Path, environment: Mapping[str, str]) -> Settings:
-    """Read, override and check; `BadConfig` tells the first thing that is wrong."""
+def load_settings(
+    sections: Sections,
+    *,
+    file: Path,
+    environment: Mapping[str, str],
+    elsewhere: Collection[str] = (),
+) -> Settings:
+    """Read, override and check; `BadConfig` tells the first thing that is wrong.
+
+    Sections named in `elsewhere` may stand in the file too, and are for others to read.
+    """
     document = read_file(file)
     for name, table in (document or {}).items():
-        if name not in sections:
-            raise unknown(name, known=sections, noun="section", where=str(file))
+        if name not in sections and name not in elsewhere:
+            raise unknown(name, known={*sections, *elsewhere}, noun="section", where=str(file))
         if not isinstance(table, dict):
             raise BadConfig(f"{file}: {name} = {shown(table)}: expected a table, as [{name}]")
     overrides = _overrides(sections, environment)

@@ -2,111 +2,192 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.output import flush, table
 
 # The engines are imported by the command: the help needs none of them.
 if TYPE_CHECKING:
+    from lakebed.base.settings import Settings
+    from lakebed.node.config import Option
     from lakebed.node.serving import Ready
 
 app = typer.Typer(add_completion=False)
 
-_SETTING_PREFIX = "LAKEBED_S3_"
-
+# What is not given here is what the settings say: section [node].
+S3Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Where S3 is served, 9000; 0 takes a free port."),
+]
+S3Host = Annotated[
+    str | None,
+    typer.Option(metavar="HOST", help="The address to listen on, 127.0.0.1; ::1, 0.0.0.0 and so."),
+]
 HttpPort = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where the HTTP API is; 0 takes a free port.")
+    int | None,
+    typer.Option(min=0, max=65535, help="Where the HTTP API is, 9001; 0 takes a free port."),
 ]
 HttpHost = Annotated[
-    str, typer.Option(metavar="HOST", help="The address it listens on; beyond loopback, by TLS.")
+    str | None,
+    typer.Option(metavar="HOST", help="The address it listens on; beyond loopback, by TLS."),
 ]
 Http = Annotated[
-    bool, typer.Option("--http/--no-http", help="Whether there is an HTTP API on a port.")
+    bool | None, typer.Option("--http/--no-http", help="Whether there is an HTTP API on a port.")
 ]
 HttpInsecure = Annotated[
-    bool, typer.Option("--http-insecure", help="Let access keys come in clear from elsewhere.")
+    bool | None,
+    typer.Option(
+        "--http-insecure/--no-http-insecure", help="Let access keys come in clear from elsewhere."
+    ),
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A certificate: then both are served by TLS.")
+]
+TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key of it.")]
+DrainSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--drain-seconds", min=0, help="How long requests under way may take after SIGTERM, 30."
+    ),
+]
+LogFormat = Annotated[
+    str | None, typer.Option(metavar="console|json", help="How log lines are written.")
+]
+LogLevel = Annotated[
+    str | None, typer.Option(metavar="debug|info|warning|error", help="What is logged, info.")
+]
+AccessLog = Annotated[
+    bool | None, typer.Option("--access-log/--no-access-log", help="Log a line for every request.")
+]
+MetricsPublic = Annotated[
+    bool | None,
+    typer.Option(
+        "--metrics-public/--no-metrics-public", help="Give /metrics to all who can ask, keyless."
+    ),
+]
+S3Setting = Annotated[
+    list[str] | None,
+    typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section s3; repeatable."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check the settings, print them and where they are from, end."),
 ]
 
 
 @app.command()
 def serve(
     context: typer.Context,
-    s3_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where S3 is served; 0 takes a free port.")
-    ] = 9000,
-    s3_host: Annotated[
-        str, typer.Option(metavar="HOST", help="The address to listen on; ::1, 0.0.0.0 and so on.")
-    ] = "127.0.0.1",
-    http_port: HttpPort = 9001,
-    http_host: HttpHost = "127.0.0.1",
-    http: Http = True,
-    http_insecure: HttpInsecure = False,
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A certificate: then both are served by TLS."),
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="The key of it.")] = None,
-    drain_seconds: Annotated[
-        float, typer.Option(min=0, help="How long requests under way may take after SIGTERM.")
-    ] = 30.0,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--s3", metavar="NAME=VALUE", help="A setting of section s3; repeatable."),
-    ] = None,
+    s3_port: S3Port = None,
+    s3_host: S3Host = None,
+    http_port: HttpPort = None,
+    http_host: HttpHost = None,
+    http: Http = None,
+    http_insecure: HttpInsecure = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    drain_s: DrainSeconds = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+    access_log: AccessLog = None,
+    metrics_public: MetricsPublic = None,
+    s3: S3Setting = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Serve the store's buckets over S3 and all of it over HTTP, until SIGTERM or Ctrl-C.
 
-    The first start makes an access key and prints it once, unless LAKEBED_ACCESS_KEY and
-    LAKEBED_SECRET_KEY say what it is. More keys: lakebed s3 keys create. The HTTP API takes the
-    same keys, as HTTP Basic.
+    Options win over LAKEBED_NODE_… of the environment, and these over section node of
+    lakebed.toml. The first start makes an access key and prints it once, with how to connect,
+    unless LAKEBED_ACCESS_KEY and LAKEBED_SECRET_KEY say what it is. More keys: lakebed s3 keys
+    create. The HTTP API takes the same keys, as HTTP Basic. SIGHUP reads the certificates again,
+    and from the settings what is logged.
 
     \b
     lakebed --root data serve --s3-port 9000 --http-port 9001
     lakebed serve --s3-host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     lakebed serve --s3 default-versioning=unversioned --s3 domain=s3.example.com
+    lakebed serve --log-format json --access-log
     """
-    from lakebed.node.serving import ServeOptions
-    from lakebed.node.serving import serve as run_node
-    from lakebed.seglake.config import SeglakeConfig
-    from lakebed.store.settings import settings_of
+    given = locals()
+    from lakebed.node.config import node_settings
 
     run = invocation(context)
-    run.root_exists()  # or it is no folder
-    environment = {**os.environ, **_as_variables(setting or [])}
-    config = settings_of(run.root, environment=environment).config(SeglakeConfig)
-    options = ServeOptions(
-        root=run.root,
-        s3_host=s3_host,
-        s3_port=s3_port,
-        http_host=http_host,
-        http_port=http_port if http else None,
-        http_insecure=http_insecure,
-        tls_certificate=tls_cert,
-        tls_key=tls_key,
-        drain_s=drain_seconds,
-    )
-    if not run_node(
-        options, config=config, environment=environment, on_ready=lambda r: _tell(run, r)
+    _check_root(run)
+    options = [*_node_options(given), *_s3_options(s3 or [])]
+
+    def read() -> Settings:
+        return node_settings(run.root, environment=os.environ, options=options)
+
+    settings = read()
+    if dry_run:
+        _show(run, settings)
+        return
+    from lakebed.node import serving
+
+    if not serving.serve(
+        run.root,
+        settings=settings,
+        read_again=read,
+        environment=os.environ,
+        on_ready=lambda ready: _tell(run, ready),
     ):
         run.output.note("some requests were cut off")
 
 
-def _as_variables(settings: list[str]) -> dict[str, str]:
-    """The same settings, as the environment would have them."""
+def _check_root(run: Invocation) -> None:
+    """Before its file is looked for: of a folder that may not be read the folder is told."""
+    if run.root_exists() and not os.access(run.root, os.R_OK | os.X_OK, effective_ids=True):
+        from lakebed.base.errors import DiskError
+
+        raise DiskError("open", run.root, code=errno.EACCES)
+
+
+def _node_options(given: Mapping[str, Any]) -> list[Option]:
+    """Arguments are named as the settings of a node are; what is not given is None."""
+    from lakebed.base.config import field_names
+    from lakebed.node.config import NodeConfig, Option
+    from lakebed.store.settings import NODE_SECTION
+
+    found = []
+    for name in field_names(NodeConfig):
+        value = given[name]
+        flag = "drain-seconds" if name == "drain_s" else name.replace("_", "-")
+        origin = f"--no-{flag}" if value is False else f"--{flag}"
+        plain = str(value) if isinstance(value, Path) else value
+        found.append(Option(NODE_SECTION, name, plain, origin))
+    return found
+
+
+def _s3_options(settings: list[str]) -> list[Option]:
     from lakebed.base.errors import InputError
     from lakebed.base.units import shown
+    from lakebed.node.config import Option
 
-    found = {}
+    found = []
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--s3 {shown(text)}: expected NAME=VALUE")
-        found[_SETTING_PREFIX + name.strip().upper().replace("-", "_")] = value
+        name = name.strip()
+        field = name.lower().replace("-", "_")
+        found.append(Option("s3", field, value, f"--s3 {name}", is_text=True))
     return found
+
+
+def _show(run: Invocation, settings: Settings) -> None:
+    from lakebed.store.settings import NODE_SECTION
+
+    shown = [one.shown() for one in settings if one.section in (NODE_SECTION, "s3")]
+    rows = [(f"{one.section}.{one.name}", str(one.value), one.origin) for one in shown]
+    document = {"ok": True, "settings": [one._asdict() for one in shown]}
+    run.output.result(document, lines=table(("setting", "value", "origin"), rows))
 
 
 def _tell(run: Invocation, ready: Ready) -> None:
@@ -116,20 +197,16 @@ def _tell(run: Invocation, ready: Ready) -> None:
         document["http"] = ready.http_url
         lines.append(f"HTTP API on {ready.http_url}")
     if ready.credentials is not None:
-        access_key, secret = ready.credentials
-        document |= {"access_key": access_key, "secret_key": secret}
-        lines += [
-            "A first access key was made. The secret is shown this once:",
-            f"  export AWS_ACCESS_KEY_ID={access_key}",
-            f"  export AWS_SECRET_ACCESS_KEY={secret}",
-            f"  export AWS_ENDPOINT_URL={ready.s3_url}",
-            f"  export AWS_DEFAULT_REGION={ready.region}",
-            "Try: aws s3 mb s3://photos && aws s3 ls",
-        ]
-        if ready.http_url is not None:
-            key = '"$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
-            lines.append(f"or:  curl -u {key} {ready.http_url}/v1/state")
-    run.output.result(document, lines=lines)
-    from lakebed.cli import output
+        from lakebed.node import connecting
 
-    output.flush()
+        access_key, secret = ready.credentials
+        environment = connecting.environment_of(ready.s3_url, ready.region, ready.credentials)
+        snippets = connecting.snippets(ready.http_url)
+        document |= {"access_key": access_key, "secret_key": secret}
+        document["connect"] = {"environment": environment, **snippets}
+        lines.append("A first access key was made. The secret is shown this once:")
+        lines += ["", *connecting.exports(environment)]
+        for client, text in snippets.items():
+            lines += ["", f"# {client}", *text.splitlines()]
+    run.output.result(document, lines=lines)
+    flush()

@@ -1,4 +1,4 @@
-"""The settings of one root, as this process's environment overrides them."""
+"""The settings of a root, and of a node that serves it, as this process's environment has them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 from lakebed.base.settings import Settings
-from lakebed.store import settings
+from lakebed.node.config import node_settings
 
 
 def settings_of(root: Path) -> Settings:
-    """The settings of the root, checked; a missing file means the defaults."""
-    return settings.settings_of(root, environment=os.environ)
+    """Checked, one by one and together; a missing file means the defaults."""
+    return node_settings(root, environment=os.environ)

@@ -8,6 +8,7 @@ from lakebed.base.clock import Clock
 from lakebed.http.limits import Limits
 from lakebed.http.server import Server
 from lakebed.http.tls import TlsFiles
+from lakebed.node.observing import Observer
 from lakebed.s3.app import App
 from lakebed.s3.service import Service
 from lakebed.seglake.endpoint_config import EndpointConfig
@@ -28,23 +29,33 @@ class S3Endpoint:
         config: EndpointConfig,
         first: Credentials | None,
         limits: Limits | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="lakebed-s3")
         service = Service(lake=lake, config=config, clock=clock, executor=self._executor)
-        app = App(service, KeyRing(first, lake.keys))
-        self._server = Server(app, limits=limits, on_refusal=app.refusal)
+        self._app = app = App(service, KeyRing(first, lake.keys))
+        self.server = Server(
+            app if observer is None else observer.wrapped(app),
+            limits=limits,
+            on_refusal=app.refusal,
+            on_done=None if observer is None else observer.done,
+        )
+
+    @property
+    def replays_detected(self) -> int:
+        return self._app.replays_detected
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
-        return await self._server.listen(host, port, tls=tls)
+        return await self.server.listen(host, port, tls=tls)
 
     async def drain(self, timeout_s: float) -> bool:
         """Finish the requests under way; whether all ended in time."""
-        was_empty = await self._server.drain(timeout_s)
+        was_empty = await self.server.drain(timeout_s)
         self._executor.shutdown(wait=was_empty, cancel_futures=True)
         return was_empty
 
     def cut(self) -> None:
         """End it now."""
-        self._server.close()
+        self.server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,9 @@
 """A node: one process that has a store open and serves it, until it is told to stop.
 
-It starts in this order: the store, the credentials, the listeners, and says so; it stops in the
-other one. SIGTERM and SIGINT stop it: no new requests, those under way are finished, what is left
-after the limit is cut. A second one does not wait. SIGHUP reads the certificates again.
+It starts in this order: the settings, the logs, the store, the credentials, the listeners, and says
+so; it stops in the other one. SIGTERM and SIGINT stop it: no new requests, those under way are
+finished, what is left after the limit is cut. A second one does not wait. SIGHUP reads the
+certificates again, and from the settings what is logged and how; what is wrong changes nothing.
 """
 
 from __future__ import annotations
@@ -13,38 +14,42 @@ import errno
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import uvloop
 
-from lakebed.base.errors import InputError
+from lakebed.aof.tiers.config import SharedTierConfig
+from lakebed.base.errors import BadConfig, InputError, LakebedError, RetryError
 from lakebed.base.events import event
+from lakebed.base.settings import Settings
 from lakebed.door.doorman import Door
+from lakebed.door.guard import Guard
+from lakebed.http.answering import Handler
 from lakebed.http.tls import BadCertificate, TlsFiles
-from lakebed.node.door_endpoint import check_exposure, door_endpoint
+from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
+from lakebed.node.door_endpoint import door_endpoint
+from lakebed.node.logs import NodeLogs
+from lakebed.node.metrics import NodeFacts
+from lakebed.node.observing import Observer
+from lakebed.node.pages import Pages
+from lakebed.node.readiness import Readiness
 from lakebed.node.s3_endpoint import S3Endpoint
-from lakebed.s3.auth.first_credentials import first_credentials
+from lakebed.s3.auth.first_credentials import FirstCredentials, first_credentials
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.key_ring import Credentials
 from lakebed.store.store import Store
+from lakebed.version import VERSION
+
+RELOADED: Final = frozenset({"log_format", "log_level", "access_log"})
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions:
-    root: Path
-    s3_host: str = "127.0.0.1"
-    s3_port: int = 9000
-    http_host: str = "127.0.0.1"
-    http_port: int | None = 9001  # None: there is no HTTP API but that of the local socket
-    http_insecure: bool = False  # it may be reached from other machines without TLS
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
-    drain_s: float = 30.0
+class PortTaken(RetryError):
+    """Somebody listens there already."""
 
 
 class Ready(NamedTuple):
@@ -57,46 +62,56 @@ class Ready(NamedTuple):
 
 
 def serve(
-    options: ServeOptions,
+    root: Path,
     *,
-    config: SeglakeConfig,
+    settings: Settings,
+    read_again: Callable[[], Settings],
     environment: Mapping[str, str],
     on_ready: Callable[[Ready], None],
 ) -> bool:
-    """Run until a signal; whether all requests ended by themselves."""
-    tls = _tls_of(options)
-    if options.http_port is not None:
-        check_exposure(
-            options.http_host, is_secure=tls is not None, is_allowed=options.http_insecure
-        )
-    with Store.open(options.root, object_config=config) as store:
+    """Run until a signal; whether all requests ended by themselves.
+
+    `read_again` gives the settings as they are when it is called; `BadConfig`.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # too early to read anything again
+    objects = settings.config(SeglakeConfig)
+    with _logs(settings) as logs, Store.open(root, object_config=objects) as store:
         first = first_credentials(environment, store.lake.keys)
-        node = _Node(store, options, config=config, tls=tls, first=first.credentials)
+        if first.credentials is not None:
+            logs.hide(first.credentials.secret)
+        _check_credentials(store, first, settings.config(NodeConfig))
+        node = _Node(store, settings, logs=logs, read_again=read_again, first=first.credentials)
         told = first.credentials if first.is_new else None
 
         def tell(s3_url: str, http_url: str | None) -> None:
-            on_ready(Ready(s3_url, http_url, config.region, told))
+            on_ready(Ready(s3_url, http_url, objects.region, told))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(node.run(tell))
+            is_clean = runner.run(node.run(tell))
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return is_clean
 
 
 class _Node:
     def __init__(
         self,
         store: Store,
-        options: ServeOptions,
+        settings: Settings,
         *,
-        config: SeglakeConfig,
-        tls: TlsFiles | None,
+        logs: NodeLogs,
+        read_again: Callable[[], Settings],
         first: Credentials | None,
     ) -> None:
         self._store = store
-        self._options = options
-        self._config = config
-        self._tls = tls
+        self._settings = settings
+        self._config = settings.config(NodeConfig)
+        self._logs = logs
+        self._read_again = read_again
+        self._tls = tls_of(settings)
         self._first = first
-        self._endpoints: list[S3Endpoint | Door] = []
+        self._s3: S3Endpoint | None = None
+        self._door: Door | None = None
+        self._observers = {name: Observer(name) for name in ("s3", "http")}
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()
 
@@ -107,32 +122,52 @@ class _Node:
             self._cut()
             raise
         with self._signals():
+            event(_log, "serving", version=VERSION, root=self._store.root, s3=s3_url, http=http_url)
             tell(s3_url, http_url)
             await self._stops.wait()
-            event(_log, "draining", limit_s=self._options.drain_s)
+            event(_log, "draining", limit_s=self._config.drain_s)
             draining = asyncio.ensure_future(self._drain())
             cutting = asyncio.ensure_future(self._cuts.wait())
             await asyncio.wait([draining, cutting], return_when=asyncio.FIRST_COMPLETED)
-            if not draining.done():
+            is_cut = not draining.done()
+            if is_cut:
                 self._cut()
             cutting.cancel()
-            return await draining
+            is_clean = await draining and not is_cut
+            event(_log, "drained", is_clean=is_clean)
+            return is_clean
+
+    # The listeners.
 
     async def _listen(self) -> tuple[str, str | None]:
-        options = self._options
-        s3 = S3Endpoint(
+        config = self._config
+        self._s3 = S3Endpoint(
             self._store.lake,
             clock=self._store.runner.clock,
-            config=self._config,
+            config=self._settings.config(SeglakeConfig),
             first=self._first,
+            observer=self._observers["s3"],
         )
-        self._endpoints.append(s3)
-        s3_url = await self._listen_on(s3, options.s3_host, options.s3_port)
-        if options.http_port is None:
+        s3_url = await self._listen_on(self._s3, config.s3_host, config.s3_port)
+        if not config.http:
             return s3_url, None
-        door = door_endpoint(self._store, first=self._first)
-        self._endpoints.append(door)
-        return s3_url, await self._listen_on(door, options.http_host, options.http_port)
+        self._door = door_endpoint(
+            self._store,
+            first=self._first,
+            wrap=self._before_calls,
+            on_done=self._observers["http"].done,
+        )
+        return s3_url, await self._listen_on(self._door, config.http_host, config.http_port)
+
+    def _before_calls(self, calls: Handler, guard: Guard) -> Handler:
+        pages = Pages(
+            self._store,
+            guard=guard,
+            readiness=Readiness(self._store, is_draining=self._stops.is_set),
+            facts=self._facts,
+            is_public=self._config.metrics_public,
+        )
+        return self._observers["http"].wrapped(pages.wrapped(calls))
 
     async def _listen_on(self, endpoint: S3Endpoint | Door, host: str, port: int) -> str:
         """The URL of it."""
@@ -143,13 +178,31 @@ class _Node:
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
+    def _endpoints(self) -> dict[str, S3Endpoint | Door]:
+        found = {"s3": self._s3, "http": self._door}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _facts(self) -> NodeFacts:
+        endpoints = self._endpoints()
+        return NodeFacts(
+            seen=[self._observers[name].seen() for name in endpoints],
+            connections={name: one.server.connection_count for name, one in endpoints.items()},
+            replays_detected=0 if self._s3 is None else self._s3.replays_detected,
+            free_bytes=0,
+            reserve_bytes=0,
+        )
+
+    # Its end.
+
     async def _drain(self) -> bool:
-        limit_s = self._options.drain_s
-        return all(await asyncio.gather(*(one.drain(limit_s) for one in self._endpoints)))
+        limit_s = self._config.drain_s
+        return all(await asyncio.gather(*(e.drain(limit_s) for e in self._endpoints().values())))
 
     def _cut(self) -> None:
-        for one in self._endpoints:
+        for one in self._endpoints().values():
             one.cut()
+
+    # Signals.
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -169,26 +222,64 @@ class _Node:
         self._stops.set()
 
     def _reload(self) -> None:
-        if self._tls is None:
-            return
+        if self._tls is not None:
+            _reload_certificate(self._tls)
         try:
-            self._tls.reload()
-        except BadCertificate as error:
-            event(_log, "certificate_kept", level=logging.ERROR, why=error)
-        else:
-            event(_log, "certificate_reloaded")
+            config = self._read_again().config(NodeConfig)
+        except LakebedError as error:
+            event(_log, "settings_kept", level=logging.ERROR, why=error)
+            return
+        changed = changed_names(self._config, config)
+        later = [name for name in changed if name not in RELOADED]
+        if later:
+            event(_log, "settings_need_a_restart", level=logging.WARNING, names=",".join(later))
+        self._logs.configure(
+            log_format=config.log_format,
+            log_level=config.log_level,
+            access_log=config.access_log,
+        )
+        event(_log, "settings_reloaded", log_level=config.log_level, log_format=config.log_format)
 
 
-def _tls_of(options: ServeOptions) -> TlsFiles | None:
-    certificate, key = options.tls_certificate, options.tls_key
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise InputError("a certificate and its key belong together: give both, or neither")
-    return TlsFiles(certificate, key)
+def _reload_certificate(tls: TlsFiles) -> None:
+    try:
+        tls.reload()
+    except BadCertificate as error:
+        event(_log, "certificate_kept", level=logging.ERROR, why=error)
+    else:
+        event(_log, "certificate_reloaded")
 
 
-def _cannot_listen(error: OSError, host: str, port: int) -> InputError:
-    is_taken = error.errno == errno.EADDRINUSE
-    why = "somebody listens there already" if is_taken else os.strerror(error.errno or 0)
-    return InputError(f"cannot listen on {host}:{port}: {why}")
+@contextlib.contextmanager
+def _logs(settings: Settings) -> Iterator[NodeLogs]:
+    config = settings.config(NodeConfig)
+    logs = NodeLogs(sys.stderr, secrets=[settings.config(SharedTierConfig).secret_access_key])
+    logs.configure(
+        log_format=config.log_format, log_level=config.log_level, access_log=config.access_log
+    )
+    try:
+        yield logs
+    finally:
+        logs.close()
+
+
+def _check_credentials(store: Store, first: FirstCredentials, config: NodeConfig) -> None:
+    """Other machines may only ask where somebody can be told from anybody."""
+    hosts = [config.s3_host, *([config.http_host] if config.http else [])]
+    elsewhere = [host for host in hosts if not is_loopback(host)]
+    if not elsewhere or first.credentials is not None:
+        return
+    if not any(key.is_enabled for key in store.lake.keys.list()):
+        raise BadConfig(
+            f"{elsewhere[0]} can be reached from other machines, and no access key is enabled: "
+            "lakebed s3 keys create makes one"
+        )
+
+
+def _cannot_listen(error: OSError, host: str, port: int) -> LakebedError:
+    place = f"cannot listen on {host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return PortTaken(f"{place}: somebody listens there already")
+    is_system = error.errno is not None and error.errno > 0
+    why = os.strerror(error.errno or 0) if is_system else error.strerror or str(error)
+    return InputError(f"{place}: {why}")

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 from lakebed.base.events import event
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import ClientGone, Request
+from lakebed.http.request import Asked, ClientGone, Request
 from lakebed.http.response import Response
 from lakebed.s3 import buckets, copies, deletions, listings, objects, operations, reading, uploads
 from lakebed.s3.auth.authenticator import Authenticator
@@ -81,6 +81,8 @@ class App:
         try:
             identity = self._authenticator.authenticate(request)
             operation = route(request, domain=self._domain)
+            bucket: str = getattr(operation, "bucket", "")
+            request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
             check_change(operation)
             verb = VERBS[type(operation)]
             if not self._limit.try_enter(identity):
@@ -97,6 +99,10 @@ class App:
         if isinstance(result, Response):
             return _signed(result, request)
         return self._answer(result, request, identity)
+
+    @property
+    def replays_detected(self) -> int:
+        return self._authenticator.replays_detected
 
     def refusal(self, refusal: Refusal) -> Response:
         """What the protocol refused, as S3 tells it."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextvars import copy_context
 from typing import Final, TypeVar
 
 from lakebed.base.layout import Buffer
@@ -103,15 +104,16 @@ class Incoming:
 
     async def _pumped(self, service: Service, put: Put[Result]) -> Change[Result]:
         loop = asyncio.get_running_loop()
+        within = copy_context().run  # one at a time, as `at_work` is
         at_work: asyncio.Future[Change[Result] | None] | None = None
         try:
             async for pieces in self._gathered():
                 if at_work is not None:
                     await asyncio.shield(at_work)
-                at_work = loop.run_in_executor(service.executor, self._take, put, pieces)
+                at_work = loop.run_in_executor(service.executor, within, self._take, put, pieces)
             if at_work is not None:
                 await asyncio.shield(at_work)
-            at_work = loop.run_in_executor(service.executor, self._ended, put)
+            at_work = loop.run_in_executor(service.executor, within, self._ended, put)
             change = await asyncio.shield(at_work)
             assert change is not None
             return change

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from contextvars import copy_context
 from functools import partial
 from typing import TypeVar
 
@@ -53,7 +54,8 @@ class Service:
     async def run(self, work: Callable[[], Result]) -> Result:
         """In another thread: what takes long, or waits for the disk. Never for a commit, which
         would take the threads from all others: those are for `commit` and `done`."""
-        return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.executor, copy_context().run, work)
 
     async def commit(self, change: Change[Result]) -> Result:
         """What it did, once that is durable; `Busy` if too much waits for that already."""

@@ -6,10 +6,10 @@ A histogram is told as its count, its total, its largest value and three quantil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.log import Aof
-from lakebed.base.counters import Counters
+from lakebed.base.counters import Counters, Snapshot
 from lakebed.keratin.partition import Partition
 from lakebed.stroma.group import PartitionGroup
 
@@ -21,26 +21,58 @@ Values = dict[str, int | float]
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
-def engine_values(
+class Counted(NamedTuple):
+    """What one thing of an engine counts; `labels` say which thing."""
+
+    engine: str
+    labels: dict[str, str]
+    snapshot: Snapshot
+
+
+def engine_counts(
     *,
     logs: Mapping[str, Aof],
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
-) -> dict[str, dict[str, Values]]:
-    """`{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`."""
-    return {
-        "aof": {name: values_of(log.counters) for name, log in logs.items()},
-        "keratin": {
-            f"{one.paths.topic}/{one.number}": values_of(one.counters) for one in partitions
-        },
-        "stroma": {str(one.name): values_of(one.counters) for one in groups},
-        "seglake": {} if lake is None else {"objects": values_of(lake.counters)},
-    }
+    tiers: Counters,
+) -> list[Counted]:
+    """Of all that is open; `tiers` is what logs share."""
+    found = [Counted("aof", {"log": name}, log.counters.snapshot()) for name, log in logs.items()]
+    found.append(Counted("aof", {}, tiers.snapshot()))
+    for part in partitions:
+        labels = {"topic": str(part.paths.topic), "partition": str(part.number)}
+        found.append(Counted("keratin", labels, part.counters.snapshot()))
+    for group in groups:
+        topic, number, name = group.name
+        labels = {"topic": topic, "partition": str(number), "group": name}
+        found.append(Counted("stroma", labels, group.counters.snapshot()))
+    if lake is not None:
+        found.append(Counted("seglake", {}, lake.counters.snapshot()))
+    return found
 
 
-def values_of(counters: Counters) -> Values:
-    found = counters.snapshot()
+def engine_values(counts: Iterable[Counted]) -> dict[str, dict[str, Values]]:
+    """`{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`; without what logs share."""
+    values: dict[str, dict[str, Values]] = {"aof": {}, "keratin": {}, "stroma": {}, "seglake": {}}
+    for engine, labels, snapshot in counts:
+        if engine != "aof" or labels:
+            values[engine][_name(engine, labels)] = values_of(snapshot)
+    return values
+
+
+def _name(engine: str, labels: Mapping[str, str]) -> str:
+    match engine:
+        case "keratin":
+            return f"{labels['topic']}/{labels['partition']}"
+        case "stroma":
+            return f"{labels['topic']}-{labels['partition']} {labels['group']}"
+        case "seglake":
+            return "objects"
+    return labels["log"]
+
+
+def values_of(found: Snapshot) -> Values:
     values: Values = {**found.counters, **found.gauges}
     for name, histogram in found.histograms.items():
         values[f"{name}_count"] = histogram.count

@@ -3,7 +3,8 @@
 A section is flat, and a log's configuration is not: `[aof]` has its plain settings, `[aof_flush]`,
 `[aof_retention]`, `[aof_manifest]` and `[aof_tiers]` its parts. `[aof_manager]` and `[aof_tier2]`
 are what all logs share. `[keratin]` are the settings of topics that have none of their own,
-`[stroma]` those of groups, and `[s3]` those of the object store.
+`[stroma]` those of groups, and `[s3]` those of the object store. `[node]` is for whoever serves a
+store.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig, RetentionConfig
@@ -66,11 +68,20 @@ SECTIONS: Sections = {
     "s3": SeglakeConfig,
 }
 
+NODE_SECTION = "node"  # read by `lakebed.node`
 
-def settings_of(root: Path, *, environment: Mapping[str, str]) -> Settings:
-    """The settings of the root, checked; a missing file means the defaults."""
+
+def settings_of(
+    root: Path, *, environment: Mapping[str, str], more: Sections = MappingProxyType({})
+) -> Settings:
+    """The settings of the root, checked; a missing file means the defaults.
+
+    `more` are sections of whoever asks.
+    """
     file = root / FILE_NAME
-    settings = load_settings(SECTIONS, file=file, environment=environment)
+    settings = load_settings(
+        {**SECTIONS, **more}, file=file, environment=environment, elsewhere=(NODE_SECTION,)
+    )
     try:
         aof_config(settings)  # some sections bound each other
         _check_address(settings.config(SharedTierConfig))

@@ -33,7 +33,7 @@ from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.seglake.paths import LakePaths
 from lakebed.store import version
 from lakebed.store.configuration import sections_of, told
-from lakebed.store.counters import engine_values
+from lakebed.store.counters import Counted, engine_counts, engine_values
 from lakebed.store.doorway import open_doorway
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -44,6 +44,7 @@ from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.topics import StoreTopic, StoreTopics
 from lakebed.stroma.config import GroupConfig
+from lakebed.version import VERSION as RELEASE
 
 # Imported when somebody asks for a bucket: a program that has only logs needs no SQLite.
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Store:
         self.tier_config = tier_config
         configs = (manager_config, tier_config, topic_config, group_config, object_config)
         self._sections = sections_of(config, *configs)
-        version.load(disk, self.root)
+        _refuse_newer(disk, self.root, with_metadata=connector is _connect)
         self._is_closed = False
         self._is_lake_closed = False
         with contextlib.ExitStack() as undo:
@@ -199,7 +200,7 @@ class Store:
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
             self.opened_ms = now_ms
-            self.version = version.ensure(disk, self.root, now_ms=now_ms)
+            self.version = version.ensure(disk, self.root, now_ms=now_ms, program=RELEASE)
             for name in (PINS_NAME, QUARANTINE_NAME):
                 folder = os.path.join(self.root, name)
                 if not disk.is_folder(folder):
@@ -211,6 +212,10 @@ class Store:
             undo.callback(self._close_topics)
             self._doorway = open_doorway(self) if serves else None
             self._undo = undo.pop_all()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_closed
 
     def logs(self) -> list[str]:
         """The names of all logs, open or not."""
@@ -292,12 +297,17 @@ class Store:
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
         """What is counted of all that is open: by engine, by log or partition, by name."""
+        return engine_values(self.counts())
+
+    def counts(self) -> list[Counted]:
+        """The same, each with its labels, and histograms whole."""
         opened = [one.opened() for one in self._topics.opened().values()]
-        return engine_values(
+        return engine_counts(
             logs=self._logs.opened(),
             partitions=[part for topics, _ in opened for one in topics for part in one.partitions],
             groups=[part for _, groups in opened for one in groups for part in one.parts],
             lake=self._lakes.opened().get(""),
+            tiers=self._manager.tier_counters,
         )
 
     def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
@@ -356,6 +366,15 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:
+    """By `store.json`; by every file, if another release had the store open last."""
+    found = version.load(disk, root)
+    if found is None or found.program != RELEASE:
+        from lakebed.store.format_survey import refuse_newer
+
+        refuse_newer(disk, root, with_metadata=with_metadata)
 
 
 def _connect(path: str) -> Connection:

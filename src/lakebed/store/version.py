@@ -1,9 +1,11 @@
 """`store.json`: what a root is, and which version of a store it holds.
 
-    {"format": "lakebed store", "version": 1, "created_ms": 1700000000000}
+    {"format": "lakebed store", "version": 1, "created_ms": 1700000000000, "program": "1.0.0"}
 
-Written once, when the root is first opened for writing, by whoever holds the lock. A root without
-it is new, or was only ever written by a bare `AofManager`: its logs are those of version 1.
+Written when the root is first opened for writing, by whoever holds the lock, and again when it is
+opened by another release: `program` is the one that opened it last. A root without
+it is new, or was only ever written by a bare `AofManager`: its logs are those of version 1; or it
+is being restored from a backup: then `restoring.json` is there, and nobody opens it.
 """
 
 from __future__ import annotations
@@ -13,15 +15,26 @@ import json
 import os
 from typing import NamedTuple
 
-from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, InputError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike, read_file, replace_atomically
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 from lakebed.base.units import KIB
 
 FILE_NAME = "store.json"
+RESTORING_NAME = "restoring.json"
 FORMAT = "lakebed store"
 VERSION = 1
 FILE_BYTES_MAX = 4 * KIB
+
+
+class UnfinishedRestore(InputError):
+    """The root is not complete."""
+
+    def __init__(self, root: PathLike) -> None:
+        super().__init__(
+            f"{os.fspath(root)}: a restore was begun here and not finished: run it again, or "
+            "restore into an empty folder"
+        )
 
 
 class StoreVersion(NamedTuple):
@@ -29,34 +42,41 @@ class StoreVersion(NamedTuple):
 
     version: int
     created_ms: int  # since 1970
+    program: str = ""  # the release that opened it last; stores before there was this have none
 
 
 def load(disk: Disk, root: PathLike) -> StoreVersion | None:
     """What the root's file says, None if there is none.
 
-    `UnknownVersion` if it is newer than this program, `Corrupt` if it cannot be understood.
+    `UnknownVersion` if it is newer than this program, `Corrupt` if it cannot be understood, and
+    `UnfinishedRestore` while, or after, the root is restored from a backup.
     """
     path = _path(root)
     try:
         data = read_file(disk, path, size_max=FILE_BYTES_MAX)
     except NotFound:
+        if disk.exists(os.path.join(os.fspath(root), RESTORING_NAME)):
+            raise UnfinishedRestore(root) from None
         return None
     return decode(data, path=path)
 
 
-def ensure(disk: Disk, root: PathLike, *, now_ms: int) -> StoreVersion:
-    """As `load`; creates the file if there is none. With the root's lock held."""
+def ensure(disk: Disk, root: PathLike, *, now_ms: int, program: str = "") -> StoreVersion:
+    """As `load`; creates the file if there is none, and notes who opens it. With the lock held."""
     found = load(disk, root)
-    if found is not None:
+    if found is not None and found.program == program:
         return found
     _remove_leftovers(disk, root)
-    created = StoreVersion(VERSION, now_ms)
-    replace_atomically(disk, _path(root), encode(created))
-    return created
+    noted = StoreVersion(VERSION, now_ms) if found is None else found
+    noted = noted._replace(program=program)
+    replace_atomically(disk, _path(root), encode(noted))
+    return noted
 
 
 def encode(version: StoreVersion) -> bytes:
-    document = {"format": FORMAT, **version._asdict()}
+    document: dict[str, object] = {"format": FORMAT, **version._asdict()}
+    if not version.program:
+        del document["program"]
     return json.dumps(document).encode("ascii") + b"\n"
 
 
@@ -68,11 +88,21 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise Corrupt(f'not the version file of a store: "format" is not "{FORMAT}"', path=path)
     version = _number(document, "version", path)
-    if version != VERSION:
+    if version > VERSION:
         raise UnknownVersion(
-            "a store of a version that is not read", path=path, expected=VERSION, found=version
+            "a store written by a newer version of Lakebed, which is needed to open it",
+            path=path,
+            expected=f"at most {VERSION}",
+            found=version,
         )
-    return StoreVersion(version, _number(document, "created_ms", path))
+    if version < VERSION:
+        raise UnknownVersion(
+            "a store of a version that never was", path=path, expected=VERSION, found=version
+        )
+    program = document.get("program", "")
+    if not isinstance(program, str):
+        raise Corrupt('"program" is not a text', path=path)
+    return StoreVersion(version, _number(document, "created_ms", path), program)
 
 
 def _number(document: dict[str, object], name: str, path: PathLike) -> int:

@@ -47,6 +47,10 @@ class Authenticator:
         self._signing_keys = sigv4.SigningKeys()
         self._replays = Replays(config, clock=clock) if config.replay_ttl_ms else None
 
+    @property
+    def replays_detected(self) -> int:
+        return 0 if self._replays is None else self._replays.detected
+
     def authenticate(self, request: Request) -> Identity:
         """Whoever signed it; `S3Error` if nobody we know did, or not as it must be."""
         pairs = sigv4.query_pairs(request.raw_query)

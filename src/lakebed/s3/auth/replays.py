@@ -26,6 +26,7 @@ class Replays:
         self._ttl_ns = config.replay_ttl_ms * NS_PER_MS
         self._blocks = config.replay_block
         self._count_max = config.replay_cache_max
+        self.detected = 0
         self._seen_ns: OrderedDict[str, int] = OrderedDict()  # by signature, the oldest first
 
     def __len__(self) -> int:
@@ -38,6 +39,7 @@ class Replays:
         while seen and next(iter(seen.values())) <= now_ns - self._ttl_ns:
             seen.popitem(last=False)
         if signature in seen:
+            self.detected += 1
             _log.warning("a request of %s came again with the same signature", access_key)
             if self._blocks:
                 raise S3Error("AccessDenied", "A request with this signature was already received.")

@@ -1,0 +1,183 @@
+"""The settings of a node: section `[node]`, and how options of the command line override them.
+
+Defaults, then `lakebed.toml`, then the environment, then the options: each wins over those before.
+What several settings say together is checked when all of them are known, so that a certificate of
+the file and a key of an option make a pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from lakebed.base.config import (
+    Value,
+    bounded,
+    check,
+    construct,
+    field_names,
+    read_text,
+    read_value,
+    unknown,
+)
+from lakebed.base.errors import BadConfig
+from lakebed.base.settings import Settings
+from lakebed.base.units import shown
+from lakebed.http.tls import BadCertificate, TlsFiles
+from lakebed.store import settings as store_settings
+from lakebed.store.settings import NODE_SECTION
+
+LOG_FORMATS: Final = ("console", "json")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """How a store is served, and what is said about it."""
+
+    s3_host: str = LOOPBACK
+    s3_port: int = bounded(9000, minimum=0, maximum=65_535)  # 0 takes a free one
+    http: bool = True  # whether there is an HTTP API on a port
+    http_host: str = LOOPBACK
+    http_port: int = bounded(9001, minimum=0, maximum=65_535)
+    http_insecure: bool = False  # it may be reached from other machines without TLS
+    tls_cert: str = ""  # both are served by TLS; a path in the file is relative to its folder
+    tls_key: str = ""
+    drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)  # for requests under way
+    log_format: str = "console"
+    log_level: str = "info"
+    access_log: bool = False  # a line for every request
+    metrics_public: bool = False  # /metrics needs no key, wherever who asks is
+
+    def __post_init__(self) -> None:
+        check(self)
+        _check_choice("log_format", self.log_format, LOG_FORMATS)
+        _check_choice("log_level", self.log_level, LOG_LEVELS)
+        for name in ("s3_host", "http_host"):
+            if not getattr(self, name).strip():  # to the system that is every address there is
+                raise BadConfig(f"{name} is empty: expected an address, as {LOOPBACK} or 0.0.0.0")
+
+
+class Option(NamedTuple):
+    """A setting given on the command line; `origin` is how errors and listings call it."""
+
+    section: str
+    name: str
+    value: Value | None  # None is not given
+    origin: str
+    is_text: bool = False  # still to be read
+
+
+def node_settings(
+    root: Path, *, environment: Mapping[str, str], options: Iterable[Option] = ()
+) -> Settings:
+    """All settings of the root and the node, each and together checked; `BadConfig`."""
+    sections = MappingProxyType({NODE_SECTION: NodeConfig})
+    settings = store_settings.settings_of(root, environment=environment, more=sections)
+    settings = _with_options(settings, options)
+    check_exposure(settings)
+    _check_ports(settings)
+    tls_of(settings)
+    return settings
+
+
+def tls_of(settings: Settings) -> TlsFiles | None:
+    """The certificate and its key, read; None if there are none."""
+    config = settings.config(NodeConfig)
+    if not config.tls_cert and not config.tls_key:
+        return None
+    if not config.tls_cert or not config.tls_key:
+        given = "tls_cert" if config.tls_cert else "tls_key"
+        raise BadConfig(
+            f"{_place(settings, given)}: a certificate and its key belong together: "
+            "give both, or neither"
+        )
+    try:
+        return TlsFiles(_path(settings, "tls_cert"), _path(settings, "tls_key"))
+    except BadCertificate as error:
+        raise BadConfig(f"{_place(settings, 'tls_cert')}: {error}") from error
+
+
+def check_exposure(settings: Settings) -> None:
+    """`BadConfig` if secrets would leave this machine in clear."""
+    config = settings.config(NodeConfig)
+    is_secure = bool(config.tls_cert and config.tls_key)
+    if not config.http or is_secure or config.http_insecure or is_loopback(config.http_host):
+        return
+    raise BadConfig(
+        f"{_place(settings, 'http_host')} {config.http_host}: without TLS access keys would be "
+        "sent in clear: give --tls-cert and --tls-key, or --http-insecure if the network can be "
+        "trusted"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Of a name only `localhost` is known to be."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def changed_names(before: NodeConfig, after: NodeConfig) -> list[str]:
+    """The settings that differ."""
+    names = field_names(NodeConfig)
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
+    """One after the other, so that the one that is refused is told."""
+    configs, origins = dict(settings.configs), dict(settings.origins)
+    for option in options:
+        if option.value is None:
+            continue
+        section, name, where = option.section, option.name, option.origin
+        before = configs[section]
+        kind = type(before)
+        values: dict[str, Value] = {one: getattr(before, one) for one in field_names(kind)}
+        if name not in values:
+            raise unknown(name, known=values, noun="setting", where=where)
+        if option.is_text:
+            values[name] = read_text(kind, name, str(option.value), where=where)
+        else:
+            values[name] = read_value(kind, name, option.value, where=where)
+        configs[section] = construct(kind, values, where=where)
+        origins[section, name] = where
+    return dataclasses.replace(
+        settings, configs=MappingProxyType(configs), origins=MappingProxyType(origins)
+    )
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise BadConfig(f"{name} = {shown(value)}: allowed are {', '.join(allowed)}")
+
+
+def _check_ports(settings: Settings) -> None:
+    config = settings.config(NodeConfig)
+    is_same = config.http_port == config.s3_port and config.http_host == config.s3_host
+    if config.http and is_same and config.s3_port:
+        raise BadConfig(
+            f"{_place(settings, 'http_port')} {config.http_port}: S3 is there already "
+            f"({_place(settings, 's3_port')})"
+        )
+
+
+def _place(settings: Settings, name: str) -> str:
+    """Where a setting of the node was said, and which one it is."""
+    origin = settings.origins.get((NODE_SECTION, name), f"[{NODE_SECTION}] {name}")
+    return f"{origin}: [{NODE_SECTION}] {name}" if origin == str(settings.file) else origin
+
+
+def _path(settings: Settings, name: str) -> Path:
+    """What the file says is relative to its folder, anything else to where the program runs."""
+    path = Path(getattr(settings.config(NodeConfig), name))
+    file = settings.file
+    is_in_file = file is not None and settings.origins.get((NODE_SECTION, name)) == str(file)
+    return file.parent / path if file is not None and is_in_file else path

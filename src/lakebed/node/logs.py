@@ -1,0 +1,157 @@
+"""What a node says while it runs: one line an event on standard error, as JSON or for people.
+
+    2026-01-31T12:00:00.123Z INFO  segment_sealed log=orders segment_id=3
+    {"time": "2026-01-31T12:00:00.123Z", "level": "info", "event": "segment_sealed", …}
+
+A line of a request has its id. What a fact's name calls a secret is never printed, nor is any text
+that a secret was said to be; nothing that is printed breaks out of its line. Format and level can
+be changed while the node runs.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+from lakebed.base.config import HIDDEN, is_secret
+from lakebed.http.request_id import CURRENT
+
+OURS: Final = "lakebed"
+ACCESS_LOGGER: Final = "lakebed.access"
+
+_OWN_NAMES: Final = frozenset({"time", "level", "logger", "event", "message", "error_trace"})
+_SECRET_CHARACTERS_MIN: Final = 8  # shorter text would be found everywhere
+
+
+class NodeLogs:
+    """The one handler of the process. `close` puts back what was there before."""
+
+    def __init__(self, stream: TextIO | None, *, secrets: Iterable[str] = ()) -> None:
+        self._handler: logging.Handler = logging.NullHandler()
+        if stream is not None:
+            self._handler = logging.StreamHandler(stream)
+        self._secrets = set[str]()
+        self.hide(*secrets)
+        root, ours, access = _loggers()
+        self._before = (root.handlers[:], root.level, ours.level, access.level)
+        for handler in self._before[0]:
+            root.removeHandler(handler)
+        root.addHandler(self._handler)
+        root.setLevel(logging.WARNING)  # of what others write; ours has a level of its own
+
+    def hide(self, *secrets: str) -> None:
+        """Texts that are never printed, wherever they stand."""
+        self._secrets.update(one for one in secrets if len(one) >= _SECRET_CHARACTERS_MIN)
+
+    def configure(self, *, log_format: str, log_level: str, access_log: bool) -> None:
+        """As the settings have it, from the next line on."""
+        kind = JsonLines if log_format == "json" else ConsoleLines
+        self._handler.setFormatter(kind(self._secrets))
+        _, ours, access = _loggers()
+        ours.setLevel(log_level.upper())
+        access.setLevel(logging.INFO if access_log else logging.CRITICAL)
+
+    def close(self) -> None:
+        root, ours, access = _loggers()
+        handlers, root_level, ours_level, access_level = self._before
+        root.removeHandler(self._handler)
+        for handler in handlers:
+            root.addHandler(handler)
+        root.setLevel(root_level)
+        ours.setLevel(ours_level)
+        access.setLevel(access_level)
+
+
+class JsonLines(logging.Formatter):
+    """A document a line, in ASCII."""
+
+    def __init__(self, secrets: set[str]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        document: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+        }
+        name = getattr(record, "event", None)
+        if name is None:
+            document["message"] = _without(record.getMessage(), self._secrets)
+        else:
+            document["event"] = name
+        for fact, value in _facts(record).items():
+            document[f"fact_{fact}" if fact in _OWN_NAMES else fact] = self._plain(value)
+        trace = _trace(self, record)
+        if trace:
+            document["error_trace"] = _without(trace, self._secrets)
+        return json.dumps(document)
+
+    def _plain(self, value: object) -> object:
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            return value if value - value == 0 else str(value)  # JSON has no infinity
+        if isinstance(value, list | tuple):
+            return [self._plain(one) for one in value]
+        return _without(str(value), self._secrets)
+
+
+class ConsoleLines(logging.Formatter):
+    """`key=value` behind the event; a value with spaces is quoted. A trace has lines of its own."""
+
+    def __init__(self, secrets: set[str]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def format(self, record: logging.LogRecord) -> str:
+        name = getattr(record, "event", None)
+        words = [record.getMessage() if name is None else str(name)]
+        words += [f"{fact}={_quoted(value)}" for fact, value in _facts(record).items()]
+        text = _without(" ".join(words), self._secrets)
+        line = f"{_time(record)} {record.levelname:<7} {_escaped(text)}"
+        trace = _trace(self, record)
+        return f"{line}\n{_without(trace, self._secrets)}" if trace else line
+
+
+def _loggers() -> tuple[logging.Logger, logging.Logger, logging.Logger]:
+    return logging.getLogger(), logging.getLogger(OURS), logging.getLogger(ACCESS_LOGGER)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    """Those of the event, and the request's id if it is known."""
+    found: dict[str, object] = dict(getattr(record, "facts", {}))
+    request_id = CURRENT.get()
+    if request_id:
+        found.setdefault("request_id", request_id)
+    return {name: HIDDEN if is_secret(name) else value for name, value in found.items()}
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, tz=UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return formatter.formatException(record.exc_info) if record.exc_info else ""
+
+
+def _without(text: str, secrets: set[str]) -> str:
+    for secret in secrets:
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if text and " " not in text and '"' not in text else json.dumps(text)
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

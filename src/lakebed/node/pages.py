@@ -1,0 +1,135 @@
+"""The pages of a node beside its API: `/healthz`, `/readyz` and `/metrics`.
+
+    /healthz  200 as long as the process answers; looks at nothing
+    /readyz   200 if it can do its work, else 503 and why, a line each
+    /metrics  for who asks from this machine, for who has an access key, or for all if so set
+
+Who asks through a proxy is not on this machine, wherever the proxy is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from lakebed.api.problems import Unauthenticated
+from lakebed.base.errors import Busy, LakebedError
+from lakebed.door.answer import problem_response
+from lakebed.door.guard import Guard
+from lakebed.http.answering import Handler
+from lakebed.http.request import Asked, Request
+from lakebed.http.response import Response
+from lakebed.node.metrics import NodeFacts, accepted, rendered
+from lakebed.node.readiness import Readiness, look
+from lakebed.store.store import Store
+
+Page = Callable[[Request], Response | Awaitable[Response]]
+
+_PLAIN: Final = ("Content-Type", "text/plain; charset=utf-8")
+_FRESH: Final = ("Cache-Control", "no-store")
+_FORWARDED: Final = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
+_SCRAPES_MAX: Final = 4  # that are made or wait; each takes a thread and some milliseconds
+
+
+class Pages:
+    """Stand before the calls of the HTTP API. In the loop's thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        guard: Guard,
+        readiness: Readiness,
+        facts: Callable[[], NodeFacts],
+        is_public: bool,
+    ) -> None:
+        """`facts` are those of the node, without what the disk says; `is_public`: the metrics."""
+        self._store = store
+        self._guard = guard
+        self._readiness = readiness
+        self._facts = facts
+        self._is_public = is_public
+        self._scraping = asyncio.Lock()
+        self._scrapes = 0
+        self._pages: dict[bytes, tuple[str, Page]] = {
+            b"/healthz": ("healthz", self._health),
+            b"/readyz": ("readyz", self._ready),
+            b"/metrics": ("metrics", self._metrics),
+        }
+
+    def wrapped(self, calls: Handler) -> Handler:
+        def handle(request: Request) -> Response | Awaitable[Response]:
+            found = self._pages.get(request.raw_path)
+            if found is None:
+                return calls(request)
+            name, page = found
+            request.asked = Asked(name)
+            if request.method not in ("GET", "HEAD"):
+                response = _plain(405, "only GET and HEAD are taken here")
+                response.headers = [*response.headers, ("Allow", "GET, HEAD")]
+                return response
+            return page(request)
+
+        return handle
+
+    def _health(self, _request: Request) -> Response:
+        return _plain(200, "ok")
+
+    async def _ready(self, _request: Request) -> Response:
+        problems = await self._readiness.problems()
+        return _plain(503, *problems) if problems else _plain(200, "ready")
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            await self._admit(request)
+            content_type = accepted(request.headers.get("accept", ""))
+            text = await self._rendered(content_type)
+        except LakebedError as error:
+            response = problem_response(error, request_id=request.id)
+            response.headers = [*response.headers, ("Lakebed-Request-Id", request.id)]
+            return response
+        return Response(200, [("Content-Type", content_type), _FRESH], text)
+
+    async def _admit(self, request: Request) -> None:
+        """`Unauthenticated` if it needs a key and has none that is right."""
+        is_asked = "authorization" in request.headers
+        if not is_asked and (self._is_public or is_local(request)):
+            return
+        try:
+            identity = await self._guard.identify(request)
+        except Unauthenticated:
+            if self._is_public:
+                return
+            raise
+        request.asked = Asked("metrics", access_key=identity.access_key)
+
+    async def _rendered(self, content_type: str) -> bytes:
+        if self._scrapes >= _SCRAPES_MAX:
+            raise Busy(f"{self._scrapes} others ask for the metrics, which is the maximum")
+        self._scrapes += 1
+        try:
+            async with self._scraping:
+                facts = self._facts()
+                return await asyncio.to_thread(self._render, facts, content_type)
+        finally:
+            self._scrapes -= 1
+
+    def _render(self, facts: NodeFacts, content_type: str) -> bytes:
+        found = look(self._store)
+        facts = facts._replace(free_bytes=found.free_bytes, reserve_bytes=found.reserve_bytes)
+        return rendered(facts, self._store.counts(), content_type=content_type)
+
+
+def is_local(request: Request) -> bool:
+    """Whether it comes from this machine, and not through a proxy on it."""
+    try:
+        is_near = not request.peer or ipaddress.ip_address(request.peer).is_loopback
+    except ValueError:
+        return False
+    return is_near and not any(name in request.headers for name in _FORWARDED)
+
+
+def _plain(status: int, *lines: str) -> Response:
+    return Response(status, [_PLAIN, _FRESH], "".join(f"{one}\n" for one in lines).encode())

@@ -1,0 +1,200 @@
+"""Looking through a root for files that a newer program wrote, before anything is changed.
+
+`store.json` has the version of a store as a whole, and every engine refuses a newer file when it
+opens it. But a program opens logs, topics and buckets when it needs them, and by then others may
+have been changed. So a root that was last written by another release is looked through first: the
+first bytes of every file say what it is and in which version.
+
+Only what is newer is refused here. Damage, and what nobody knows, is left to whoever opens it.
+Manifests of objects are not looked at: they are in the metadata, of which the version is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from lakebed.aof import format as aof
+from lakebed.aof import identity as log_identity
+from lakebed.aof.interchange import INTERCHANGE_HEADER, INTERCHANGE_MAGIC, INTERCHANGE_VERSION
+from lakebed.aof.manifest import format as manifest
+from lakebed.base.errors import DiskError, NotFound, UnknownVersion
+from lakebed.base.files import Disk, PathLike
+from lakebed.base.layout import Layout
+from lakebed.base.units import MIB
+from lakebed.keratin import commit_ledger
+from lakebed.keratin import format as keratin
+from lakebed.keratin import identity as topic_identity
+from lakebed.seglake import format as seglake
+from lakebed.seglake.paths import SECRET_KEY_NAME, LakePaths
+from lakebed.store import group_settings
+from lakebed.stroma import format as stroma
+
+_DOCUMENT_BYTES_MAX = 64 * MIB
+
+
+class Kind(NamedTuple):
+    """A file that begins with a magic number and a version."""
+
+    what: str
+    layout: Layout[Any]
+    magic: int | bytes
+    version: int  # the newest that is known
+
+    def newer(self, data: bytes) -> int | None:
+        """The version, if it is one of these and newer."""
+        if len(data) < self.layout.size:
+            return None
+        header = self.layout.unpack(data)
+        if header.magic != self.magic or header.version <= self.version:
+            return None
+        version: int = header.version
+        return version
+
+
+class Document(NamedTuple):
+    """A JSON document that has a format and a version."""
+
+    what: str
+    format: str
+    version: int
+
+    def newer(self, data: bytes) -> int | None:
+        try:
+            found = json.loads(data)
+            if found["format"] == self.format and found["version"] > self.version:
+                return int(found["version"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            pass
+        return None
+
+
+_SEGMENTS = (
+    Kind("segment", aof.SEGMENT_HEADER, aof.SEGMENT_MAGIC, aof.SEGMENT_VERSION),
+    Kind("interchange segment", INTERCHANGE_HEADER, INTERCHANGE_MAGIC, INTERCHANGE_VERSION),
+)
+_INDEXES = tuple(
+    Kind("index", keratin.INDEX_HEADER, magic, keratin.VERSION)
+    for magic in (keratin.INDEX_MAGIC, keratin.TIME_INDEX_MAGIC)
+)
+
+KINDS: Mapping[str, tuple[Kind | Document, ...]] = {
+    "aof/*/log.json": (Document("log", log_identity.FORMAT, log_identity.VERSION),),
+    "aof/*/durable_end": (
+        Kind("durable end", aof.DURABLE_END, aof.DURABLE_END_MAGIC, aof.DURABLE_END_VERSION),
+    ),
+    "aof/*/segments/current.sealed": (
+        Kind("sealed pointer", aof.SEALED_POINTER, aof.POINTER_MAGIC, aof.POINTER_VERSION),
+    ),
+    "aof/*/segments/*.seg": _SEGMENTS,
+    "aof/*/archive/*.seg": _SEGMENTS,
+    "aof/*/manifest/*.mlog": (
+        Kind("manifest", manifest.CHUNK_HEADER, manifest.CHUNK_MAGIC, manifest.CHUNK_VERSION),
+    ),
+    "aof/*/manifest/*/snapshot_*.bin": (
+        Kind("manifest snapshot", manifest.SNAPSHOT_HEADER, manifest.SNAPSHOT_MAGIC,
+             manifest.SNAPSHOT_VERSION),
+    ),
+    "topics/*/topic.json": (Document("topic", topic_identity.FORMAT, topic_identity.VERSION),),
+    "topics/*/commits.json": (Document("commits", commit_ledger.FORMAT, commit_ledger.VERSION),),
+    "topics/*/manifest.bin": (
+        Kind("partition manifest", keratin.MANIFEST_HEADER, keratin.MANIFEST_MAGIC,
+             keratin.VERSION),
+    ),
+    "topics/*/durable_end": (
+        Kind("durable end", keratin.DURABLE_END, keratin.DURABLE_END_MAGIC, keratin.VERSION),
+    ),
+    "topics/*/commit.bin": (
+        Kind("commit", keratin.COMMIT_HEADER, keratin.COMMIT_MAGIC, keratin.VERSION),
+    ),
+    "topics/*/segments/*.log": (
+        Kind("topic segment", keratin.LOG_HEADER, keratin.LOG_MAGIC, keratin.VERSION),
+    ),
+    "topics/*/segments/*.*idx": _INDEXES,
+    "topics/*/segments/*.producers": (
+        Kind("producers", keratin.PRODUCERS_HEADER, keratin.PRODUCERS_MAGIC, keratin.VERSION),
+    ),
+    "groups/*.snap": (
+        Kind("group snapshot", stroma.SNAPSHOT_HEADER, stroma.SNAPSHOT_MAGIC,
+             stroma.SNAPSHOT_VERSION),
+    ),
+    "groups/*.delta": (
+        Kind("group delta", stroma.DELTA_HEADER, stroma.DELTA_MAGIC, stroma.DELTA_VERSION),
+    ),
+    "groups/*.settings": (
+        Document("group settings", group_settings.FORMAT, group_settings.VERSION),
+    ),
+    "objects/segments/*.seg": (
+        Kind("object segment", seglake.SEGMENT_HEADER, seglake.SEGMENT_MAGIC,
+             seglake.SEGMENT_VERSION),
+    ),
+    SECRET_KEY_NAME: (
+        Kind("secret key", seglake.SECRET_KEY_FILE, seglake.SECRET_KEY_MAGIC,
+             seglake.SECRET_VERSION),
+    ),
+}  # fmt: skip
+"""By where they are below the root; `*` stands for folders, too."""
+
+_FOLDERS = ("aof", "topics", "groups", "objects/segments")
+
+
+def refuse_newer(disk: Disk, root: PathLike, *, with_metadata: bool) -> None:
+    """`UnknownVersion` names the first file that is newer than this program. Only reads.
+
+    `with_metadata` looks at `meta.db`, too: SQLite is on the operating system's disk alone.
+    """
+    root = os.fspath(root)
+    for path in _files(disk, root):
+        name = os.path.relpath(path, root)
+        for pattern, kinds in KINDS.items():
+            if fnmatchcase(name, pattern):
+                _look(disk, path, kinds)
+    if with_metadata and disk.exists(LakePaths(root).database):
+        _look_at_metadata(LakePaths(root).database)
+
+
+def _files(disk: Disk, root: str) -> Iterator[str]:
+    if disk.exists(os.path.join(root, SECRET_KEY_NAME)):
+        yield os.path.join(root, SECRET_KEY_NAME)
+    for folder in _FOLDERS:
+        yield from _below(disk, os.path.join(root, folder))
+
+
+def _below(disk: Disk, folder: str) -> Iterator[str]:
+    if not disk.is_folder(folder):
+        return
+    for name in disk.names(folder):
+        path = os.path.join(folder, name)
+        if disk.is_folder(path):
+            yield from _below(disk, path)
+        else:
+            yield path
+
+
+def _look(disk: Disk, path: str, kinds: tuple[Kind | Document, ...]) -> None:
+    length = max(
+        kind.layout.size if isinstance(kind, Kind) else _DOCUMENT_BYTES_MAX for kind in kinds
+    )
+    try:
+        with disk.open(path) as file:
+            data = file.pread(0, length)
+    except (NotFound, DiskError):
+        return  # whoever opens it is told
+    for kind in kinds:
+        found = kind.newer(data)
+        if found is not None:
+            raise UnknownVersion(
+                f"{kind.what}: written by a newer version of Lakebed, which is needed to open it",
+                path=path,
+                expected=f"at most {kind.version}",
+                found=found,
+            )
+
+
+def _look_at_metadata(path: str) -> None:
+    from lakebed.seglake.meta.copies import check_metadata_version
+
+    check_metadata_version(path)

@@ -1,0 +1,212 @@
+"""`/healthz`, `/readyz` and `/metrics`: who gets them, and what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakebed.aof.config import AofConfig, FlushConfig
+from lakebed.api.problems import Unauthenticated
+from lakebed.base.units import TIB
+from lakebed.door.guard import Identity
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.node import pages as node_pages
+from lakebed.node import readiness
+from lakebed.node.metrics import OPEN_METRICS, TEXT, NodeFacts
+from lakebed.node.pages import Pages, is_local
+from lakebed.node.readiness import Readiness, look, reserve_of
+from lakebed.store.store import Store
+from tests.http.serving import Answer, Serving, in_loop, serving
+from tests.node.requests import request_of
+
+FACTS = NodeFacts(seen=[], connections={}, replays_detected=0, free_bytes=0, reserve_bytes=0)
+PROXIED = "X-Forwarded-For: 10.0.0.9"
+
+
+class OneKey:
+    """Whoever says `Authorization: right`."""
+
+    async def identify(self, request: Request) -> Identity:
+        if request.headers.get("authorization") != "right":
+            raise Unauthenticated("an access key is needed")
+        return Identity("LAKE")
+
+
+class Scene:
+    def __init__(self, store: Store, served: Serving) -> None:
+        self.store = store
+        self.served = served
+        self.is_draining = False
+
+    async def get(self, path: str, *headers: str, method: str = "GET") -> Answer:
+        client = await self.served.connect()
+        client.get(path, *headers, method=method)
+        return await client.answer(has_body=method != "HEAD")
+
+
+@asynccontextmanager
+async def pages(
+    root: Path, *, is_public: bool = False, answer_s: float = 60, **settings: Any
+) -> AsyncIterator[Scene]:
+    with Store.open(root, serves=False, **settings) as store:
+        scene: Scene
+        made = Pages(
+            store,
+            guard=OneKey(),
+            readiness=Readiness(store, is_draining=lambda: scene.is_draining, answer_s=answer_s),
+            facts=lambda: FACTS,
+            is_public=is_public,
+        )
+        handler = made.wrapped(lambda _: Response(200, body=b"a call"))
+        async with serving(handler) as served:
+            scene = Scene(store, served)
+            yield scene
+
+
+@in_loop
+async def test_calls_go_past_the_pages(tmp_path: Path) -> None:
+    async with pages(tmp_path) as scene:
+        for path in ("/v1/state", "/", "/healthz/", "/metrics2", "//healthz"):
+            assert (await scene.get(path)).body == b"a call"
+
+
+@in_loop
+async def test_the_process_lives_whatever_the_store_does(tmp_path: Path) -> None:
+    async with pages(tmp_path) as scene:
+        answer = await scene.get("/healthz?x=1")
+        assert (answer.status, answer.body) == (200, b"ok\n")
+        scene.is_draining = True
+        scene.store.close()
+        assert (await scene.get("/healthz")).status == 200
+        assert (await scene.get("/healthz", method="HEAD")).headers["content-length"] == "3"
+
+
+@in_loop
+async def test_other_methods_are_not_taken(tmp_path: Path) -> None:
+    async with pages(tmp_path) as scene:
+        for path in ("/healthz", "/readyz", "/metrics"):
+            answer = await scene.get(path, "Content-Length: 0", method="POST")
+            assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+@in_loop
+async def test_it_is_ready_until_it_drains_or_its_store_is_closed(tmp_path: Path) -> None:
+    async with pages(tmp_path) as scene:
+        answer = await scene.get("/readyz")
+        assert (answer.status, answer.body) == (200, b"ready\n")
+        scene.is_draining = True
+        answer = await scene.get("/readyz")
+        assert (answer.status, answer.body) == (503, b"the node is draining\n")
+        scene.is_draining = False
+        scene.store.close()
+        answer = await scene.get("/readyz")
+        assert (answer.status, answer.body) == (503, b"the store is closed\n")
+
+
+@in_loop
+async def test_below_the_reserve_it_is_not_ready(tmp_path: Path) -> None:
+    config = AofConfig(flush=FlushConfig(reserve_bytes=TIB))
+    async with pages(tmp_path, config=config) as scene:
+        if scene.store.disk.free_bytes(tmp_path) >= TIB:
+            pytest.skip("this disk has more than any reserve")
+        assert reserve_of(scene.store) == TIB
+        answer = await scene.get("/readyz")
+        assert answer.status == 503
+        assert b"free, and 1TiB are kept in reserve: writes are refused\n" in answer.body
+
+
+def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "root", serves=False) as store:
+        (tmp_path / "root").rename(tmp_path / "moved")
+        (problem,) = look(store).problems
+        (tmp_path / "moved").rename(tmp_path / "root")
+    assert problem.startswith("the store's folder cannot be looked at: ")
+
+
+@in_loop
+async def test_a_disk_that_hangs_takes_one_thread_and_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, looks = threading.Event(), []
+
+    def hang(store: Store) -> readiness.Look:
+        looks.append(store)
+        may_go_on.wait(60)
+        return readiness.Look(0, 0, ())
+
+    monkeypatch.setattr(readiness, "look", hang)
+    async with pages(tmp_path, answer_s=0.01) as scene:
+        for _ in range(3):
+            answer = await scene.get("/readyz")
+            assert (answer.status, answer.body) == (503, b"the disk has not answered for 0.01 s\n")
+        assert (await scene.get("/healthz")).status == 200
+        assert len(looks) == 1
+        may_go_on.set()
+
+
+@pytest.mark.parametrize("is_public", [False, True])
+@in_loop
+async def test_metrics_are_for_this_machine_for_keys_and_for_all_if_so_set(
+    tmp_path: Path, is_public: bool
+) -> None:
+    async with pages(tmp_path, is_public=is_public) as scene:
+        answer = await scene.get("/metrics")
+        assert (answer.status, answer.headers["content-type"]) == (200, TEXT)
+        assert b"lakebed_build_info{" in answer.body
+        for headers in ([PROXIED], [PROXIED, "Authorization: wrong"], ["Authorization: wrong"]):
+            answer = await scene.get("/metrics", *headers)
+            assert answer.status == (200 if is_public else 401), headers
+            assert is_public or "www-authenticate" in answer.headers
+        assert (await scene.get("/metrics", PROXIED, "Authorization: right")).status == 200
+        answer = await scene.get("/metrics", "Accept: application/openmetrics-text")
+        assert answer.headers["content-type"] == OPEN_METRICS
+        assert answer.body.endswith(b"# EOF\n")
+
+
+@in_loop
+async def test_many_who_scrape_at_once_are_told_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+
+    def slow(*_: object, **__: object) -> bytes:
+        may_go_on.wait(60)
+        return b"text"
+
+    monkeypatch.setattr(node_pages, "rendered", slow)
+    async with pages(tmp_path) as scene:
+        asked = {asyncio.ensure_future(scene.get("/metrics")) for _ in range(6)}
+        refused: set[asyncio.Future[Answer]] = set()
+        while len(refused) < 2:
+            done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            refused |= done
+        assert {one.result().status for one in refused} == {429}
+        may_go_on.set()
+        assert [one.body for one in await asyncio.gather(*asked)] == [b"text"] * 4
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "expected"),
+    [
+        ("127.0.0.1", {}, True),
+        ("::1", {}, True),
+        ("", {}, True),  # a local socket
+        ("10.0.0.1", {}, False),
+        ("nonsense", {}, False),
+        ("127.0.0.1", {"x_forwarded_for": "127.0.0.1"}, False),
+        ("127.0.0.1", {"forwarded": "for=_x"}, False),
+        ("127.0.0.1", {"via": "1.1 proxy"}, False),
+        ("127.0.0.1", {"x_real_ip": "::1"}, False),
+    ],
+)
+def test_who_comes_through_a_proxy_is_not_local(
+    peer: str, headers: dict[str, str], expected: bool
+) -> None:
+    assert is_local(request_of("/metrics", peer=peer, **headers)) is expected
