@@ -13,6 +13,7 @@ import pytest
 
 from lakebed.base.errors import InputError
 from lakebed.spark import java
+from lakebed.spark.errors import SparkUnavailable
 from lakebed.spark.session import LOGGING_FILE, default_options, session
 
 if TYPE_CHECKING:
@@ -131,8 +132,58 @@ def test_without_pyspark_the_error_says_what_to_install() -> None:
 
 
 def test_an_option_that_is_not_sparks_is_refused() -> None:
-    with pytest.raises(InputError, match="'master' is not a Spark option"):
-        session(master="local[1]")
+    with pytest.raises(InputError, match="'cores' is not a Spark option"):
+        session(cores="1")
+
+
+def test_a_session_is_here_or_elsewhere() -> None:
+    with pytest.raises(InputError, match="master or remote: one of both"):
+        session(master="local[1]", remote="sc://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("remote", ["127.0.0.1", "http://h:1", "sc://", "sc://h:x", "sc:///x"])
+def test_what_is_no_server_is_refused(remote: str) -> None:
+    with pytest.raises(InputError, match="expected sc://HOST:PORT"):
+        session(remote=remote)
+
+
+def test_a_server_that_nobody_runs_is_told_at_once() -> None:
+    with pytest.raises(
+        SparkUnavailable, match=r"answers at sc://127\.0\.0\.1:9: Connection refused"
+    ):
+        session(remote="sc://127.0.0.1:9/;token=hidden")
+
+
+LOGGED = """
+import os, sys
+from pathlib import Path
+from lakebed.spark.session import session
+
+spark = session(master="local[1]", log=Path(sys.argv[1]))
+spark.sparkContext._jvm.System.err.println("said by Java")
+spark.sparkContext._jvm.System.out.println("said by Java, too")
+spark.sparkContext._jvm.org.slf4j.LoggerFactory.getLogger("test").warn("a warning")
+print(spark.sparkContext.master)
+print("said here", file=sys.stderr)
+"""
+
+
+@pytest.mark.spark
+def test_what_java_says_is_in_the_log_and_nothing_else_is(tmp_path: Path) -> None:
+    log = tmp_path / "spark.log"
+    done = subprocess.run(
+        [sys.executable, "-c", LOGGED, str(log)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("local[1]\n", "said here\n")
+    text = log.read_text()
+    for one in ("said by Java\n", "said by Java, too\n", "WARN test: a warning"):
+        assert one in text
+    assert "said here" not in text
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_logging_file_is_part_of_the_package() -> None:

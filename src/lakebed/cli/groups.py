@@ -45,6 +45,12 @@ GROUPS = (
     ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
     Group("serve", "lakebed.cli.serve", "Serve the store's buckets over S3."),
+    Group(
+        "spark", "lakebed.cli.spark", "Run jobs on Spark: land, verify, replay, export and more."
+    ),
+    Group("verify", "lakebed.cli.verify", "Check all of a store: logs, topics and objects."),
+    Group("backup", "lakebed.cli.backup", "Back up the whole store, beside whoever writes it."),
+    Group("restore", "lakebed.cli.restore", "Make a store from a backup."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
 )
 

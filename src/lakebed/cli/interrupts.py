@@ -28,6 +28,7 @@ class HeldInterrupts:
         self._is_kept = False
         self._passes = False
         self._is_installed = False
+        self.has_come = False  # whether or not somebody caught it
 
     def __enter__(self) -> Self:
         is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -63,6 +64,7 @@ class HeldInterrupts:
             raise KeyboardInterrupt
 
     def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self.has_come = True
         if self._passes or self._is_kept:
             raise KeyboardInterrupt
         self._is_kept = True

@@ -1,9 +1,14 @@
-"""Spark over the store: finding a Java, and a local session that stays on this machine.
+"""Spark over the store: finding a Java, a local session that stays on this machine, data sources.
 
 Importing this package does not import pyspark, and starts nothing.
 
-    from lakebed.spark.session import session
+    import lakebed.spark
 
-    with session() as spark:
-        spark.range(10).count()
+    spark = lakebed.spark.session()           # or lakebed.spark.register(your_session)
+    spark.read.format("lakebed.topic").option("path", root).option("topic", "events").load()
 """
+
+from lakebed.spark.registry import register
+from lakebed.spark.session import session
+
+__all__ = ["register", "session"]

@@ -1,0 +1,81 @@
+"""`lakebed restore`: making a store from a backup."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from lakebed.cli.invocation import invocation
+from lakebed.cli.output import counted
+from lakebed.cli.progress import Progress
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, quiet
+from lakebed.cli.vaults import (
+    AllowHttp,
+    Endpoint,
+    Region,
+    SnapshotId,
+    chosen,
+    opened_vault,
+    snapshot_document,
+)
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def restore(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="DIR|s3://BUCKET/PREFIX", help="Where the backups are.")
+    ],
+    snapshot: SnapshotId = None,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Go without files that are damaged in the backup.")
+    ] = False,
+    endpoint: Endpoint = "",
+    region: Region = "",
+    allow_http: AllowHttp = False,
+) -> None:
+    """Make a store from a backup, in a root that is empty or does not exist.
+
+    What was interrupted goes on when it is run again.
+
+    \b
+    lakebed --root /new restore /backups/store
+    lakebed --root /new restore s3://backups/store --snapshot 20260102T030405678Z-00c0ffee
+    """
+    from lakebed.kernels.disk import real_disk
+    from lakebed.store.backup.restoring import restore as restore_store
+
+    run = invocation(context)
+    run.root_exists()
+    with (
+        quiet("lakebed"),
+        opened_vault(source, endpoint=endpoint, region=region, allow_http=allow_http) as vault,
+    ):
+        found = chosen(vault, snapshot)
+        with Progress("restore") as progress:
+            restored = restore_store(
+                vault,
+                found,
+                os.path.abspath(run.root),
+                disk=real_disk(),
+                salvage=salvage,
+                progress=lambda done, total: progress.update(done >> 20, total >> 20),
+            )
+    document = snapshot_document(found) | {
+        "root": os.fspath(run.root),
+        "restored_files": restored.file_count,
+        "damaged": list(restored.damaged),
+    }
+    lines = [f"damaged in the backup, and left out: {one}" for one in restored.damaged]
+    lines += [f"kept elsewhere, and needed: {one}" for one in found.external]
+    lines.append(
+        f"{run.root}: {found.snapshot_id}, {counted(restored.file_count, 'file')}, "
+        f"{restored.byte_count:,} bytes; check it with lakebed verify"
+    )
+    run.output.result(document, lines=lines)
+    if restored.damaged:
+        raise typer.Exit(DAMAGED_EXIT_CODE)

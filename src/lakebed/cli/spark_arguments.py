@@ -1,0 +1,84 @@
+"""What is typed at `lakebed spark run`, as jobs have it: ranges of messages, places of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakebed.base.errors import InputError
+from lakebed.base.units import shown
+
+if TYPE_CHECKING:
+    from lakebed.spark.jobs.parquet_files import FilesPlace
+    from lakebed.spark.jobs.span import Positions, Span
+
+_SCHEME = "s3://"
+_US_PER_MS = 1000
+_NUMBER_DIGITS_MAX = 18
+
+
+def span_of(
+    *,
+    offsets: tuple[Sequence[str] | None, Sequence[str] | None],
+    times: tuple[str | None, str | None],
+    partitions: Sequence[int] | None,
+    is_log: bool = False,
+) -> Span:
+    """From the first of two to the second one; `InputError` if one of them is wrong."""
+    from lakebed.spark.jobs.span import Span
+
+    if is_log and partitions:
+        raise InputError("a log has no partitions")
+    return Span(
+        start=_positions(offsets[0], "--from-offset", is_log=is_log),
+        end=_positions(offsets[1], "--to-offset", is_log=is_log),
+        time_start_us=_moment_us(times[0]),
+        time_end_us=_moment_us(times[1]),
+        partitions=tuple(partitions or ()),
+    )
+
+
+def is_bucket(files: str) -> bool:
+    return files.startswith(_SCHEME)
+
+
+def files_place(files: str, s3: Mapping[str, str]) -> FilesPlace:
+    """A folder, or a prefix in a bucket of that S3."""
+    from lakebed.spark.jobs.parquet_files import FilesPlace
+    from lakebed.spark.options import Options
+    from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+
+    if not is_bucket(files):
+        if "://" in files:
+            raise InputError(f"{shown(files)}: expected a folder, or s3://bucket/prefix")
+        return FilesPlace(folder=os.path.abspath(files))
+    given = {**s3, "table": files}
+    return FilesPlace(prefix=table_place(Options("lakebed spark", given, known=PLACE_OPTIONS)))
+
+
+def _positions(texts: Sequence[str] | None, option: str, *, is_log: bool) -> Positions:
+    if is_log:
+        if texts and len(texts) > 1:
+            raise InputError(f"{option}: a log has one")
+        return {None: texts[0]} if texts else {}
+    found: dict[int | None, int | str] = {}
+    for text in texts or ():
+        before, colon, behind = text.rpartition(":")
+        number = _number(before, option, text) if colon else None
+        if number in found:
+            raise InputError(f"{option} {shown(text)}: the same partition twice")
+        found[number] = _number(behind, option, text)
+    return found
+
+
+def _number(digits: str, option: str, text: str) -> int:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _NUMBER_DIGITS_MAX:
+        raise InputError(f"{option} {shown(text)}: expected OFFSET, or PARTITION:OFFSET")
+    return int(digits)
+
+
+def _moment_us(text: str | None) -> int | None:
+    from lakebed.cli.topic_stores import parse_moment_ms
+
+    return None if text is None else parse_moment_ms(text) * _US_PER_MS

@@ -1,0 +1,75 @@
+"""How `lakebed backup` and `lakebed restore` reach the place where backups are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from lakebed.store.backup.catalogue import Snapshot
+    from lakebed.store.backup.vault import Vault
+
+Endpoint = Annotated[
+    str, typer.Option(metavar="URL", help="Of the S3 store; else AWS_ENDPOINT_URL, else AWS.")
+]
+Region = Annotated[str, typer.Option(metavar="NAME", help="Of the S3 store; else AWS_REGION.")]
+AllowHttp = Annotated[
+    bool, typer.Option("--allow-http", help="Without encryption, also beyond this machine.")
+]
+SnapshotId = Annotated[
+    str | None, typer.Option("--snapshot", metavar="ID", help="Which one; else the newest.")
+]
+
+
+@contextmanager
+def opened_vault(address: str, *, endpoint: str, region: str, allow_http: bool) -> Iterator[Vault]:
+    """A folder, or `s3://bucket/prefix` with the credentials of the environment (`AWS_…`)."""
+    from lakebed.aof.tiers.obstore_store import S3Options
+    from lakebed.base.errors import InputError
+    from lakebed.base.runner import ThreadRunner
+    from lakebed.kernels.disk import real_disk
+    from lakebed.store.backup.vault import open_vault
+
+    if not address:
+        raise InputError("give a folder, or s3://bucket/prefix")
+    if "://" not in address:
+        address = os.path.abspath(address)
+    options = S3Options(endpoint=endpoint, region=region, allow_http=allow_http)
+    runner = ThreadRunner()
+    try:
+        yield open_vault(address, disk=real_disk(), runner=runner, options=options)
+    finally:
+        runner.close()
+
+
+def chosen(vault: Vault, snapshot_id: str | None) -> Snapshot:
+    """The snapshot of that id, or the newest; `NotFound` if there is none."""
+    from lakebed.base.errors import NotFound
+
+    if snapshot_id is None:
+        ids = vault.snapshot_ids()
+        if not ids:
+            raise NotFound(f"{vault.address}: no backup was finished here")
+        snapshot_id = ids[-1]
+    else:
+        vault.marker()
+    return vault.snapshot(snapshot_id)
+
+
+def snapshot_document(snapshot: Snapshot) -> dict[str, object]:
+    """Of `--json`."""
+    return {
+        "snapshot": snapshot.snapshot_id,
+        "created_ms": snapshot.created_ms,
+        "finished_ms": snapshot.finished_ms,
+        "program": snapshot.program,
+        "files": len(snapshot.files),
+        "bytes": snapshot.size,
+        "external": list(snapshot.external),
+        "left_out": list(snapshot.left_out),
+        "problems": list(snapshot.problems),
+    }

@@ -1,0 +1,27 @@
+"""`land`: topics and logs become Delta or Parquet tables in a bucket, each message once.
+
+    land(spark, LandConfig(source=Place(path=root), topics=("events",), table="lake/events",
+                           s3=own.options(), values="json"))
+
+The messages do not travel through Spark. A task that reads a part of a topic makes rows of it and
+writes the Parquet files itself; what goes on as the rows of the micro-batch are the names of these
+files, and the sink commits them, for the query and the number of the batch. That is several times
+faster than rows that pass from Python to Java and back.
+
+What a table is promised:
+
+- Each message is there once, whatever was killed when, as long as the checkpoint is kept. Without
+  it everything is landed again. Messages that cannot be rows go to a second table, the dead
+  letters; each of the two tables is exactly once by itself.
+- The table's schema decides. Values of other types are dead letters; whole numbers fit columns of
+  floats. Fields that have no column get one, if the table may grow; the first who needs it decides
+  its type, and everybody else has to fit.
+- A killed task leaves files that nobody names; a vacuum removes them.
+- A Delta table shows a batch as a whole. Plain Parquet has no way to: `parquet_table` says what
+  holds there.
+"""
+
+from lakebed.spark.jobs.land.config import LandConfig
+from lakebed.spark.jobs.land.job import land
+
+__all__ = ["LandConfig", "land"]

@@ -1,0 +1,114 @@
+"""The columns that a table has beside those of JSON values: of the message, and of its time.
+
+    raw     topic partition offset timestamp key value headers [day [hour]]
+    json    _topic _partition _offset _timestamp _key [_day [_hour]] and the fields of the values
+
+Of a log they are `log record_id segment timestamp timestamp_ns ext_id payload`. Days and hours are
+of UTC; a message whose time is in no year of four digits has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as compute
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakebed.spark.arrow.columns import TIMESTAMP
+
+if TYPE_CHECKING:
+    from lakebed.spark.jobs.land.config import Landing
+
+DEAD_LETTER: Final = pa.schema(
+    [
+        ("topic", pa.string()),  # or the log's name
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),  # or the id of the record
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("error", pa.string()),
+    ]
+)
+
+_US_OF_YEAR_1: Final = -62_135_596_800_000_000
+_US_OF_YEAR_10000: Final = 253_402_300_800_000_000
+_MESSAGE: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
+_LOG: Final[Mapping[str, str]] = {
+    "topic": "log",
+    "offset": "record_id",
+    "timestamp": "timestamp",
+    "value": "payload",
+}
+
+
+class MessageRows:
+    """How a table has messages. Made in every task."""
+
+    def __init__(self, landing: Landing) -> None:
+        self._landing = landing
+        fields = landing.kind.fields
+        self._names = [f"{landing.prefix}{name}" for name in landing.message_columns]
+        times = {"none": (), "day": ("day",), "hour": ("day", "hour")}[landing.time_partition]
+        self.partition_columns = tuple(f"{landing.prefix}{name}" for name in times)
+        types = {"day": pa.date32(), "hour": pa.int32()}
+        self.arrow = pa.schema(
+            [
+                *(
+                    pa.field(name, fields.schema().field(column).type)
+                    for name, column in zip(self._names, landing.message_columns, strict=True)
+                ),
+                *(
+                    pa.field(name, types[time])
+                    for name, time in zip(self.partition_columns, times, strict=True)
+                ),
+            ]
+        )
+        self.schema = spark_schema(self.arrow)
+        wanted = {*landing.message_columns, *(_LOG.values() if landing.is_log else _MESSAGE)}
+        if landing.values == "raw":  # there are no dead letters
+            wanted = {*landing.message_columns, *(["timestamp"] if times else [])}
+        self.read_columns = tuple(name for name in fields.names if name in wanted)
+
+    def columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """In the order of the schema."""
+        found = [batch.column(name) for name in self._landing.message_columns]
+        if self.partition_columns:
+            found += times_of(batch.column("timestamp"))[: len(self.partition_columns)]
+        return found
+
+    def dead_letters(self, batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
+        """Of the rows with these numbers."""
+        indices = sorted(errors)
+        rows = batch.take(pa.array(indices, pa.int64()))
+        names = _LOG if self._landing.is_log else {name: name for name in _MESSAGE}
+        columns = []
+        for field in DEAD_LETTER:
+            if field.name == "error":
+                columns.append(pa.array([errors[index] for index in indices], pa.string()))
+            elif field.name in names:
+                columns.append(rows.column(names[field.name]))
+            elif field.name == "partition":
+                columns.append(pa.array(np.zeros(len(rows), np.int32)))
+            else:
+                columns.append(pa.nulls(len(rows), field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTER)
+
+
+def times_of(stamps: pa.Array) -> list[pa.Array]:
+    """The day and the hour."""
+    numbers = stamps.cast(pa.int64())
+    is_known = compute.and_(
+        compute.greater_equal(numbers, _US_OF_YEAR_1), compute.less(numbers, _US_OF_YEAR_10000)
+    )
+    known = compute.if_else(is_known, stamps, pa.scalar(None, TIMESTAMP))
+    return [known.cast(pa.date32()), compute.hour(known).cast(pa.int32())]
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Without a session."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)

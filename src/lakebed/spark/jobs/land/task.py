@@ -1,0 +1,163 @@
+"""What a task makes of the messages it reads: files of rows, and files of dead letters.
+
+The rows of an Arrow batch are made at once. Where JSON values have fields that the table lacks, the
+table gets them first; files that are open are finished then, for they have the schema of before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lakebed.spark.jobs.land.decoding import BadDocument, Documents, JsonDecoder, generic
+from lakebed.spark.jobs.land.rows import DEAD_LETTER, MessageRows, spark_schema
+from lakebed.spark.jobs.land.shapes import Shape, extended, leaf_count, left_over
+from lakebed.spark.tables.files import TableFiles, WrittenFile
+from lakebed.spark.tables.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from lakebed.spark.jobs.land.config import Landing
+    from lakebed.spark.jobs.land.target import Target
+
+ERROR_CHARACTERS_MAX = 1000
+
+
+class TaskFiles(msgspec.Struct, frozen=True):
+    """What a task wrote. It travels to the commit as JSON; `schema_json` is that of the rows."""
+
+    rows: list[WrittenFile]
+    dead_letters: list[WrittenFile]
+    schema_json: str
+
+
+class LandTask:
+    """Of one task. Give it all batches, then `finish`; or `drop` what was written."""
+
+    def __init__(
+        self, landing: Landing, messages: MessageRows, rows: Target, dead_letters: Target
+    ) -> None:
+        self._landing = landing
+        self._messages = messages
+        self._target = rows
+        self._dead_target = dead_letters
+        self._schema = rows.schema() or rows.agree(first_schema(landing, messages), is_given=False)
+        self._taken = frozenset(name.lower() for name in messages.schema.names)
+        self._decoder = self._new_decoder()
+        self._files: TableFiles | None = None
+        self._dead_files: TableFiles | None = None
+        self._written: list[WrittenFile] = []
+        self.row_count = 0
+        self.dead_count = 0
+        self.size_bytes = 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self.size_bytes += batch.nbytes
+        if self._landing.values == "raw":
+            self._write(self._messages.columns(batch), self._messages.arrow)
+            return
+        values = batch.column(self._landing.value_column).to_pylist()
+        found = self._decoder.decode(values)
+        if found.with_more and self._landing.evolves:
+            self._settle(values, found)
+        cells = self._decoder.columns(found)
+        columns = self._messages.columns(batch) + cells
+        schema = pa.schema([*self._messages.arrow, *arrow_schema(self._decoder.schema)])
+        if found.errors:
+            self._bury(batch, found)
+            kept = [index for index in range(len(values)) if index not in found.errors]
+            columns = [column.take(pa.array(kept, pa.int64())) for column in columns]
+        self._write(columns, schema)
+
+    def finish(self) -> TaskFiles:
+        """All files, complete and stored."""
+        self._finish_rows()
+        dead = [] if self._dead_files is None else self._dead_files.finish()
+        return TaskFiles(self._written, dead, self._schema.json())
+
+    def drop(self) -> None:
+        """What was written, as far as it can be done."""
+        for files in (self._files, self._dead_files):
+            if files is not None:
+                files.remove()
+        self._target.remove(self._written)
+
+    def _write(self, columns: list[pa.Array], schema: pa.Schema) -> None:
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+        if not rows.num_rows:
+            return
+        if self._files is None:
+            self._files = self._target.open_files(self._schema)
+        self._files.write(rows)
+        self.row_count += rows.num_rows
+
+    def _bury(self, batch: pa.RecordBatch, found: Documents) -> None:
+        if self._dead_files is None:
+            schema = self._dead_target.agree(spark_schema(DEAD_LETTER), is_given=False)
+            self._dead_files = self._dead_target.open_files(schema)
+        errors = {index: text[:ERROR_CHARACTERS_MAX] for index, text in found.errors.items()}
+        self._dead_files.write(self._messages.dead_letters(batch, errors))
+        self.dead_count += len(errors)
+
+    def _settle(self, values: list[bytes | None], found: Documents) -> None:
+        """Documents that have more than the table: let it grow, and decode them again."""
+        shape, documents = Shape(), {}
+        for index in found.with_more:
+            value = values[index]
+            assert value is not None, "null has no fields"
+            try:
+                documents[index] = generic(value)
+            except BadDocument as error:  # within what was passed over
+                found.errors[index], found.objects[index] = str(error), None
+                continue
+            shape.see(documents[index])
+        if self._grow(shape.struct()):
+            again = self._decoder.decode(values)
+            errors = {**again.errors, **found.errors}
+            found.objects, found.errors = again.objects, errors
+        for index, document in documents.items():
+            if index not in found.errors:
+                why = left_over(document, self._decoder.schema, taken=self._taken)
+                if why is not None:
+                    found.errors[index], found.objects[index] = why, None
+
+    def _grow(self, wanted: StructType) -> bool:
+        """Whether the table has more columns than this task knew."""
+        free = StructType([one for one in wanted.fields if one.name.lower() not in self._taken])
+        schema = extended(self._schema, free)
+        if schema == self._schema or leaf_count(schema) > self._landing.columns_max:
+            return False
+        self._finish_rows()
+        self._schema = self._target.agree(schema, is_given=False)
+        self._decoder = self._new_decoder()
+        return True
+
+    def _finish_rows(self) -> None:
+        if self._files is not None:
+            self._written = self._written + self._files.finish()
+        self._files = None
+
+    def _new_decoder(self) -> JsonDecoder:
+        """Of the table's columns, but for those of the message."""
+        fields = [one for one in self._schema.fields if one.name.lower() not in self._taken]
+        if not self._landing.evolves and self._landing.schema_json:
+            names = given_schema(self._landing).names
+            fields = [one for one in fields if one.name in names]
+        if self._landing.values == "raw":
+            fields = []
+        return JsonDecoder(StructType(fields), tells_more=self._landing.evolves)
+
+
+def given_schema(landing: Landing) -> StructType:
+    """Of JSON values; without columns if none is given."""
+    if not landing.schema_json:
+        return StructType([])
+    schema: StructType = StructType.fromJson(msgspec.json.decode(landing.schema_json))
+    return schema
+
+
+def first_schema(landing: Landing, messages: MessageRows) -> StructType:
+    """What a new table has."""
+    return StructType([*messages.schema.fields, *given_schema(landing).fields])

@@ -1,0 +1,144 @@
+"""`verify`: every checksum of a store, by many tasks; the report is that of `verify_store`.
+
+    report = verify(spark, Place(path=root))
+
+With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, objects.
+Each gets a group of segments, or of versions, of about as many bytes; one that is damaged is told,
+and fails no task. With `endpoint` see `verify_remote`.
+
+Objects that have lost bytes are marked by the writer, which looks itself: whoever has the store
+open, or this process. Parts of uploads have no mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakebed.base.units import MIB
+from lakebed.spark.jobs.report import Report
+from lakebed.spark.jobs.tasks import grouped, in_tasks
+from lakebed.spark.jobs.verify_remote import UNSEEN, check_remote
+from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
+from lakebed.spark.places.place import Place
+from lakebed.spark.watching import watched
+from lakebed.store.damage_marks import MarkReport, damaged_versions
+from lakebed.store.marking import mark_through
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.store_check import (
+    Finding,
+    Piece,
+    StoreCheck,
+    StorePlan,
+    StoreReport,
+    join_store,
+    plan_store,
+)
+from lakebed.store.store_check_lines import mark_lines, report_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "verify"
+PIECE_BYTES = 64 * MIB  # of objects
+
+
+class Checked(NamedTuple):
+    """What was found, and how many bytes were read for it, about."""
+
+    report: StoreReport
+    size_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def verify(
+    spark: SparkSession,
+    place: Place,
+    *,
+    tier2: bool = True,
+    mark: bool = True,
+    watcher: Watcher | None = None,
+) -> Report:
+    """`tier2`: read all objects of logs as well. `is_good` is False if there is any damage."""
+    watcher = watcher or NobodyWatches()
+    checked = check(spark, place, tier2=tier2, watcher=watcher)
+    versions = damaged_versions(checked.report.objects) if mark else []
+    marks = MarkReport()
+    if versions:
+        from lakebed.spark.sinks.settings import writing
+
+        watcher.begin("mark", total=len(versions), unit="objects")
+        with writing(place) as store:
+            marks = mark_through(
+                store, versions, progress=lambda done, _total: watcher.advance(done)
+            )
+    return _told(checked, marks)
+
+
+def check(
+    spark: SparkSession,
+    place: Place,
+    *,
+    tier2: bool = True,
+    piece_bytes: int = PIECE_BYTES,
+    watcher: Watcher | None = None,
+) -> Checked:
+    """Only the check: nothing is marked."""
+    watcher = watcher or NobodyWatches()
+    if not place.path:
+        report, size_bytes = check_remote(spark, place, tier2=tier2, watcher=watcher)
+        return Checked(report, size_bytes, (f"note: {UNSEEN}",))
+    watcher.begin("list")
+    listing = partial(plan_in_task, tier2, piece_bytes)
+    [plan] = in_tasks(spark, listing, [place.path])
+    pieces = plan.pieces()
+    size_bytes = sum(plan.sizes)
+    groups = grouped(plan.sizes)
+    inputs = [pieces[group.start : group.stop] for group in groups]
+    with watched(spark, watcher, "verify", total=len(pieces), size_bytes=size_bytes, unit="pieces"):
+        outputs = in_tasks(spark, partial(check_in_task, place.path), inputs)
+    found = [finding for output in outputs for finding in output]
+    return Checked(join_store(plan, found), size_bytes)
+
+
+# In the tasks.
+
+
+def plan_in_task(tier2: bool, piece_bytes: int, path: str) -> StorePlan:
+    """In a task too: with Spark Connect only they see the files."""
+    with ReadOnlyStore(path) as store:
+        return plan_store(store, tier2=tier2, bytes_max=piece_bytes)
+
+
+def check_in_task(path: str, pieces: Sequence[Piece]) -> list[Finding]:
+    with ReadOnlyStore(path) as store, StoreCheck(store) as checking:
+        return [checking.run(piece) for piece in pieces]
+
+
+def _told(checked: Checked, marks: MarkReport) -> Report:
+    report, objects = checked.report, checked.report.objects
+    logs = [log.report for log in report.logs]
+    topics = [topic.report for topic in report.topics]
+    records = sum(log.records for log in logs) + sum(topic.records for topic in topics)
+    return Report(
+        NAME,
+        row_count=records,
+        size_bytes=checked.size_bytes,
+        facts={
+            "logs": len(logs),
+            "topics": len(topics),
+            "segments": sum(log.segments for log in logs) + sum(topic.segments for topic in topics),
+            "records": records,
+            "warm_files": sum(log.warm_files for log in logs),
+            "cold_objects": sum(log.objects for log in logs),
+            "versions": objects.versions,
+            "chunks": objects.chunks,
+            "chunk_bytes": objects.bytes,
+            "problems": report.problem_count,
+            "unchecked": len(report.unchecked),
+            "marked": len(marks.marked),
+        },
+        lines=(*mark_lines(marks), *checked.notes, *report_lines(report)),
+        is_good=report.is_good,
+    )

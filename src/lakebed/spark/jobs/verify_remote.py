@@ -1,0 +1,172 @@
+"""`verify` of a store elsewhere, over its HTTP API.
+
+- Topics and logs: tasks fetch the segments as they are stored, up to the durable end, and check
+  every record as if they had the files. A log's segment is read in the hottest tier that has it.
+- Objects: the node checks them itself, as one piece of work. Whoever gets an object from it gets
+  no byte that was not checked there, so fetching them would say nothing more; and a node hands out
+  neither its metadata nor parts of uploads.
+
+What only the files tell is not checked: indexes and manifests of partitions, manifest logs, and the
+copies of segments that a hotter tier has too. `lakebed verify` on the node does that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import LakebedError
+from lakebed.base.units import MIB
+from lakebed.client.log import RemoteLog
+from lakebed.client.store import RemoteStore
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.spark.jobs.tasks import grouped, in_tasks
+from lakebed.spark.jobs.verify_remote_segments import (
+    LogSegment,
+    TopicSegment,
+    check_log_segment,
+    check_topic_segment,
+)
+from lakebed.spark.jobs.watcher import Watcher
+from lakebed.spark.places.place import Place
+from lakebed.spark.watching import watched
+from lakebed.store.log_check import LogFinding, LogPlan, join_log
+from lakebed.store.store_check import CheckedLog, CheckedTopic, StoreReport, Unchecked
+from lakebed.store.topic_report import PartitionFindings, TopicFinding, join_topic
+from lakebed.store.work_documents import report_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UNSEEN = (
+    "through an endpoint neither indexes nor manifests are checked, and one copy of each segment: "
+    "lakebed verify on the node checks them all"
+)
+_OBJECTS_BYTES = 64 * MIB  # so that they are a task's only work
+
+
+class AllObjects(NamedTuple):
+    """The object store, by the node itself."""
+
+    kind: str = "objects-verify"
+
+
+Piece = LogSegment | TopicSegment | AllObjects
+Finding = LogFinding | TopicFinding | LakeReport | Unchecked | None
+
+
+class Plan(NamedTuple):
+    logs: tuple[str, ...]
+    topics: tuple[tuple[str, int], ...]  # with how many partitions
+    pieces: tuple[Piece, ...]
+
+
+def check_remote(
+    spark: SparkSession, place: Place, *, tier2: bool, watcher: Watcher
+) -> tuple[StoreReport, int]:
+    """What was found, and how many bytes were read, about."""
+    watcher.begin("list")
+    [plan] = in_tasks(spark, partial(plan_in_task, tier2), [place])
+    sizes = [_size(piece) for piece in plan.pieces]
+    groups = grouped(sizes)
+    inputs = [plan.pieces[group.start : group.stop] for group in groups]
+    count, size_bytes = len(plan.pieces), sum(sizes) - _OBJECTS_BYTES
+    with watched(spark, watcher, "verify", total=count, size_bytes=size_bytes, unit="pieces"):
+        outputs = in_tasks(spark, partial(check_in_task, place), inputs)
+    found = [finding for output in outputs for finding in output]
+    report = join_remote(plan, found)
+    return report, size_bytes + report.objects.bytes
+
+
+# In the tasks.
+
+
+def plan_in_task(tier2: bool, place: Place) -> Plan:
+    with place.connect() as store:
+        pieces: list[Piece] = []
+        logs = store.logs()
+        for name in logs:
+            log = store.log(name)
+            pieces += [
+                LogSegment(name, info, info.end or _durable_bytes(log, info))
+                for info in log.segments()
+                if info.tier < 2 or tier2
+            ]
+        topics = []
+        for name in store.topics.names():
+            topic = store.topics.open(name)
+            topics.append((name, len(topic.partitions)))
+            for number in range(len(topic.partitions)):
+                segments = topic.partition(number).segments()
+                pieces += [TopicSegment(name, number, info) for info in segments]
+        pieces.append(AllObjects())
+        return Plan(tuple(logs), tuple(topics), tuple(pieces))
+
+
+def check_in_task(place: Place, pieces: Sequence[Piece]) -> list[Finding]:
+    with place.connect() as store:
+        return [_checked(store, piece) for piece in pieces]
+
+
+def _checked(store: RemoteStore, piece: Piece) -> Finding:
+    try:
+        if isinstance(piece, LogSegment):
+            return check_log_segment(store.log(piece.log), piece)
+        if isinstance(piece, TopicSegment):
+            partition = store.topics.open(piece.topic).partition(piece.partition)
+            return check_topic_segment(partition, piece)
+        return report_of(LakeReport, store.work(piece.kind))
+    except LakebedError as error:
+        return Unchecked(_what(piece), str(error))
+
+
+# Joining.
+
+
+def join_remote(plan: Plan, found: Sequence[Finding]) -> StoreReport:
+    of_logs: dict[str, list[LogFinding]] = defaultdict(list)
+    of_topics: dict[tuple[str, int], list[TopicFinding]] = defaultdict(list)
+    elsewhere: dict[str, list[int]] = defaultdict(list)
+    objects, unchecked = LakeReport(), []
+    for piece, finding in zip(plan.pieces, found, strict=True):
+        if isinstance(piece, LogSegment):
+            tier = finding.tier if isinstance(finding, LogFinding) else piece.info.tier
+            elsewhere[piece.log] += [piece.info.segment_id] if tier else []
+        if isinstance(finding, Unchecked):
+            unchecked.append(finding)
+        elif isinstance(finding, LakeReport):
+            objects = finding
+        elif isinstance(piece, LogSegment) and isinstance(finding, LogFinding):
+            of_logs[piece.log].append(finding)
+        elif isinstance(piece, TopicSegment) and isinstance(finding, TopicFinding):
+            of_topics[piece.topic, piece.partition].append(finding)
+    logs = []
+    for name in plan.logs:
+        report = join_log(LogPlan(name, (), tuple(elsewhere[name]), ()), of_logs[name])
+        logs.append(CheckedLog(name, report, None, report.unreached))
+    topics = []
+    for name, count in plan.topics:
+        findings = [
+            PartitionFindings(number, (), (), of_topics[name, number]) for number in range(count)
+        ]
+        topics.append(CheckedTopic(name, join_topic(findings)))
+    return StoreReport(tuple(logs), tuple(topics), objects, tuple(dict.fromkeys(unchecked)))
+
+
+def _what(piece: Piece) -> str:
+    if isinstance(piece, LogSegment):
+        return f"log {piece.log}, segment {piece.info.segment_id}"
+    return piece.path if isinstance(piece, TopicSegment) else "objects"
+
+
+def _size(piece: Piece) -> int:
+    if isinstance(piece, LogSegment):
+        return piece.size
+    return piece.info.end if isinstance(piece, TopicSegment) else _OBJECTS_BYTES
+
+
+def _durable_bytes(log: RemoteLog, info: SegmentInfo) -> int:
+    return log.segment_bytes(info.segment_id, length=1).size

@@ -1,0 +1,207 @@
+"""One segment of a store elsewhere, fetched as it is stored and checked as if its file were here.
+
+A log's segment is held as a whole while it is checked, a topic's a window at a time. One that was
+moved to another tier, or replaced by a smaller one, since it was listed is looked for again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.aof.format import SEGMENT_HEADER, SEGMENT_MAGIC
+from lakebed.aof.paths import SegmentName
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.damage import Verdict
+from lakebed.base.errors import Corrupt, DataError, NotFound
+from lakebed.base.files.windows import Window
+from lakebed.base.units import MIB
+from lakebed.client.log import RemoteLog
+from lakebed.client.partition import RemotePartition
+from lakebed.client.segment_range import SegmentRange
+from lakebed.keratin.format import ManifestSegment
+from lakebed.keratin.log_bytes import LogBytes
+from lakebed.keratin.verify import SegmentPiece as PartitionPiece
+from lakebed.keratin.verify import SegmentVerification, inspect_piece
+from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
+from lakebed.store.copy_content import read_copy
+from lakebed.store.log_check import LogFinding
+from lakebed.store.topic_report import TopicFinding, finding_of
+from lakebed.store.verification import Problem, SegmentPiece, judge_content
+
+FETCH_BYTES = 8 * MIB
+_TRIES = 3  # to find a segment that moves
+
+
+class LogSegment(NamedTuple):
+    log: str
+    info: SegmentInfo
+    size: int
+
+
+class TopicSegment(NamedTuple):
+    topic: str
+    partition: int
+    info: TopicSegmentInfo
+
+    @property
+    def path(self) -> str:
+        """Of the file, from the root on."""
+        return f"topics/{self.topic}/{self.partition}/segments/{self.info.base_offset:020}.log"
+
+
+# Logs.
+
+
+def check_log_segment(log: RemoteLog, piece: LogSegment) -> LogFinding | None:
+    info: SegmentInfo | None = piece.info
+    for _ in range(_TRIES):
+        if info is None:
+            return None  # removed since
+        try:
+            return _check_copy(log, info) if info.tier else _check_file(log, info)
+        except NotFound:  # it moved: look where to
+            info = next((one for one in log.segments() if one[0] == piece.info.segment_id), None)
+    raise NotFound("it is being moved from tier to tier")
+
+
+def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
+    data = bytearray()
+    size = 1
+    while len(data) < size:
+        found = log.segment_bytes(info.segment_id, offset=len(data), length=FETCH_BYTES, tier=0)
+        size = found.size
+        data += found.data
+        if not found.data.nbytes:
+            break
+    confirmed = None
+    if not info.is_sealed:
+        confirmed = len(data)
+        data += bytes(max(0, _full_bytes(data) - len(data)))
+    name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+    piece = SegmentPiece(name, info.path, confirmed, info.is_sealed, is_cut=not info.is_sealed)
+    report = judge_content(data, piece, confirmed=confirmed)
+    records = None
+    if report.inspection is not None:
+        records = sum(good.record_count for good in report.inspection.good_ranges)
+    return LogFinding(info.segment_id, 0, records, report.problems)
+
+
+def _full_bytes(data: bytearray) -> int:
+    """The length of the file that this is the beginning of, as its header says."""
+    if len(data) < SEGMENT_HEADER.size:
+        return 0
+    header = SEGMENT_HEADER.unpack(data)
+    return header.max_size if header.magic == SEGMENT_MAGIC else 0
+
+
+def _check_copy(log: RemoteLog, info: SegmentInfo) -> LogFinding:
+    try:
+        source = _SegmentSource(log, info)
+        footer, crc = read_copy(source, segment_id=info.segment_id, base_offset=info.base_offset)
+        if crc != footer.payload_checksum:
+            raise Corrupt("the segment's payload is not the one that was sealed")
+    except DataError as error:
+        problem = Problem(info.path, None, 0, Verdict.CORRUPT, str(error))
+        return LogFinding(info.segment_id, info.tier, None, (problem,))
+    return LogFinding(info.segment_id, info.tier, footer.record_count)
+
+
+class _SegmentSource:
+    """A `RangeSource` over the wire, of a compressed segment."""
+
+    def __init__(self, log: RemoteLog, info: SegmentInfo) -> None:
+        self.name = info.path
+        self._log = log
+        self._info = info
+        self.size = self._fetch(0, 1).size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        pieces = []
+        while length > 0:
+            found = self._fetch(offset, min(length, FETCH_BYTES)).data
+            if not found.nbytes:
+                raise Corrupt("the segment became shorter", path=self.name, offset=offset)
+            pieces.append(found)
+            offset, length = offset + found.nbytes, length - found.nbytes
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _fetch(self, offset: int, length: int) -> SegmentRange:
+        info = self._info
+        return self._log.segment_bytes(
+            info.segment_id, offset=offset, length=length, tier=info.tier
+        )
+
+
+# Topics.
+
+
+def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> TopicFinding | None:
+    info: TopicSegmentInfo | None = piece.info
+    for _ in range(_TRIES):
+        if info is None:
+            return None  # removed since
+        try:
+            return _check_records(partition, piece._replace(info=info))
+        except NotFound:  # replaced by a smaller one: look at that
+            base = piece.info.base_offset
+            info = next((one for one in partition.segments() if one.base_offset == base), None)
+    raise NotFound("it is being replaced by a smaller one")
+
+
+def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFinding:
+    info = piece.info
+    listed = None
+    if info.is_sealed:
+        listed = ManifestSegment(info.base_offset, info.next_offset - 1, info.end, 0)
+    source = _RemoteBytes(partition, info)
+    log = LogBytes(source, path=piece.path, base_offset=info.base_offset)
+    inspection = inspect_piece(log, PartitionPiece(info.base_offset, listed, None, is_live=False))
+    found = SegmentVerification(
+        base_offset=info.base_offset,
+        path=piece.path,
+        is_sealed=info.is_sealed,
+        inspection=inspection,
+        index_problems=(),
+    )
+    return finding_of(piece.partition, found)
+
+
+class _RemoteBytes:
+    """A `ByteSource` over the wire; one window is held, and read ahead of what is asked for."""
+
+    is_mapped = False
+
+    def __init__(self, partition: RemotePartition, info: TopicSegmentInfo) -> None:
+        self.size = info.end
+        self._partition = partition
+        self._info = info
+        self._held = Window(memoryview(b""), 0)
+
+    def window(self, start: int, end: int) -> Window:
+        end = min(end, self.size)
+        held_end = self._held.offset + self._held.buffer.nbytes
+        if not self._held.offset <= start <= end <= held_end:
+            self._held = Window(self._fetched(start, max(end, start + FETCH_BYTES)), start)
+        return self._held
+
+    def close(self) -> None:
+        self._held = Window(memoryview(b""), 0)
+
+    def _fetched(self, start: int, end: int) -> memoryview:
+        data = bytearray()
+        end = min(end, self.size)
+        while start + len(data) < end:
+            length = min(FETCH_BYTES, end - start - len(data))
+            found = self._partition.segment_bytes(
+                self._info.base_offset,
+                offset=start + len(data),
+                length=length,
+                generation=self._info.generation,
+            )
+            if not found.data.nbytes:
+                break
+            data += found.data
+        return memoryview(data)

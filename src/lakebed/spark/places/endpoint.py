@@ -1,0 +1,84 @@
+"""Topics and logs behind the HTTP API: raw records and raw segments, verified again here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lakebed.base.clock import Clock, SystemClock
+from lakebed.base.runner import ThreadRunner
+from lakebed.base.units import MIB
+from lakebed.client.pins import RemotePins
+from lakebed.client.store import RemoteStore
+from lakebed.client.topic import RemoteTopic
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.spark.places.endpoint_log import EndpointLog
+from lakebed.spark.places.marks import topic_marks
+from lakebed.spark.places.protocol import Bounds, Mark
+
+FETCH_BYTES = 8 * MIB  # of one answer: fewer round trips than a client's that follows
+
+
+class EndpointTopic:
+    """An `OpenTopic` of a store elsewhere."""
+
+    def __init__(self, topic: RemoteTopic) -> None:
+        self._topic = topic
+        self.name = topic.name
+        self.topic_id = topic.topic_id
+        self.partition_count = len(topic.partitions)
+
+    def bounds(self, partition: int) -> Bounds:
+        remote = self._topic.partition(partition)
+        start = remote.start_offset()
+        return Bounds(start, max(start, remote.high_watermark()))
+
+    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+        segments = self._topic.partition(partition).segments()
+        return topic_marks(segments, lambda _: (), start=start, end=end)
+
+    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
+        return self._topic.partition(partition).offset_for_time(timestamp_ms)
+
+    def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
+        remote = self._topic.partition(partition)
+        return remote.read_batches(start, end, batch_bytes_max=FETCH_BYTES)
+
+
+class EndpointStore:
+    """An `OpenStore` elsewhere."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        """Closes the store with itself."""
+        self._store = store
+        self._clock = SystemClock()
+        self._runner = ThreadRunner()  # for its locks: no task is started
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def pins(self) -> RemotePins:
+        return self._store.pins
+
+    def topics(self) -> Sequence[str]:
+        return self._store.topics.names()
+
+    def topic(self, name: str) -> EndpointTopic:
+        return EndpointTopic(self._store.topics.open(name))
+
+    def logs(self) -> Sequence[str]:
+        return self._store.logs()
+
+    def log(self, name: str) -> EndpointLog:
+        return EndpointLog(self._store.open_log(name), self._runner)
+
+    def close(self) -> None:
+        self._store.close()
+        self._runner.close()
+
+    def __enter__(self) -> EndpointStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,194 @@
+"""Topics and logs in files: read beside their writer, up to what is durable. Only pins are written.
+
+A topic or a log that was deleted and made again under its name is opened anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lakebed.aof.batch import RecordBatch
+from lakebed.aof.identity import load_identity as load_log_identity
+from lakebed.aof.paths import LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.reader import LogReader
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.span import oldest
+from lakebed.aof.sparse_index import load_index as load_log_index
+from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.base.clock import Clock
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.keratin.index_file import load_index
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.paths import SegmentFile, TopicPaths
+from lakebed.keratin.view import SegmentInfo
+from lakebed.spark.places.marks import log_marks, topic_marks
+from lakebed.spark.places.protocol import Bounds, Mark
+from lakebed.store.logs import require_log
+from lakebed.store.pins import Pins
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.read_only_topic import ReadOnlyTopic, require_topic
+
+
+class FilesTopic:
+    """An `OpenTopic` of files."""
+
+    def __init__(self, store: ReadOnlyStore, topic: ReadOnlyTopic) -> None:
+        self._store = store
+        self._topic = topic
+        self.name = topic.name
+        self.topic_id = topic.identity.topic_id
+        self.partition_count = topic.partition_count
+
+    def bounds(self, partition: int) -> Bounds:
+        view = self._topic.partition(partition)
+        start = view.start_offset()
+        return Bounds(start, max(start, view.high_watermark()))
+
+    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+        segments = self._topic.partition(partition).segments()
+        return topic_marks(segments, self._index, start=start, end=end)
+
+    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
+        return self._topic.partition(partition).offset_for_time(timestamp_ms)
+
+    def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
+        return self._topic.partition(partition).read_batches(start, end)
+
+    def close(self) -> None:
+        self._topic.close()
+
+    def _index(self, info: SegmentInfo) -> list[tuple[int, int]]:
+        """What the index tells; nothing if there is no good one."""
+        path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value
+        try:
+            entries = load_index(self._store.disk, path, base_offset=info.base_offset)
+        except LakebedError:
+            return []
+        return [(info.base_offset + entry.relative_offset, entry.position) for entry in entries]
+
+
+class FilesLog:
+    """An `OpenLog` of files, in any tier."""
+
+    def __init__(self, store: ReadOnlyStore, name: str, log_id: str) -> None:
+        self._store = store
+        self._log = ReadOnlyLog(
+            store.root, name, disk=store.disk, runner=store.runner, services=store.tiers
+        )
+        self._reader = LogReader(self._log)
+        self.name = name
+        self.log_id = log_id
+
+    def bounds(self) -> Bounds:
+        segments, durable_end = self._look()
+        start = oldest(segments) if segments else durable_end
+        return Bounds(int(min(start, durable_end)), int(durable_end))
+
+    def marks(self, start: int, end: int) -> list[Mark]:
+        segments, durable_end = self._look()
+        return log_marks(segments, self._index, durable_end=durable_end, start=start, end=end)
+
+    def position_for_time(self, timestamp_ns: int) -> int:
+        return int(self._reader.seek_timestamp(timestamp_ns))
+
+    def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
+        return self._reader.read_batches(RecordId(start), RecordId(end))
+
+    def close(self) -> None:
+        self._reader.close()
+        self._log.close()
+
+    def _look(self) -> tuple[Sequence[LogSegmentInfo], RecordId]:
+        # The end first: the segments that are listed after it contain it.
+        durable_end = self._log.durable_end()
+        self._log.refresh()
+        return self._log.segments(), durable_end
+
+    def _index(self, info: LogSegmentInfo) -> list[int]:
+        """A segment that is elsewhere, or not sealed, has none."""
+        if info.tier or not info.is_sealed:
+            return []
+        entries = load_log_index(self._store.disk, info.path, segment_id=info.segment_id)
+        return [entry.offset for entry in entries]
+
+
+class _Opened(NamedTuple):
+    topics: dict[str, FilesTopic]
+    logs: dict[str, FilesLog]
+
+
+class FilesStore:
+    """An `OpenStore` of a root."""
+
+    def __init__(self, store: ReadOnlyStore) -> None:
+        """Closes the store with itself."""
+        self._store = store
+        self._opened = _Opened({}, {})
+
+    @property
+    def clock(self) -> Clock:
+        return self._store.runner.clock
+
+    @property
+    def pins(self) -> Pins:
+        return self._store.pins
+
+    def topics(self) -> Sequence[str]:
+        return self._store.topics()
+
+    def topic(self, name: str) -> FilesTopic:
+        store, known = self._store, self._opened.topics.get(name)
+        identity = require_topic(store.disk, TopicPaths(store.root, name))
+        if known is not None:
+            now = (identity.topic_id, identity.partition_count)
+            if now == (known.topic_id, known.partition_count):
+                return known
+            known.close()
+        topic = ReadOnlyTopic(
+            store.root,
+            name,
+            disk=store.disk,
+            runner=store.runner,
+            group_config=store.group_config,
+        )
+        self._opened.topics[name] = FilesTopic(store, topic)
+        return self._opened.topics[name]
+
+    def logs(self) -> Sequence[str]:
+        return self._store.logs()
+
+    def log(self, name: str) -> FilesLog:
+        store, known = self._store, self._opened.logs.get(name)
+        require_log(store.disk, store.root, name)
+        log_id = self._log_id(name)
+        if known is not None:
+            if known.log_id == log_id:
+                return known
+            known.close()
+        self._opened.logs[name] = FilesLog(store, name, log_id)
+        return self._opened.logs[name]
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._store.close)
+            for topic in self._opened.topics.values():
+                stack.callback(topic.close)
+            for log in self._opened.logs.values():
+                stack.callback(log.close)
+            self._opened.topics.clear()
+            self._opened.logs.clear()
+
+    def __enter__(self) -> FilesStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _log_id(self, name: str) -> str:
+        try:
+            return load_log_identity(self._store.disk, LogPaths(self._store.root, name)).stream
+        except NotFound:
+            return ""

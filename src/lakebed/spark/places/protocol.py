@@ -1,0 +1,123 @@
+"""What sources need of a store, a topic and a log, wherever they are.
+
+Offsets of a topic are the engine's; positions in a log are its record ids, as plain numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from lakebed.aof.batch import RecordBatch
+from lakebed.api.pin import AnyPin, OffsetPin, Pin
+from lakebed.base.clock import Clock
+from lakebed.keratin.message_batch import MessageBatch
+
+
+class Bounds(NamedTuple):
+    """What can be read now: `[start, end)`."""
+
+    start: int
+    end: int
+
+
+class Mark(NamedTuple):
+    """A place that reading can begin at, and how many bytes are before it (from anywhere on)."""
+
+    at: int
+    bytes_before: int
+
+
+class PinKeeper(Protocol):
+    """As `lakebed.store.pins.Pins`."""
+
+    def pin(
+        self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
+    ) -> Pin: ...
+
+    def pin_offsets(
+        self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
+    ) -> OffsetPin: ...
+
+    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin: ...
+
+    def release(self, pin_id: str) -> None: ...
+
+
+class OpenTopic(Protocol):
+    """A topic that is read."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> str:
+        """Another one, if it was deleted and made again; empty if it cannot be told."""
+
+    @property
+    def partition_count(self) -> int: ...
+
+    def bounds(self, partition: int) -> Bounds:
+        """The offsets of now; `NotFound` if there is no such partition."""
+
+    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+        """From `start` to `end`, both included, rising; how the bytes are spread between them.
+
+        What the indexes tell: close to the truth, and nothing but the balance depends on it.
+        """
+
+    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
+        """The first message that is not older; the end, if there is none."""
+
+    def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
+        """`OffsetOutOfRange`, at once, if the start is not there any more."""
+
+
+class OpenLog(Protocol):
+    """A log that is read."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def log_id(self) -> str:
+        """Another one, if it was deleted and made again; empty if it cannot be told."""
+
+    def bounds(self) -> Bounds:
+        """The positions of now: where the oldest record begins, and the durable end."""
+
+    def marks(self, start: int, end: int) -> list[Mark]:
+        """From `start` to `end`, both included, rising; records begin at those between them."""
+
+    def position_for_time(self, timestamp_ns: int) -> int:
+        """The first record that is not older; the end, if there is none."""
+
+    def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
+        """`NotFound` if the start is not there any more."""
+
+
+class OpenStore(Protocol):
+    """A store that is read, and pinned. Not thread-safe."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def pins(self) -> PinKeeper: ...
+
+    def topics(self) -> Sequence[str]: ...
+
+    def topic(self, name: str) -> OpenTopic:
+        """As it is now; `NotFound` if there is none."""
+
+    def logs(self) -> Sequence[str]: ...
+
+    def log(self, name: str) -> OpenLog:
+        """`NotFound` if there is none."""
+
+    def close(self) -> None:
+        """Idempotent."""
+
+    def __enter__(self) -> OpenStore: ...
+
+    def __exit__(self, *_: object) -> None: ...

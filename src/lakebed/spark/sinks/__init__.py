@@ -1,0 +1,1 @@
+"""Where queries write to: topics and tables, each batch once."""

@@ -1,0 +1,148 @@
+"""The columns that become messages: which there may be, of which types, and as slices of bytes.
+
+    value        binary | string                                 required; null is a tombstone
+    key          binary | string                                 null is none
+    partition    tinyint | smallint | int | bigint               null is by key, or by turn
+    timestamp    timestamp                                       null is now
+    headers      array<struct<name:string,value:binary|string>>  null is none
+
+No loop of Python's runs over the rows: Arrow's buffers are used as they are, and numpy moves
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.base.errors import InputError, TooLarge
+from lakebed.keratin.headers import HEADERS_COUNT_MAX
+from lakebed.kernels import record_batch_sections
+from lakebed.kernels.arguments import I32_MAX
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_BYTES = ("binary", "string")
+_HEADERS = tuple(f"array<struct<name:string,value:{kind}>>" for kind in _BYTES)
+TYPES = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "partition": ("tinyint", "smallint", "int", "bigint"),
+    "timestamp": ("timestamp",),
+    "headers": _HEADERS,
+}
+
+Numbers = npt.NDArray[np.signedinteger | np.unsignedinteger]
+_US_PER_MS = 1000
+
+
+class Slices(NamedTuple):
+    """Of a buffer; a negative length is a null."""
+
+    buffer: memoryview
+    positions: Numbers
+    lengths: Numbers
+
+    def taken(self, rows: Numbers) -> Slices:
+        """Those of some rows."""
+        return Slices(self.buffer, self.positions[rows], self.lengths[rows])
+
+    def part(self, start: int, end: int) -> Slices:
+        return Slices(self.buffer, self.positions[start:end], self.lengths[start:end])
+
+    @property
+    def raw(self) -> tuple[memoryview, memoryview, memoryview]:
+        """As the kernels take them."""
+        return self.buffer, self.positions.data, self.lengths.data
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """In bytes; a null has none."""
+        return np.maximum(self.lengths, 0).astype(np.int64)
+
+
+def checked_columns(schema: StructType) -> dict[str, int]:
+    """Where each column is; `InputError` says what is wrong with them."""
+    found: dict[str, int] = {}
+    for index, field in enumerate(schema.fields):
+        name = field.name.lower()
+        if name not in TYPES:
+            raise InputError(
+                f"lakebed.topic: a column {field.name!r} cannot be written; those that can be are "
+                f"{', '.join(TYPES)}: select what is to be written"
+            )
+        if name in found:
+            raise InputError(f"lakebed.topic: there are two columns {name!r}")
+        kind = field.dataType.simpleString()
+        if kind not in TYPES[name]:
+            wanted = " or ".join(TYPES[name])
+            raise InputError(f"lakebed.topic: the column {name!r} is {kind}: it must be {wanted}")
+        found[name] = index
+    if "value" not in found:
+        raise InputError("lakebed.topic: there is no column 'value'")
+    return found
+
+
+def columns_of(batches: list[pa.RecordBatch], places: Mapping[str, int]) -> dict[str, pa.Array]:
+    """The batches as one."""
+    if len(batches) == 1:
+        return {name: batches[0].column(index) for name, index in places.items()}
+    return {
+        name: pa.concat_arrays([batch.column(index) for batch in batches])
+        for name, index in places.items()
+    }
+
+
+def slices_of(array: pa.Array) -> Slices:
+    """Of bytes or text; `TooLarge` if one of them has 2 GiB or more."""
+    _, offset_buffer, data = array.buffers()
+    is_large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    kind = np.int64 if is_large else np.int32
+    if len(array) == 0 or offset_buffer is None:
+        return Slices(memoryview(b""), np.zeros(0, np.uint32), np.zeros(0, np.int32))
+    offsets = np.frombuffer(offset_buffer, kind)[array.offset : array.offset + len(array) + 1]
+    lengths: Numbers = np.diff(offsets)
+    if is_large:
+        if int(lengths.max()) > I32_MAX:
+            raise TooLarge("a message in bytes", size=int(lengths.max()), limit=I32_MAX)
+        lengths = lengths.astype(np.int32)
+    if array.null_count:
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = -1
+    # Never negative: the unsigned of the same bits.
+    starts = offsets[:-1]
+    positions: Numbers = starts.view(np.uint64) if is_large else starts.view(np.uint32)
+    return Slices(memoryview(b"" if data is None else data), positions, lengths)
+
+
+def sections_of(array: pa.Array) -> Slices | None:
+    """The headers of each message as a record batch has them; None if there are none at all."""
+    counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    if not counts.any():
+        return None
+    if int(counts.max()) > HEADERS_COUNT_MAX:
+        raise TooLarge("the number of headers", size=int(counts.max()), limit=HEADERS_COUNT_MAX)
+    names, values = array.flatten().flatten()
+    if names.null_count:
+        raise InputError("lakebed.topic: a header has no name")
+    found = record_batch_sections(
+        counts.astype(np.uint32).data, slices_of(names).raw, slices_of(values).raw
+    )
+    offsets: Numbers = np.frombuffer(found.offsets, np.int32)
+    positions: Numbers = offsets[:-1].view(np.uint32)
+    lengths: Numbers = np.diff(offsets)
+    return Slices(memoryview(found.data), positions, lengths)
+
+
+def milliseconds_of(array: pa.Array, *, now_ms: int) -> npt.NDArray[np.int64]:
+    """`InputError` if one is before 1970."""
+    micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
+    stamps = pc.fill_null(micros, now_ms * _US_PER_MS).to_numpy() // _US_PER_MS
+    if len(stamps) and int(stamps.min()) < 0:
+        raise InputError(f"lakebed.topic: a timestamp is {int(stamps.min())} ms before 1970")
+    return np.ascontiguousarray(stamps, np.int64)

@@ -1,0 +1,136 @@
+"""A commit of what the tasks staged: handed over to the store once, whoever asks how often.
+
+It runs in a process of its own, which knows nothing but the settings and the tasks' messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import WriterCommitMessage
+
+from lakebed.api.staged import CommittedPartition
+from lakebed.base.clock import SystemClock
+from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.spark.sinks.encoding import Encoder
+from lakebed.spark.sinks.settings import SinkSettings, writing
+from lakebed.spark.staging import Batches, Run, Staging
+
+_log = logging.getLogger("lakebed.spark")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedRows(WriterCommitMessage):
+    """What one task staged."""
+
+    run: Run
+    task: int
+    row_count: int
+    batches: Batches = field(repr=False)
+
+
+def stage(
+    settings: SinkSettings, columns: dict[str, int], rows: Iterable[pa.RecordBatch], run: Run
+) -> StagedRows:
+    """In a task: encode its rows and stage them. Nothing is left of it if that fails."""
+    context = TaskContext.get()
+    task = 0 if context is None else context.partitionId()
+    encoder = Encoder(
+        columns,
+        settings.target,
+        spread=settings.spread,
+        first_turn=run.version + task,
+        clock=SystemClock(),
+    )
+    with settings.staging() as staging:
+        writer = staging.writer(run)
+        try:
+            for partition, batch in encoder.encoded(rows):
+                writer.append(partition, batch)
+            batches = writer.finish()
+        except BaseException:
+            with _only_told("what a failed task staged was not removed"):
+                writer.discard()
+            raise
+    return StagedRows(run=run, task=task, row_count=encoder.row_count, batches=batches)
+
+
+def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
+    """Durable when it returns, and then nothing staged is left."""
+    found = _staged(messages)
+    if not found:
+        return  # a query without a task has no rows
+    run = _run(found)
+    with settings.staging() as staging:
+        committed = _commit(settings, staging, run, _joined(found))
+        count = sum(one.count for one in committed if one.is_new)
+        _log.info("%s: %d messages of version %d committed", run.topic, count, run.version)
+        with _only_told("what was staged was not removed"):
+            staging.remove(run)
+            staging.remove_leftovers()
+
+
+def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
+    """Remove what the tasks staged, but for what a commit has decided upon."""
+    found = _staged(messages)
+    with settings.staging() as staging, _only_told("what was staged was not removed"):
+        for one in found:
+            staging.discard(one.run, one.batches)
+
+
+def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[CommittedPartition]:
+    """Every partition is told of the version, so that none takes rows of a repetition later."""
+    with writing(settings.place) as store:
+        topic = store.topics.open(run.topic)
+        every = {number: batches.get(number, []) for number in range(len(topic.partitions))}
+        return topic.commit_batches(run.application, run.version, every | batches)
+
+
+def _commit(
+    settings: SinkSettings, staging: Staging, run: Run, batches: Batches
+) -> list[CommittedPartition]:
+    decided = staging.decide(run, batches)
+    try:
+        return hand_over(settings, run, decided)
+    except NotFound:
+        if decided == batches:
+            raise
+    # An earlier attempt's, whose batches somebody removed: what it committed stays.
+    _log.warning("%s: what was decided for version %d is gone", run.topic, run.version)
+    staging.forget(run)
+    return hand_over(settings, run, staging.decide(run, batches))
+
+
+def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:
+    """By task; one that failed has none."""
+    found = [message for message in messages if isinstance(message, StagedRows)]
+    return sorted(found, key=lambda message: message.task)
+
+
+def _run(messages: Sequence[StagedRows]) -> Run:
+    runs = {message.run for message in messages}
+    if len(runs) > 1:
+        raise InputError(f"the tasks' messages are of several commits: {sorted(runs)}")
+    return runs.pop()
+
+
+def _joined(messages: Sequence[StagedRows]) -> Batches:
+    batches: Batches = {}
+    for message in messages:
+        for partition, theirs in message.batches.items():
+            batches.setdefault(partition, []).extend(theirs)
+    return batches
+
+
+@contextmanager
+def _only_told(what: str) -> Iterator[None]:
+    """Cleaning up is not worth a failure: what is left is removed after a day."""
+    try:
+        yield
+    except LakebedError as error:
+        _log.warning("%s: %s", what, error)

@@ -1,0 +1,241 @@
+"""Arrow batches become record batches, by partition.
+
+    encoder = Encoder(columns, target, spread=Spread.BY_TURN, first_turn=task, clock=clock)
+    for partition, batch in encoder.encoded(arrow_batches):
+        staged.append(partition, batch)
+
+Rows keep their order within a partition. Those of some MiB are gathered before they are divided, so
+that many partitions do not make many small batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.errors import InputError, TooLarge
+from lakebed.base.units import MIB
+from lakebed.keratin.compression import Compression
+from lakebed.keratin.format import record_bytes
+from lakebed.keratin.record_batch import pack
+from lakebed.kernels import murmur2_hashes, record_batch_encode_slices
+from lakebed.kernels.format import RECORD_BATCH
+from lakebed.spark.sinks.columns import Slices, columns_of, milliseconds_of, sections_of, slices_of
+
+GATHERED_BYTES = 16 * MIB
+GATHERED_ROWS = 200_000
+
+_RECORD_BYTES_MAX = 48  # what is written around a message: seven numbers, of ten bytes at most
+_POSITIVE = 0x7FFFFFFF
+
+
+class Spread(Enum):
+    """Where a message goes that has neither a partition nor a key."""
+
+    BY_TURN = "turn"  # to each partition in turn: even, and another one if the order is another
+    BY_VALUE = "value"  # by the value's hash: the same one however often the row is computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a task must know of its topic."""
+
+    topic: str
+    partition_count: int
+    message_bytes_max: int
+    request_bytes_max: int
+    batch_bytes: int = MIB
+    compression: Compression = Compression.NONE
+
+    @property
+    def records_bytes_max(self) -> int:
+        """Of one batch, before it is compressed."""
+        return self.request_bytes_max - record_bytes(0, RECORD_BATCH.size)
+
+
+class _Messages(NamedTuple):
+    """Columns of messages."""
+
+    values: Slices
+    keys: Slices | None
+    headers: Slices | None
+    timestamps_ms: npt.NDArray[np.int64]
+
+    def taken(self, rows: npt.NDArray[np.intp]) -> _Messages:
+        return _Messages(
+            self.values.taken(rows),
+            None if self.keys is None else self.keys.taken(rows),
+            None if self.headers is None else self.headers.taken(rows),
+            self.timestamps_ms[rows],
+        )
+
+    def part(self, start: int, end: int) -> _Messages:
+        return _Messages(
+            self.values.part(start, end),
+            None if self.keys is None else self.keys.part(start, end),
+            None if self.headers is None else self.headers.part(start, end),
+            self.timestamps_ms[start:end],
+        )
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Of keys and values together."""
+        sizes = self.values.sizes
+        return sizes if self.keys is None else sizes + self.keys.sizes
+
+
+class Encoder:
+    """Of one task."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, int],
+        target: Target,
+        *,
+        spread: Spread,
+        first_turn: int,
+        clock: Clock,
+    ) -> None:
+        """`columns`: where each of them is in the Arrow batches."""
+        self._columns = columns
+        self._target = target
+        self._spread = spread
+        self._turn = first_turn
+        self._clock = clock
+        self.row_count = 0
+
+    def encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+        """Partitions, and record batches for them; `InputError` if a row cannot be written."""
+        for group in _groups(batches):
+            yield from self._encode(columns_of(group, self._columns))
+
+    def _encode(self, columns: Mapping[str, pa.Array]) -> Iterator[tuple[int, bytes]]:
+        messages = self._messages(columns)
+        count = len(messages.timestamps_ms)
+        self.row_count += count
+        sizes = messages.sizes
+        if int(sizes.max()) > self._target.message_bytes_max:
+            raise TooLarge(
+                f"{self._target.topic}: the size of a message, in bytes,",
+                size=int(sizes.max()),
+                limit=self._target.message_bytes_max,
+            )
+        if self._target.partition_count == 1 and "partition" not in columns:
+            yield from ((0, batch) for batch in self._batches(messages))
+            return
+        partitions = self._partitions(columns.get("partition"), messages)
+        order = np.argsort(partitions, kind="stable")
+        ends = np.cumsum(np.bincount(partitions, minlength=self._target.partition_count))
+        start = 0
+        for partition, end in enumerate(ends.tolist()):
+            if end > start:
+                for batch in self._batches(messages.taken(order[start:end])):
+                    yield partition, batch
+            start = end
+
+    def _messages(self, columns: Mapping[str, pa.Array]) -> _Messages:
+        values = slices_of(columns["value"])
+        now_ms = self._clock.wall_ns() // NS_PER_MS
+        if "timestamp" in columns:
+            stamps = milliseconds_of(columns["timestamp"], now_ms=now_ms)
+        else:
+            stamps = np.full(len(values.lengths), now_ms, np.int64)
+        keys = slices_of(columns["key"]) if "key" in columns else None
+        headers = sections_of(columns["headers"]) if "headers" in columns else None
+        return _Messages(values, keys, headers, stamps)
+
+    def _partitions(
+        self, given: pa.Array | None, messages: _Messages
+    ) -> npt.NDArray[np.uint16 | np.int64]:
+        """The number of each row's; as few bits as will do: they are sorted."""
+        count = self._target.partition_count
+        numbers = self._spread_out(messages)
+        if messages.keys is not None:
+            hashes = np.frombuffer(murmur2_hashes(messages.keys.raw), np.uint32)
+            has_key = messages.keys.lengths >= 0
+            numbers = np.where(has_key, (hashes & _POSITIVE) % count, numbers)
+        if given is not None:
+            wanted = given.cast(pa.int64()).fill_null(-1).to_numpy()
+            is_given = given.is_valid().to_numpy(zero_copy_only=False)
+            wrong = wanted[is_given & ((wanted < 0) | (wanted >= count))]
+            if len(wrong):
+                raise InputError(
+                    f"{self._target.topic}: there is no partition {int(wrong[0])}: "
+                    f"it has {count} of them"
+                )
+            numbers = np.where(is_given, wanted, numbers)
+        return numbers.astype(np.uint16 if count <= 1 << 16 else np.int64)
+
+    def _spread_out(self, messages: _Messages) -> npt.NDArray[np.int64]:
+        count = self._target.partition_count
+        if self._spread is Spread.BY_VALUE:
+            hashes = np.frombuffer(murmur2_hashes(messages.values.raw), np.uint32)
+            return ((hashes & _POSITIVE) % count).astype(np.int64)
+        row_count = len(messages.timestamps_ms)
+        first, self._turn = self._turn, (self._turn + row_count) % count
+        return (np.arange(first, first + row_count) % count).astype(np.int64)
+
+    def _batches(self, messages: _Messages) -> Iterator[bytes]:
+        """Cut so that each fits, by what a record has at most around its message."""
+        sizes = messages.sizes + _RECORD_BYTES_MAX
+        if messages.headers is not None:
+            sizes += messages.headers.sizes
+        ends = np.cumsum(sizes)
+        start, count = 0, len(ends)
+        room = min(self._target.batch_bytes, self._target.records_bytes_max)
+        while start < count:
+            before = int(ends[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, before + room, side="right")))
+            yield self._batch(messages.part(start, end))
+            start = end
+
+    def _batch(self, messages: _Messages) -> bytes:
+        stamps = messages.timestamps_ms
+        first_ms = int(stamps[0])
+        limit = self._target.records_bytes_max
+        records = record_batch_encode_slices(
+            messages.values.raw,
+            None if messages.keys is None else messages.keys.raw,
+            None if messages.headers is None else messages.headers.raw,
+            timestamps_ms=stamps.data,
+            first_timestamp_ms=first_ms,
+            capacity=limit,
+        )
+        if records.message_count < len(stamps):
+            raise TooLarge(
+                f"{self._target.topic}: the size of a message with its headers, in bytes,",
+                size=limit + 1,
+                limit=limit,
+            )
+        return pack(
+            records.data,
+            message_count=records.message_count,
+            first_timestamp_ms=first_ms,
+            max_timestamp_ms=int(stamps.max()),
+            compression=self._target.compression,
+        )
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Together as many as are a good deal of work, and no more than Arrow can join."""
+    group: list[pa.RecordBatch] = []
+    byte_count = row_count = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        is_much = byte_count + batch.nbytes > GATHERED_BYTES or row_count > GATHERED_ROWS
+        if group and is_much:
+            yield group
+            group, byte_count, row_count = [], 0, 0
+        group.append(batch)
+        byte_count += batch.nbytes
+        row_count += batch.num_rows
+    if group:
+        yield group

@@ -1,0 +1,195 @@
+"""What the options of a write to a topic say. Plain: it travels to the tasks and to the commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from random import Random
+from secrets import randbits
+from typing import Any
+
+from lakebed.base.clock import SystemClock
+from lakebed.base.errors import BadConfig, NotFound
+from lakebed.base.runner import ThreadRunner
+from lakebed.base.units import KIB, MIB
+from lakebed.client.store import RemoteStore
+from lakebed.keratin.compression import Compression
+from lakebed.keratin.config import TopicConfig
+from lakebed.kernels.disk import real_disk
+from lakebed.spark.options import Options
+from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
+from lakebed.spark.sinks.encoding import Spread, Target
+from lakebed.spark.staging import Inline, Staging
+from lakebed.spark.staging_bucket import BucketStaging
+from lakebed.spark.staging_folder import FolderStaging
+from lakebed.store.connect import first_of, served
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.store import Store
+
+NAME = "lakebed.topic"
+OPTIONS = (
+    *PLACE_OPTIONS,
+    "topic",
+    "stagingPath",
+    "stagingBucket",
+    "compression",
+    "batchBytes",
+    "createTopic",
+    "partitions",
+    "txnAppId",
+    "txnVersion",
+)
+STAGING_FOLDER = "staging"  # below the root
+WAIT_S = 30.0  # for a store that is just being opened or closed
+ANSWER_S = 1800.0  # a large commit says nothing until it is durable
+
+_COMPRESSIONS = tuple(one.name.lower() for one in Compression)
+_BATCH_BYTES_MIN, _BATCH_BYTES_MAX = KIB, 32 * MIB
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkSettings:
+    """`application` and `version` are None where the query tells them."""
+
+    place: Place
+    target: Target
+    staging_path: str | None
+    staging_bucket: str | None
+    application: str | None
+    version: int | None
+
+    @property
+    def spread(self) -> Spread:
+        """A commit that nothing decides must find each row where it was."""
+        is_decided = self.staging_path or self.staging_bucket
+        return Spread.BY_TURN if is_decided else Spread.BY_VALUE
+
+    @contextmanager
+    def staging(self) -> Iterator[Staging]:
+        with ExitStack() as stack:
+            if self.staging_path:
+                runner = stack.enter_context(ThreadRunner())
+                yield FolderStaging(self.staging_path, disk=real_disk(), runner=runner)
+            elif self.staging_bucket:
+                store = stack.enter_context(self.place.connect())
+                yield BucketStaging(store.bucket(self.staging_bucket), clock=SystemClock())
+            else:
+                yield Inline()
+
+
+def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
+    """`BadConfig` if an option is wrong; `NotFound` if there is no such topic."""
+    options = Options(NAME, given, known=OPTIONS)
+    place = place_of(options)
+    staging_path, staging_bucket = options.text("stagingPath"), options.text("stagingBucket")
+    if place.path:
+        if staging_bucket:
+            raise BadConfig(f"{NAME}: the option stagingBucket goes with endpoint, not with path")
+        staging_path = os.path.abspath(staging_path or os.path.join(place.path, STAGING_FOLDER))
+    elif staging_path:
+        raise BadConfig(
+            f"{NAME}: the option stagingPath goes with path: an endpoint takes no files of its "
+            "clients; stage in a bucket (stagingBucket)"
+        )
+    application, version = options.text("txnAppId"), options.number("txnVersion")
+    if is_streaming and version is not None:
+        raise BadConfig(f"{NAME}: the option txnVersion is the batch's number in a stream")
+    if not is_streaming and (application is None) != (version is None):
+        raise BadConfig(f"{NAME}: the options txnAppId and txnVersion: one of both is missing")
+    return SinkSettings(
+        place=place,
+        target=_target(options, place),
+        staging_path=staging_path,
+        staging_bucket=staging_bucket,
+        application=application,
+        version=version,
+    )
+
+
+@contextmanager
+def writing(place: Place) -> Iterator[Store | RemoteStore]:
+    """The store, to be written: through whoever has it open; opened here if nobody has."""
+    with ThreadRunner() as runner, _opened(place, runner) as store:
+        yield store
+
+
+def _opened(place: Place, runner: ThreadRunner) -> Store | RemoteStore:
+    if not place.path:
+        return _patient(place)
+    return first_of(
+        lambda: _served(place),
+        lambda: Store.open(place.path),
+        runner=runner,
+        random=Random(randbits(64)),
+        wait_s=WAIT_S,
+    )
+
+
+def _served(place: Place) -> RemoteStore | None:
+    probe = served(place.path, retry_s=WAIT_S)
+    if probe is None:
+        return None
+    probe.close()
+    return _patient(place)
+
+
+def _patient(place: Place) -> RemoteStore:
+    return RemoteStore.open(
+        place.endpoint or place.path,
+        access_key=place.access_key or None,
+        secret_key=place.secret_key or None,
+        ca_file=place.ca_file or None,
+        retry_s=WAIT_S,
+        answer_s=ANSWER_S,
+    )
+
+
+def _target(options: Options, place: Place) -> Target:
+    topic = options.required("topic")
+    wants_topic = options.flag("createTopic", default=False)
+    partitions = options.number("partitions", minimum=1)
+    if partitions is not None and not wants_topic:
+        raise BadConfig(f"{NAME}: the option partitions goes with createTopic")
+    batch_bytes = options.size("batchBytes", minimum=_BATCH_BYTES_MIN) or MIB
+    if batch_bytes > _BATCH_BYTES_MAX:
+        raise options.wrong("batchBytes", f"a size of {_BATCH_BYTES_MAX} bytes at most")
+    compression = options.choice("compression", _COMPRESSIONS, default="none")
+    try:
+        partition_count, config = _found(place, topic)
+        if partitions not in (None, partition_count):
+            raise BadConfig(
+                f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}"
+            )
+    except NotFound:
+        if not wants_topic:
+            raise NotFound(
+                f"{NAME}: {place} has no topic {topic}; the option createTopic makes one"
+            ) from None
+        partition_count, config = _created(place, topic, partitions)
+    return Target(
+        topic=topic,
+        partition_count=partition_count,
+        message_bytes_max=config.message_bytes_max,
+        request_bytes_max=config.request_bytes_max,
+        batch_bytes=batch_bytes,
+        compression=Compression[compression.upper()],
+    )
+
+
+def _found(place: Place, name: str) -> tuple[int, TopicConfig]:
+    """`NotFound` if there is no such topic, or no store in the folder."""
+    if place.path:
+        with ReadOnlyStore(place.path) as store:
+            topic = store.topic(name)
+            return topic.partition_count, topic.identity.config(store.topic_config)
+    with place.connect() as remote:
+        found = remote.topics.open(name)
+        return len(found.partitions), found.config
+
+
+def _created(place: Place, name: str, partitions: int | None) -> tuple[int, TopicConfig]:
+    with writing(place) as store:
+        topic = store.topics.ensure(name, partitions=partitions)
+        return len(topic.partitions), topic.config

@@ -1,0 +1,73 @@
+"""Writing a stream to a table: every batch of the query once, whatever is killed when.
+
+Tasks tell the query they work for; the commit is made for that query and the number of the batch.
+A batch that Spark repeats after a crash is found to be in the table, and its new files are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from lakebed.base.errors import InputError
+from lakebed.spark.sinks.table import (
+    FilesWritten,
+    WriteOptions,
+    commit_messages,
+    is_failed_task,
+    plan_write,
+    remove_written,
+    write_files,
+)
+from lakebed.spark.tables.commit import Transaction
+from lakebed.spark.tables.place import TablePlace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+
+
+class TableStreamWriter(DataSourceStreamArrowWriter):
+    """Spark makes one for the tasks of a batch, and another one that commits it."""
+
+    def __init__(
+        self, place: TablePlace, schema: StructType, options: WriteOptions, *, overwrites: bool
+    ) -> None:
+        self._place = place
+        self._options = options
+        self._target = options.target(schema, overwrites=overwrites)
+        self._plan = plan_write(place, self._target, options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+        job = uuid4().hex
+        files = write_files(self._place, self._plan, self._options, iterator, job=job)
+        return FilesWritten(files, self._plan, query)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        application = self._options.application or _query_of(messages)
+        if application is None:
+            if any(isinstance(one, FilesWritten) and one.files for one in messages):
+                raise InputError("the tasks do not know their query: give the option txnAppId")
+            return
+        transaction = Transaction(application, batchId)
+        commit_messages(self._place, self._target, messages, transaction=transaction)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        if is_failed_task(messages):
+            remove_written(self._place, messages, job=None)
+
+
+def _query_of(messages: list[WriterCommitMessage | None]) -> str | None:
+    for message in messages:
+        if isinstance(message, FilesWritten) and message.query:
+            return message.query
+    return None

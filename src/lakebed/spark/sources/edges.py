@@ -1,0 +1,87 @@
+"""Where a read begins or ends, as options say it: earliest, latest, by lane, or by time.
+
+    startingOffsets   earliest | latest | {"orders": {"0": 17, "1": -2}} | {"0": 17}
+    startingTimestamp milliseconds since 1970, or a date and time
+
+By lane -2 is earliest and -1 is latest, as Kafka has it; one that is left out is as if nothing were
+said of it. Of a log: `{"audit": "3:64"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakebed.base.errors import InputError
+from lakebed.spark.errors import DataLost
+from lakebed.spark.options import Options
+from lakebed.spark.places.protocol import Bounds
+from lakebed.spark.sources.feed import Feed, Lane
+
+EARLIEST, LATEST = "earliest", "latest"
+_NUMBERS: Mapping[object, str] = {-2: EARLIEST, -1: LATEST}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One end of what is read."""
+
+    otherwise: str  # EARLIEST or LATEST: of lanes that nothing is said of
+    by_lane: Mapping[Lane, object] = field(default_factory=dict)
+    moment_us: int | None = None
+
+    def position(self, feed: Feed, lane: Lane, bounds: Bounds) -> int:
+        """As it was asked for: it need not be within the bounds."""
+        if self.moment_us is not None:
+            return feed.at_time(lane, self.moment_us)
+        said = self.by_lane.get(lane, self.otherwise)
+        if said == EARLIEST:
+            return bounds.start
+        return bounds.end if said == LATEST else feed.parse(said)
+
+
+def edge_of(
+    options: Options, offsets: str, timestamp: str, *, names: Sequence[str], otherwise: str
+) -> Edge:
+    """What these two options say, of which one can be given."""
+    given = options.at_most_one_of(offsets, timestamp)
+    if given is None:
+        return Edge(otherwise)
+    if given == timestamp:
+        return Edge(otherwise, moment_us=options.moment_us(timestamp))
+    text = options.required(offsets)
+    if text.lower() in (EARLIEST, LATEST):
+        return Edge(text.lower())
+    document = options.document(offsets)
+    try:
+        return Edge(otherwise, by_lane=_by_lane(document, names))
+    except InputError as error:
+        wanted = f'earliest, latest, or JSON as {{"{names[0]}": {{"0": 17}}}}: {error}'
+        raise options.wrong(offsets, wanted) from None
+
+
+def _by_lane(document: object, names: Sequence[str]) -> dict[Lane, object]:
+    if not isinstance(document, dict) or not document:
+        raise InputError("it is no object")
+    if len(names) == 1 and names[0] not in document:
+        document = {names[0]: document}
+    found: dict[Lane, object] = {}
+    for name, said in document.items():
+        if name not in names:
+            raise InputError(f"{name} is not read")
+        by_number = said if isinstance(said, dict) else {"0": said}
+        for number, value in by_number.items():
+            if not number.isascii() or not number.isdigit():
+                raise InputError(f"{number} is no partition")
+            if isinstance(value, bool | float | list | dict) or value is None:
+                raise InputError(f"{value} is no position")
+            found[Lane(name, int(number))] = _NUMBERS.get(value, value)
+    return found
+
+
+def lost(feed: Feed, lane: Lane, *, wanted: int, first: int) -> DataLost:
+    """The messages from `wanted` on begin only at `first` by now."""
+    return DataLost(
+        f"{lane.name}, partition {lane.number}: what was to be read from {feed.shown(wanted)} on "
+        f"was removed up to {feed.shown(first)}; read what is left with failOnDataLoss=false"
+    )

@@ -1,0 +1,172 @@
+"""What a manifest log says of each segment as of a moment, as Arrow batches.
+
+The fold is the engine's (`store.manifest_moments`), and so is what can be asked for: a time, with
+all records up to it; a place, with those before it; or a record by its number, with that record.
+The columns are the fields of a segment's state, and the bits of its flags one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from lakebed.aof.manifest.chunk import Verdict
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.records import Position
+from lakebed.aof.manifest.replay import Moment, Replayed
+from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
+from lakebed.base.errors import Corrupt, NotFound
+from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, repeated
+from lakebed.spark.sources.cells import batch_of, flags, moments, numbers, texts, unsigned
+from lakebed.store.manifest_logs import ManifestLog
+from lakebed.store.manifest_moments import history_beginning, state_as_of
+
+_BIGINT = ("bigint", pa.int64())
+_BOOLEAN = ("boolean", pa.bool_())
+_STRING = ("string", pa.string())
+_TIMESTAMP = ("timestamp", TIMESTAMP)
+
+_TIMES = {"opened_at": "opened_at_ms", "sealed_at": "sealed_at_ms", "changed_at": "changed_at_ms"}
+_TEXTS = ("key", "etag", "upload_key")
+_BITS: dict[str, tuple[str, int]] = {
+    "in_tier0": ("residency", Residency.TIER0.value),
+    "in_tier1": ("residency", Residency.TIER1.value),
+    "in_tier2": ("residency", Residency.TIER2.value),
+    "is_compressing": ("pending", Pending.COMPRESSION.value),
+    "is_uploading": ("pending", Pending.UPLOAD.value),
+    "is_hydrating": ("pending", Pending.HYDRATION.value),
+    "is_deleting": ("pending", Pending.DELETE.value),
+    "is_opened": ("condition", Condition.OPENED.value),
+    "is_sealed": ("condition", Condition.SEALED.value),
+    "has_flush_failure": ("condition", Condition.FLUSH_FAILURE.value),
+    "needs_repair": ("condition", Condition.NEEDS_REPAIR.value),
+    "compression_failed": ("failures", Failures.COMPRESSION.value),
+    "upload_failed": ("failures", Failures.UPLOAD.value),
+    "hydration_failed": ("failures", Failures.HYDRATION.value),
+}
+
+FIELDS = Fields(
+    {
+        "log": _STRING,
+        "stream": _STRING,
+        "as_of_record": _BIGINT,
+        "as_of": _TIMESTAMP,
+        "segment_id": _BIGINT,
+        "base_offset": _BIGINT,
+        "durable_bytes": _BIGINT,
+        "segment_crc64": _BIGINT,
+        "ext_id": _BIGINT,
+        "coordinator_watermark": _BIGINT,
+        **dict.fromkeys(_TIMES, _TIMESTAMP),
+        "resident_bytes": _BIGINT,
+        "compressed_bytes": _BIGINT,
+        **dict.fromkeys(_TEXTS, _STRING),
+        "epoch": _BIGINT,
+        "dictionary_id": _BIGINT,
+        "job_id": _BIGINT,
+        **dict.fromkeys(_BITS, _BOOLEAN),
+        "residency": _BIGINT,
+        "pending": _BIGINT,
+        "condition": _BIGINT,
+        "failures": _BIGINT,
+        "hydration_source": _BIGINT,
+        "compression_reason": _BIGINT,
+        "upload_reason": _BIGINT,
+        "hydration_reason": _BIGINT,
+        "is_doubtful": _BOOLEAN,
+    }
+)
+
+
+def state_batches(
+    found: ManifestLog,
+    moment: Moment | None,
+    *,
+    is_damage_told: bool,
+    columns: Sequence[str] | None = None,
+    rows_max: int = ROWS_MAX,
+) -> Iterator[pa.RecordBatch]:
+    """The segments by id; damage that leaves doubt about them is told in a column, or raised."""
+    replayed = state_as_of(found.reader, moment)
+    if not is_damage_told:
+        _require_whole(found, replayed)
+    schema = FIELDS.schema(columns)
+    states = replayed.index.segments()
+    while some := list(islice(states, rows_max)):
+        yield _batch(found, replayed, some, schema)
+
+
+def position_behind(reader: ManifestReader, record: int) -> Position:
+    """Where the state with that record, and none behind it, is; `NotFound` if it is not there."""
+    indexes = reader.chunk_indexes()
+    for index in reversed(indexes):
+        judged = reader.chunk(index, is_last=index == indexes[-1])
+        if judged.header is None:
+            raise Corrupt(judged.problem, path=reader.paths.chunk(index))
+        number = record - judged.header.base_record
+        if number < 0:
+            continue
+        if number < len(judged.records):
+            behind = judged.records[number + 1 : number + 2]
+            return behind[0].position if behind else Position(index, judged.end)
+        if judged.verdict is Verdict.CORRUPT:
+            raise Corrupt(judged.problem, path=reader.paths.chunk(index), offset=judged.end)
+        last = judged.header.base_record + len(judged.records) - 1
+        raise NotFound(f"there is no record {record}; the last one is {last}")
+    if not indexes:
+        raise NotFound(f"there is no record {record}; nothing is recorded")
+    beginning = history_beginning(reader)
+    raise NotFound(f"record {record} is before the history, which begins at {beginning.position}")
+
+
+def _require_whole(found: ManifestLog, replayed: Replayed) -> None:
+    for damage in replayed.damages:
+        raise Corrupt(damage.problem, path=found.reader.paths.chunk(damage.chunk_index))
+    last = replayed.last
+    if last is not None and last.verdict is Verdict.CORRUPT:
+        path = found.reader.paths.chunk(last.chunk_index)
+        raise Corrupt(last.problem, path=path, offset=last.end)
+
+
+def _batch(
+    found: ManifestLog, replayed: Replayed, states: Sequence[SegmentState], schema: pa.Schema
+) -> pa.RecordBatch:
+    count = len(states)
+    values = dict(zip(SegmentState._fields, zip(*states, strict=True), strict=True))
+    made: dict[str, pa.Array] = {}
+    for name in schema.names:
+        if name == "log":
+            made[name] = repeated(found.log, pa.string(), count)
+        elif name == "stream":
+            made[name] = repeated(found.stream, pa.string(), count)
+        elif name == "as_of_record":
+            made[name] = repeated(replayed.index.record_count - 1, pa.int64(), count)
+        elif name == "as_of":
+            last_ms = np.full(count, replayed.index.last_timestamp_ms, np.uint64)
+            made[name] = moments(last_ms)
+        elif name == "is_doubtful":
+            made[name] = pa.array(_doubts(replayed, values["segment_id"]), pa.bool_())
+        elif name in _BITS:
+            source, bit = _BITS[name]
+            made[name] = flags(unsigned(values[source]), bit)
+        elif name in _TIMES:
+            times = unsigned(values[_TIMES[name]])
+            made[name] = moments(times, times != 0)
+        elif name in _TEXTS:
+            made[name] = texts([text or None for text in values[name]])
+        else:
+            made[name] = numbers(unsigned(values[name]))
+    return batch_of(made, schema)
+
+
+def _doubts(replayed: Replayed, segment_ids: Sequence[int]) -> list[bool]:
+    """A chunk that was left out may have been about any segment, unless it can be told which."""
+    last = replayed.last
+    is_cut = last is not None and last.verdict is Verdict.CORRUPT and last.is_usable
+    if is_cut or any(not damage.segment_ids for damage in replayed.damages):
+        return [True] * len(segment_ids)
+    named = frozenset[int]().union(*(damage.segment_ids for damage in replayed.damages))
+    return [segment_id in named for segment_id in segment_ids]

@@ -1,0 +1,337 @@
+"""`lakebed.objects`: what is in the object store: buckets, objects, versions, manifests, chunks.
+
+    spark.read.format("lakebed.objects").option("path", root).load().where("bucket = 'photos'")
+    spark.read.format("lakebed.objects").option("path", root).option("view", "chunks").load()
+
+Options:
+
+- `path`: the store's folder, which the tasks must share; or `endpoint`, with `accessKey`,
+  `secretKey` and `caFile`: the HTTP API, which lists buckets and objects. The views `versions`,
+  `manifests` and `chunks` need `path`.
+- `view`: see below; `objects` if it is not given.
+- `onDamage`: of a manifest that cannot be read: `fail` (the default), or `tell` it as a row with
+  its `problem`, and nulls for what it would tell. Objects that are marked as damaged are rows like
+  others, with the `state` `DAMAGED`.
+- `bucket`: some of them, between commas, and `prefix`: what keys begin with; nothing else is read.
+- `pushFilters`: `true` lets Spark push the filters of the query, see below; `false` if not given.
+- `columns`: some of them, between commas. `partitionRows`: about how many rows (of chunks, how
+  many versions) a task has; 100,000, of manifests and chunks 20,000.
+
+`buckets`, by name:
+
+    bucket string, created_at timestamp, versioning string
+
+`objects`, the newest versions, but for delete markers:
+
+    bucket string, key string, version_id string, is_null boolean, state string, etag string, size
+    bigint, content_type string, modified_at timestamp, hlc string, site_id string
+
+`versions`, all of them, and delete markers (`state` `DELETED`); what a bucket without versioning
+has is null versions:
+
+    bucket string, key string, version_id string, is_null boolean, state string, etag string, size
+    bigint, content_type string, modified_at timestamp, hlc string, site_id string, is_latest
+    boolean
+
+`manifests`, the same with what only the manifest tells:
+
+    bucket string, key string, version_id string, is_null boolean, state string, etag string, size
+    bigint, content_type string, modified_at timestamp, hlc string, site_id string, is_latest
+    boolean, cache_control string, content_disposition string, content_encoding string,
+    content_language string, expires string, metadata map<string,string>, tags map<string,string>,
+    checksums array<struct<algorithm:string,value:string,is_composite:boolean>>, part_sizes
+    array<bigint>, chunk_count int, manifest_bytes bigint, file_state string, problem string
+
+`chunks`, of all versions and (with an `upload_id` and no `version_id`) of parts of uploads under
+way; `offset` is that of the data in its segment's file:
+
+    bucket string, key string, version_id string, state string, upload_id string, part_number int,
+    chunk_index int, object_offset bigint, segment_id string, offset bigint, length int, hash
+    binary, problem string
+
+`version_id` has 32 hex digits also where a version is null (`is_null`). Over an `endpoint` `hlc`
+and `site_id` are null. Rows stand by bucket and key, a key's newest version first, within a task.
+
+With `pushFilters`, filters on `bucket` (equal, in) and `key` (equal, in, a prefix, less or more
+than) are pushed: other keys are not read. So is one on `segment_id` (equal, in): all manifests of
+the keys are still read, and chunks in other segments go no further. Only for what is loaded for one
+use in one query: Spark 4.3.0 keeps what one query has pushed and applies it to all others of the
+same `load()`, a union or a join with itself included, which then lack rows.
+
+Tasks are ranges of keys with about as many rows each, over an `endpoint` whole buckets. Chunks are
+split by the keys of their versions too, since nothing leads from a segment to the manifests that
+name it: to have them by segment, `repartition("segment_id")`. Rows are read in pages, each of one
+moment (`object_rows`); between them the writer goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from secrets import randbits
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from lakebed.api.objects import LIST_BUCKETS
+from lakebed.base.errors import BadConfig, Corrupt
+from lakebed.base.runner import ThreadRunner
+from lakebed.client.address import address_of
+from lakebed.client.bucket import RemoteBucket, bucket_info_of
+from lakebed.client.caller import ANSWER_S, Caller
+from lakebed.client.patience import RETRY_S
+from lakebed.seglake.meta.snapshots import Snapshots
+from lakebed.seglake.model import BucketInfo
+from lakebed.spark.arrow.columns import ROWS_MAX, Fields, parts
+from lakebed.spark.options import Options
+from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
+from lakebed.spark.sources.manifest import columns_of
+from lakebed.spark.sources.object_columns import (
+    VIEWS,
+    Owner,
+    bucket_batch,
+    chunk_batch,
+    manifest_batch,
+    object_batch,
+    owners_of_parts,
+    owners_of_versions,
+    version_batch,
+)
+from lakebed.spark.sources.object_ranges import (
+    KeyRange,
+    Selection,
+    cut,
+    selected,
+    selection_of,
+)
+from lakebed.spark.sources.object_rows import (
+    manifest_pages,
+    object_pages,
+    part_pages,
+    remote_pages,
+    sampled,
+    version_pages,
+)
+from lakebed.store.read_only import ReadOnlyStore
+
+NAME = "lakebed.objects"
+PARTITION_ROWS = {"objects": 100_000, "versions": 100_000, "manifests": 20_000, "chunks": 20_000}
+REMOTE_VIEWS = ("buckets", "objects")
+_KNOWN = (
+    *PLACE_OPTIONS,
+    "view",
+    "bucket",
+    "prefix",
+    "pushFilters",
+    "onDamage",
+    "columns",
+    "partitionRows",
+)
+_PARTITIONS_MAX = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the options ask for."""
+
+    place: Place
+    view: str
+    is_damage_told: bool
+    columns: tuple[str, ...]
+    partition_rows: int
+    selection: Selection
+    takes_filters: bool
+
+    @property
+    def fields(self) -> Fields:
+        return VIEWS[self.view]
+
+
+class RangeSplit(InputPartition):
+    """Some keys of some buckets."""
+
+    def __init__(self, ranges: Sequence[KeyRange]) -> None:
+        super().__init__(None)
+        self.ranges = list(ranges)
+
+
+class ObjectsSource(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        request = request_of(self.options)
+        return request.fields.ddl(request.columns)
+
+    def reader(self, schema: StructType) -> ObjectsSourceReader:  # noqa: ARG002
+        return ObjectsSourceReader(request_of(self.options))
+
+
+class ObjectsSourceReader(DataSourceReader):
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._selection = request.selection
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        if not self._request.takes_filters:
+            return filters
+        columns = {"buckets": ["bucket"], "chunks": ["bucket", "key", "segment_id"]}
+        self._selection, left = selected(
+            filters,
+            columns=columns.get(self._request.view, ["bucket", "key"]),
+            within=self._selection,
+        )
+        return left
+
+    def partitions(self) -> list[InputPartition]:
+        view, place = self._request.view, self._request.place
+        if view == "buckets":
+            return [RangeSplit([])]
+        if not place.path:
+            with _Remote(place) as remote:
+                found = self._selection.ranges([one.name for one in remote.buckets()])
+            names = sorted({one.bucket for one in found})
+            splits = [[one for one in found if one.bucket == name] for name in names]
+            return [RangeSplit(one) for one in splits] or [RangeSplit([])]
+        with ReadOnlyStore(place.path) as store:
+            ranges = self._selection.ranges([one.name for one in store.buckets()])
+            return [RangeSplit(one) for one in self._cut(store, ranges)] or [RangeSplit([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangeSplit), "a partition of somebody else"
+        if not self._request.place.path:
+            with _Remote(self._request.place) as remote:
+                yield from self._read_remote(remote, partition.ranges)
+            return
+        with ReadOnlyStore(self._request.place.path) as store:
+            if self._request.view == "buckets":
+                yield from self._bucket_batches(store.buckets())
+            for one in partition.ranges:
+                for batch in self._batches(store.lake.metadata, one):
+                    if batch.num_rows:
+                        yield from parts(batch, ROWS_MAX)
+
+    def _cut(self, store: ReadOnlyStore, ranges: list[KeyRange]) -> list[list[KeyRange]]:
+        with store.lake.metadata.reading() as reader:
+            sample = sampled(reader, only_current=self._request.view == "objects")
+        wanted = -(-sample.row_count // self._request.partition_rows)
+        return cut(ranges, sample.keys, max(1, min(wanted, _PARTITIONS_MAX)))
+
+    def _bucket_batches(self, found: Iterable[BucketInfo]) -> Iterator[pa.RecordBatch]:
+        names = self._selection.buckets
+        buckets = [one for one in found if names is None or one.name in names]
+        if buckets:
+            yield from parts(bucket_batch(buckets, self._request.columns), ROWS_MAX)
+
+    def _batches(self, metadata: Snapshots, one: KeyRange) -> Iterator[pa.RecordBatch]:
+        columns = self._request.columns
+        match self._request.view:
+            case "objects":
+                for rows in object_pages(metadata, one):
+                    yield object_batch(rows, columns)
+            case "versions":
+                for page in version_pages(metadata, one):
+                    yield version_batch(page, columns)
+            case "manifests":
+                for stored in manifest_pages(metadata, one):
+                    self._check(each.problem for each in stored)
+                    yield manifest_batch(stored, columns)
+            case "chunks":
+                for owners in self._owners(metadata, one):
+                    yield chunk_batch(owners, columns, segments=self._selection.segments)
+
+    def _owners(self, metadata: Snapshots, one: KeyRange) -> Iterator[list[Owner]]:
+        """So many that their chunks are a batch."""
+        held: list[Owner] = []
+        row_count = 0
+        for owner in _all_owners(metadata, one):
+            self._check([owner.problem])
+            held.append(owner)
+            row_count += 1 if owner.manifest is None else len(owner.manifest.chunks)
+            if row_count >= ROWS_MAX:
+                yield held
+                held, row_count = [], 0
+        if held:
+            yield held
+
+    def _check(self, problems: Iterable[str | None]) -> None:
+        if not self._request.is_damage_told:
+            for problem in problems:
+                if problem is not None:
+                    raise Corrupt(problem)
+
+    def _read_remote(self, remote: _Remote, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
+        if self._request.view == "buckets":
+            yield from self._bucket_batches(remote.buckets())
+        for one in ranges:
+            for rows in remote_pages(remote.bucket(one.bucket), one):
+                yield object_batch(rows, self._request.columns)
+
+
+class _Remote:
+    """Buckets over the HTTP API, which are never made by asking for them."""
+
+    def __init__(self, place: Place) -> None:
+        self._runner = ThreadRunner()
+        address = address_of(
+            place.endpoint,
+            access_key=place.access_key or None,
+            secret_key=place.secret_key or None,
+            ca_file=place.ca_file or None,
+        )
+        self._caller = Caller(
+            address,
+            runner=self._runner,
+            random=Random(randbits(64)),
+            retry_s=RETRY_S,
+            answer_s=ANSWER_S,
+        )
+
+    def buckets(self) -> list[BucketInfo]:
+        return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
+
+    def bucket(self, name: str) -> RemoteBucket:
+        return RemoteBucket(self._caller, name)
+
+    def __enter__(self) -> _Remote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._caller.close()
+        self._runner.close()
+
+
+def request_of(given: Mapping[str, Any]) -> Request:
+    """`BadConfig` if the options are not what they must be."""
+    options = Options(NAME, given, known=_KNOWN)
+    view = options.choice("view", tuple(VIEWS), default="objects")
+    place = place_of(options)
+    if not place.path and view not in REMOTE_VIEWS:
+        raise BadConfig(f"{NAME}: the view {view} needs path: the HTTP API does not tell of it")
+    return Request(
+        place=place,
+        view=view,
+        is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
+        columns=columns_of(options, VIEWS[view]),
+        partition_rows=options.number("partitionRows", minimum=1) or PARTITION_ROWS.get(view, 1),
+        selection=selection_of(buckets=options.names("bucket"), prefix=given_text(given, "prefix")),
+        takes_filters=options.flag("pushFilters", default=False),
+    )
+
+
+def given_text(given: Mapping[str, Any], name: str) -> str:
+    """As it was given, for in a key every space counts."""
+    return next((str(text) for option, text in given.items() if option.lower() == name), "")
+
+
+def _all_owners(metadata: Snapshots, one: KeyRange) -> Iterator[Owner]:
+    for stored in manifest_pages(metadata, one):
+        yield from owners_of_versions(stored)
+    for parts_page in part_pages(metadata, one):
+        yield from owners_of_parts(parts_page)

@@ -1,0 +1,85 @@
+"""How far a stream has come, as Spark keeps it in its checkpoint; and what a trigger may take.
+
+    {"lakebed": {"orders": {"id": "32 hex digits", "positions": {"0": 17, "1": 4}}}, "version": 1}
+
+`id` is the topic's (or log's) identity, empty where it cannot be told. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from lakebed.base.errors import Corrupt
+from lakebed.spark.sources.feed import Lane
+
+VERSION = 1
+
+
+class Progress(NamedTuple):
+    """Identities by name, and positions by lane."""
+
+    identities: Mapping[str, str]
+    positions: Mapping[Lane, int]
+
+    def moved(self, identities: Mapping[str, str], positions: Mapping[Lane, int]) -> Progress:
+        """With these in place of what was said of them; what is not said stays."""
+        replaced = {
+            lane: position
+            for lane, position in self.positions.items()
+            if identities.get(lane.name, "") in ("", self.identities.get(lane.name, ""))
+        }
+        known = {**self.identities, **{name: one for name, one in identities.items() if one}}
+        return Progress(known, {**replaced, **positions})
+
+
+def encode_progress(progress: Progress) -> dict[str, Any]:
+    """Equal progress is equal text, too: Spark compares that."""
+    names = sorted({*progress.identities, *(lane.name for lane in progress.positions)})
+    lanes = sorted(progress.positions.items())
+    return {
+        "lakebed": {
+            name: {
+                "id": progress.identities.get(name, ""),
+                "positions": {str(lane.number): at for lane, at in lanes if lane.name == name},
+            }
+            for name in names
+        },
+        "version": VERSION,
+    }
+
+
+def decode_progress(document: Mapping[str, Any]) -> Progress:
+    """`Corrupt` if it is none of ours."""
+    try:
+        if document["version"] != VERSION:
+            raise Corrupt(
+                "the stream's checkpoint is of another version",
+                expected=VERSION,
+                found=document["version"],
+            )
+        identities, positions = {}, {}
+        for name, state in document["lakebed"].items():
+            identities[str(name)] = str(state["id"])
+            for number, at in state["positions"].items():
+                positions[Lane(str(name), int(number))] = int(at)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Corrupt("the stream's checkpoint is not one of this source") from None
+    return Progress(identities, positions)
+
+
+def share(total: int, wants: Sequence[int]) -> list[int]:
+    """How much each gets: as much as it wants, or the same as all others that want more.
+
+    Where there is less than one for each, those that want most get one.
+    """
+    if total < sum(1 for want in wants if want):
+        first = sorted(range(len(wants)), key=lambda index: -wants[index])[:total]
+        return [int(index in first and wants[index] > 0) for index in range(len(wants))]
+    given = [0] * len(wants)
+    left = total
+    waiting = sorted(range(len(wants)), key=lambda index: wants[index])
+    for place, index in enumerate(waiting):
+        given[index] = min(wants[index], left // (len(waiting) - place))
+        left -= given[index]
+    return given

@@ -1,0 +1,118 @@
+"""Reading a split, in a worker: its pieces one behind the other, each of them while it is pinned.
+
+A pin is renewed in good time while the task reads. If it is gone (the plan is used again, hours
+later), the task pins the rest itself, and looks whether it is still there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import NotFound
+from lakebed.base.events import event
+from lakebed.spark.errors import DataLost
+from lakebed.spark.filters import Interval
+from lakebed.spark.sources.edges import lost
+from lakebed.spark.sources.feed import Feed
+from lakebed.spark.sources.planning import ReadPiece, Split, release
+from lakebed.spark.sources.settings import Kind, ReadSettings
+
+_RENEWALS = 3  # in the time that a pin lasts
+
+_log = logging.getLogger(__name__)
+
+
+def read_split(
+    kind: Kind, settings: ReadSettings, split: object, *, times_us: Interval
+) -> Iterator[pa.RecordBatch]:
+    """Its rows. Spark calls for a split that is none if the plan has none: that is empty."""
+    if not isinstance(split, Split):
+        return
+    with settings.opened(kind) as feed:
+        for piece in split.pieces:
+            yield from _PieceReading(feed, kind, settings, piece).batches(times_us)
+
+
+class _PieceReading:
+    def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece) -> None:
+        self._feed = feed
+        self._kind = kind
+        self._settings = settings
+        self._piece = piece
+        self._pin_id = piece.pin_id
+        self._own_pins: list[str] = []
+        self._renew_at_ms = piece.pinned_ms + settings.pin_ms // _RENEWALS
+
+    def batches(self, times_us: Interval) -> Iterator[pa.RecordBatch]:
+        piece, row_count, size = self._piece, 0, 0
+        try:
+            self._keep()
+            start = self._checked_start()
+            if start >= piece.end:
+                return
+            for batch, read_bytes in self._feed.read(
+                piece.lane,
+                start,
+                piece.end,
+                columns=self._settings.columns,
+                times_us=times_us,
+            ):
+                size += read_bytes
+                if batch is not None:
+                    row_count += batch.num_rows
+                    yield batch
+                self._keep()
+        finally:
+            release(self._feed, self._own_pins)
+            event(
+                _log,
+                "spark_read",
+                source=self._kind.source,
+                name=piece.lane.name,
+                partition=piece.lane.number,
+                start=self._feed.shown(piece.start),
+                end=self._feed.shown(piece.end),
+                rows=row_count,
+                bytes=size,
+            )
+
+    def _keep(self) -> None:
+        """Renew the pin if it is time."""
+        if not self._settings.pin_ms:
+            return
+        now_ms = self._feed.store.clock.wall_ns() // NS_PER_MS
+        if now_ms < self._renew_at_ms:
+            return
+        self._renew_at_ms = now_ms + self._settings.pin_ms // _RENEWALS
+        try:
+            self._feed.store.pins.renew(self._pin_id, duration_ms=self._settings.pin_ms)
+        except NotFound:
+            piece = self._piece
+            self._pin_id = self._feed.pin(
+                piece.lane,
+                piece.start,
+                piece.end,
+                duration_ms=self._settings.pin_ms,
+                owner=f"Spark: {self._kind.source}, a task",
+            )
+            self._own_pins.append(self._pin_id)
+
+    def _checked_start(self) -> int:
+        """Where to read from; `DataLost` if not all of it is there any more."""
+        feed, piece, name = self._feed, self._piece, self._piece.lane.name
+        identity, fails = feed.identity(name), self._settings.fails_on_loss
+        if identity and piece.identity and identity != piece.identity:
+            raise DataLost(f"{name}: it was deleted and made again since the query was planned")
+        bounds = feed.bounds(piece.lane)
+        if bounds.end < piece.end:
+            raise DataLost(
+                f"{name}, partition {piece.lane.number}: it ends at {feed.shown(bounds.end)}, and "
+                f"was to be read up to {feed.shown(piece.end)}: it is not what it was"
+            )
+        if bounds.start > piece.start and fails:
+            raise lost(feed, piece.lane, wanted=piece.start, first=bounds.start)
+        return max(bounds.start, piece.start)

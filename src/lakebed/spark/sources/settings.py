@@ -1,0 +1,129 @@
+"""What a read was asked to do, taken from its options: plain, and carried to the workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lakebed.base.errors import BadConfig, NotFound
+from lakebed.base.units import MIB
+from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.filters import Narrowing
+from lakebed.spark.options import Options, milliseconds
+from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
+from lakebed.spark.places.protocol import OpenStore
+from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
+from lakebed.spark.sources.feed import Feed
+from lakebed.store.pins import DURATION_MS_MAX
+
+PARTITION_BYTES = 64 * MIB
+PIN_S = 3600.0
+
+_READ_OPTIONS = (
+    "columns",
+    "startingOffsets",
+    "startingTimestamp",
+    "partitionBytes",
+    "minPartitions",
+    "failOnDataLoss",
+    "pinSeconds",
+)
+_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "pushFilters")
+_STREAM_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Of what is read: topics or logs."""
+
+    source: str  # the name of the data source
+    noun: str  # also the option that says which one
+    fields: Fields
+    columns: Mapping[str, Narrowing]  # that filters are pushed down of
+    open_feed: Callable[[OpenStore], Feed]
+
+    @property
+    def nouns(self) -> str:
+        """The option that says which ones."""
+        return self.noun + "s"
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    place: Place
+    names: Sequence[str]
+    columns: tuple[str, ...]
+    start: Edge
+    end: Edge
+    partition_bytes: int
+    partitions_min: int
+    rows_max: int | None  # of a trigger, as bytes_max
+    bytes_max: int | None
+    fails_on_loss: bool
+    pin_ms: int  # 0: nothing is pinned
+    pushes_filters: bool
+
+    @contextmanager
+    def opened(self, kind: Kind) -> Iterator[Feed]:
+        with self.place.open() as store:
+            yield kind.open_feed(store)
+
+
+def settings_of(
+    kind: Kind, given: Mapping[str, Any], *, columns: Sequence[str] | None, is_stream: bool
+) -> ReadSettings:
+    """`BadConfig` if an option is wrong. `columns` are those of the schema, if there is one."""
+    options = known_options(kind, given)
+    for name in _BATCH_OPTIONS if is_stream else _STREAM_OPTIONS:
+        if options.has(name):
+            other = "a batch read" if is_stream else "a stream"
+            raise BadConfig(f"{kind.source}: the option {name} is for {other}")
+    if options.one_of(kind.noun, kind.nouns) == kind.noun:
+        names = [options.required(kind.noun)]
+    else:
+        names = options.names(kind.nouns)
+    return ReadSettings(
+        place=place_of(options),
+        names=names,
+        columns=kind.fields.checked(columns or options.names("columns") or None),
+        start=edge_of(
+            options, "startingOffsets", "startingTimestamp", names=names, otherwise=EARLIEST
+        ),
+        end=edge_of(options, "endingOffsets", "endingTimestamp", names=names, otherwise=LATEST),
+        partition_bytes=options.size("partitionBytes") or PARTITION_BYTES,
+        partitions_min=options.number("minPartitions", minimum=1) or core_count(),
+        rows_max=options.number("maxRowsPerTrigger", minimum=1),
+        bytes_max=options.size("maxBytesPerTrigger"),
+        fails_on_loss=options.flag("failOnDataLoss", default=True),
+        pin_ms=milliseconds(
+            options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
+        ),
+        pushes_filters=options.flag("pushFilters", default=False),
+    )
+
+
+def schema_of(kind: Kind, given: Mapping[str, Any]) -> str:
+    """As Spark spells it: all columns, or those of the option."""
+    return kind.fields.ddl(known_options(kind, given).names("columns") or None)
+
+
+def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
+    known = (*PLACE_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
+    return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
+
+
+def core_count() -> int:
+    """Of where the query is planned: a guess at how many tasks run at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+def require_lanes(feed: Feed, kind: Kind, name: str) -> None:
+    """`NotFound`, saying what there is."""
+    try:
+        feed.identity(name)
+    except NotFound as error:
+        known = ", ".join(sorted(feed.names())[:20]) or "none"
+        raise NotFound(f"{error}; {kind.nouns} that there are: {known}") from None

@@ -1,0 +1,222 @@
+"""A streaming read of topics or logs: how far each micro-batch goes, and what is pinned for it.
+
+Runs in one process for as long as the query does, which has the store open; the tasks open it on
+their own. A micro-batch is pinned when it is planned, and let go when Spark has committed it. What
+was not committed when the query ended stays pinned until that expires: a restart reads it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from lakebed.base.errors import NotFound
+from lakebed.kernels.arguments import I64_MAX
+from lakebed.spark.errors import DataLost
+from lakebed.spark.filters import Interval
+from lakebed.spark.places.protocol import OpenStore
+from lakebed.spark.sources.edges import lost
+from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.spark.sources.planning import Portion, Split, plan, release
+from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
+from lakebed.spark.sources.reading import read_split
+from lakebed.spark.sources.settings import Kind, ReadSettings, require_lanes
+
+
+class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plain until it is asked for something: a copy of it travels to the workers, for `read`."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self.settings = settings
+        self._store: OpenStore | None = None
+        self._opened: Feed | None = None
+        self._target: Progress | None = None  # of a query that takes what is there now, and ends
+        self._pinned: list[tuple[Mapping[str, Any], list[str]]] = []  # by the micro-batch's end
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, all of these
+        feed, start = self._feed(), self.settings.start
+        positions = {}
+        for lane in self._lanes():
+            bounds = feed.bounds(lane)
+            at = start.position(feed, lane, bounds)
+            if at < bounds.start and self.settings.fails_on_loss:
+                raise lost(feed, lane, wanted=at, first=bounds.start)
+            positions[lane] = min(max(at, bounds.start), bounds.end)
+        return encode_progress(Progress(self._identities(), positions))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Rows first; bytes are kept to as well if both were asked for."""
+        if self.settings.rows_max is not None:
+            return ReadMaxRows(self.settings.rows_max)
+        if self.settings.bytes_max is not None:
+            return ReadMaxBytes(self.settings.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._latest()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        return encode_progress(self._latest())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begun = decode_progress(start)
+        latest = self._latest()
+        starts = self._starts(begun, latest)
+        ends = self._within_target(latest).positions
+        open_lanes = [lane for lane in starts if starts[lane] < ends.get(lane, 0)]
+        if isinstance(limit, ReadMinRows) and self._target is None:
+            counts = [self._want(lane, starts, ends) for lane in open_lanes]
+            if sum(counts) < limit.min_rows:
+                return start
+        if not open_lanes:
+            return start
+        positions = dict(starts)
+        positions |= self._limited(open_lanes, starts, ends, limit)
+        return encode_progress(begun.moved(latest.identities, positions))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
+        begun, ended = decode_progress(start), decode_progress(end)
+        feed, portions = self._feed(), []
+        starts = self._starts(begun, ended)
+        for lane, stop in sorted(ended.positions.items()):
+            identity = ended.identities.get(lane.name, "")
+            if starts[lane] < stop and self._is_same(lane.name, identity):
+                portions.append(Portion(lane, identity, starts[lane], stop, is_start_given=True))
+        splits = plan(feed, self.kind, self.settings, portions)
+        pin_ids = {piece.pin_id for one in splits for piece in one.pieces}
+        self._pinned.append((end, sorted(pin_ids)))
+        return splits
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_split(self.kind, self.settings, partition, times_us=Interval())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Let go what was pinned up to there."""
+        last = max((i for i, one in enumerate(self._pinned) if one[0] == end), default=-1)
+        for _, pin_ids in self._pinned[: last + 1]:
+            release(self._feed(), pin_ids)
+        del self._pinned[: last + 1]
+
+    def stop(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store = self._opened = None
+
+    # How far.
+
+    def _limited(
+        self,
+        lanes: Sequence[Lane],
+        starts: Mapping[Lane, int],
+        ends: Mapping[Lane, int],
+        limit: ReadLimit,
+    ) -> dict[Lane, int]:
+        """Where the micro-batch ends, in each lane that has something."""
+        rows_max, bytes_max = self._limits(limit)
+        if rows_max is None and bytes_max is None:
+            return {lane: ends[lane] for lane in lanes}
+        feed = self._feed()
+        rows: Sequence[int | None] = [None] * len(lanes)
+        sizes: Sequence[int | None] = [None] * len(lanes)
+        if rows_max is not None:
+            rows = share(rows_max, [self._want(lane, starts, ends) for lane in lanes])
+        if bytes_max is not None:
+            marks = [feed.marks(lane, starts[lane], ends[lane]) for lane in lanes]
+            wants = [max(one[-1].bytes_before - one[0].bytes_before, 1) for one in marks]
+            sizes = share(bytes_max, wants)
+        return {
+            lane: feed.advanced(
+                lane, starts[lane], ends[lane], rows_max=row_count, bytes_max=byte_count
+            )
+            for lane, row_count, byte_count in zip(lanes, rows, sizes, strict=True)
+            if row_count != 0 and byte_count != 0
+        }
+
+    def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
+        """Rows and bytes. Spark's limit counts; of two that were asked for it knows only one."""
+        if isinstance(limit, ReadMaxRows):
+            return limit.max_rows, self.settings.bytes_max
+        if isinstance(limit, ReadMaxBytes):
+            return None, limit.max_bytes
+        return None, None
+
+    def _want(self, lane: Lane, starts: Mapping[Lane, int], ends: Mapping[Lane, int]) -> int:
+        count = self._feed().row_count(lane, starts[lane], ends[lane])
+        return I64_MAX if count is None else count
+
+    def _within_target(self, latest: Progress) -> Progress:
+        if self._target is None:
+            return latest
+        target = self._target.positions
+        ends = {
+            lane: min(at, target[lane]) for lane, at in latest.positions.items() if lane in target
+        }
+        return Progress(latest.identities, ends)
+
+    # Where.
+
+    def _latest(self) -> Progress:
+        ends = {lane: self._feed().bounds(lane).end for lane in self._lanes()}
+        return Progress(self._identities(), ends)
+
+    def _starts(self, begun: Progress, now: Progress) -> dict[Lane, int]:
+        """Where each lane is read from: lanes that are new from their beginning."""
+        feed, found = self._feed(), {}
+        for lane, end in now.positions.items():
+            before, after = begun.identities.get(lane.name, ""), now.identities.get(lane.name, "")
+            is_other = bool(before and after and before != after)
+            at = begun.positions.get(lane)
+            if (is_other or (at is not None and at > end)) and self.settings.fails_on_loss:
+                raise DataLost(
+                    f"{lane.name}: it was deleted and made again since the stream's checkpoint; "
+                    "begin a new checkpoint, or go on with what there is by failOnDataLoss=false"
+                )
+            if at is None or is_other or at > end:
+                at = min(feed.bounds(lane).start, end)
+            found[lane] = at
+        return found
+
+    def _is_same(self, name: str, identity: str) -> bool:
+        """Whether it is still the one that the micro-batch was made of; `DataLost` if not."""
+        try:
+            now = self._feed().identity(name)
+        except NotFound:
+            now = "gone"
+        if not identity or not now or now == identity:
+            return True
+        if self.settings.fails_on_loss:
+            raise DataLost(
+                f"{name}: it was deleted, or made again, before the stream had read it; "
+                "go on with what there is by failOnDataLoss=false"
+            )
+        return False
+
+    def _identities(self) -> dict[str, str]:
+        return {name: self._feed().identity(name) for name in self.settings.names}
+
+    def _lanes(self) -> list[Lane]:
+        feed = self._feed()
+        found: list[Lane] = []
+        for name in self.settings.names:
+            require_lanes(feed, self.kind, name)
+            found += feed.lanes(name)
+        return found
+
+    def _feed(self) -> Feed:
+        if self._opened is None:
+            self._store = self.settings.place.open()
+            self._opened = self.kind.open_feed(self._store)
+        return self._opened

@@ -1,0 +1,132 @@
+"""`lakebed.table`: a Delta table in a bucket, to be read and written, in batches and as a stream.
+
+    spark.read.format("lakebed.table").option("path", root).option("table", "lake/events").load()
+
+The place is `path` (the root of a store whose S3 is served for this run) or `s3Endpoint` with
+`accessKey`, `secretKey` and `region`; and `table` = `bucket/prefix`. Reading:
+
+    columns             names between commas; all by default
+    versionAsOf         a version of the table
+    timestampAsOf       the version of that moment: milliseconds, or `2026-01-31T12:00:00Z`
+    partitionBytes      how much a task reads; 64 MiB by default
+    pushFilters         `true`: filters pass over files, for a frame that one query uses
+
+Streams also take `startingVersion` (a number, or `latest`; by default all rows of now, then what
+is added), `maxFilesPerTrigger`, `maxBytesPerTrigger`, and what is to be done about versions that
+removed rows, at which a stream fails by default: `ignoreDeletes`, `ignoreChanges` (rows that were
+rewritten come again), `skipChangeCommits` (nothing of those versions comes). Writing:
+
+    partitionBy         columns between commas, for a new table
+    mergeSchema         columns that the table lacks are added to it
+    overwriteSchema     with mode `overwrite`: the table takes the rows' schema
+    txnAppId txnVersion of a batch: a commit that is repeated with the same ones is stored once
+    compression         zstd, snappy, gzip, lz4 or none
+    fileBytes           where a file ends and another begins; 128 MiB by default
+    createBucket        make the bucket if there is none
+
+Modes are `append` and `overwrite`, which replaces all rows at once. A stream's batches are stored
+once each, by the query's id (or `txnAppId`) and the batch's. A batch without `txnAppId` and
+`txnVersion` that is run again is stored again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from lakebed.spark.options import Options
+from lakebed.spark.sinks.table import TableWriter, WriteOptions
+from lakebed.spark.sinks.table_stream import TableStreamWriter
+from lakebed.spark.sources.table_reader import PushingTableReader, TableReader
+from lakebed.spark.sources.table_stream import StreamOptions, TableStreamReader
+from lakebed.spark.tables.parts import SPLIT_BYTES
+from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
+from lakebed.spark.tables.schemas import only
+from lakebed.spark.tables.snapshot import check_readable, load_table, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAME: Final = "lakebed.table"
+_READ: Final = ("columns", "partitionBytes", "pushFilters", "versionAsOf", "timestampAsOf")
+_STREAM: Final = (
+    "startingVersion",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "ignoreDeletes",
+    "ignoreChanges",
+    "skipChangeCommits",
+)
+_WRITE: Final = (
+    "partitionBy",
+    "mergeSchema",
+    "overwriteSchema",
+    "txnAppId",
+    "txnVersion",
+    "compression",
+    "fileBytes",
+    "createBucket",
+)
+
+
+class TableSource(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """`columns` of the table, at the version that is asked for."""
+        options = self._options(_READ + _STREAM)
+        table = load_table(
+            table_place(options),
+            version=options.number("versionAsOf"),
+            moment_us=options.moment_us("timestampAsOf"),
+        )
+        check_readable(table)
+        return only(schema_of(table), options.names("columns"))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = self._options(_READ)
+        options.at_most_one_of("versionAsOf", "timestampAsOf")
+        kind = PushingTableReader if options.flag("pushFilters", default=False) else TableReader
+        return kind(
+            table_place(options),
+            schema,
+            version=options.number("versionAsOf"),
+            moment_us=options.moment_us("timestampAsOf"),
+            split_bytes=options.size("partitionBytes") or SPLIT_BYTES,
+        )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = self._options(("columns", "partitionBytes", *_STREAM))
+        return TableStreamReader(table_place(options), schema, StreamOptions.of(options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = self._options(_WRITE)
+        return TableWriter(
+            table_place(options),
+            schema,
+            WriteOptions.of(options, is_stream=False),
+            overwrites=overwrite,
+        )
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        options = self._options([name for name in _WRITE if name != "txnVersion"])
+        return TableStreamWriter(
+            table_place(options),
+            schema,
+            WriteOptions.of(options, is_stream=True),
+            overwrites=overwrite,
+        )
+
+    def _options(self, known: tuple[str, ...] | list[str]) -> Options:
+        return Options(NAME, self.options, known=[*PLACE_OPTIONS, *known])

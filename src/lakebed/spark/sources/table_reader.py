@@ -1,0 +1,84 @@
+"""Reading a table at one version, in splits of whole row groups.
+
+The version is settled when the read is planned, so that all tasks read the same; the files of it
+stay until a vacuum. Filters that Spark pushes down pass over files by their partition values and
+statistics; Spark applies them to the rows that are left. They are pushed only if that is asked for:
+`lakebed.spark.sources.batch` says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from lakebed.base.events import event
+from lakebed.spark.tables.parts import FilePart, splits_of
+from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.reading import read_parts
+from lakebed.spark.tables.schemas import arrow_schema
+from lakebed.spark.tables.snapshot import check_readable, files_of, load_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+_log = logging.getLogger(__name__)
+
+
+class TableSplit(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, parts: list[FilePart]) -> None:
+        super().__init__(None)
+        self.parts = parts
+
+
+class TableReader(DataSourceReader):
+    """`schema` is what the rows are given in: columns of the table."""
+
+    def __init__(
+        self,
+        place: TablePlace,
+        schema: StructType,
+        *,
+        version: int | None,
+        moment_us: int | None,
+        split_bytes: int,
+    ) -> None:
+        self._place = place
+        self._schema = schema
+        self._version = version
+        self._moment_us = moment_us
+        self._split_bytes = split_bytes
+        self._filters: list[Filter] = []
+
+    def partitions(self) -> list[InputPartition]:
+        table = load_table(self._place, version=self._version, moment_us=self._moment_us)
+        check_readable(table)
+        files = list(files_of(table, self._filters))
+        splits = splits_of(files, split_bytes=self._split_bytes)
+        event(
+            _log,
+            "table_read_planned",
+            table=self._place,
+            version=table.version(),
+            files=len(files),
+            bytes=sum(one.size_bytes for one in files),
+            splits=len(splits),
+        )
+        return [TableSplit(parts) for parts in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, TableSplit):  # Spark makes one of its own if there is none
+            yield from read_parts(self._place, partition.parts, arrow_schema(self._schema))
+
+
+class PushingTableReader(TableReader):
+    """The same, and takes filters. Spark looks whether there is such a method."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        self._filters = list(filters)
+        return filters

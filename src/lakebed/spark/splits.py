@@ -1,0 +1,89 @@
+"""Ranges to a few large splits of about the same number of bytes: pure.
+
+A task costs tens of milliseconds, however little it reads: small ranges share a split, and large
+ones are cut. A split has about `bytes_max` at most, unless a range has no place to be cut at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from lakebed.base.units import MIB
+from lakebed.spark.places.protocol import Mark
+
+BYTES_WORTH_A_TASK = 4 * MIB
+_SLACK = 8  # what is less than that part of a split is not cut off
+
+Key = TypeVar("Key")
+
+
+class Extent(NamedTuple, Generic[Key]):
+    """What is to be read of one thing: from the first mark to the last one."""
+
+    key: Key
+    marks: Sequence[Mark]
+    is_cut_anywhere: bool  # also between two marks
+
+    @property
+    def size(self) -> int:
+        return self.marks[-1].bytes_before - self.marks[0].bytes_before
+
+
+class Piece(NamedTuple, Generic[Key]):
+    """A part of an extent: `[start, end)`, and about how many bytes that is."""
+
+    key: Key
+    start: int
+    end: int
+    size: int
+
+
+def split(
+    extents: Sequence[Extent[Key]], *, bytes_max: int, count_min: int
+) -> list[list[Piece[Key]]]:
+    """All of them, in order; `count_min` splits if there is enough for that many."""
+    extents = [extent for extent in extents if extent.marks[0].at < extent.marks[-1].at]
+    total = sum(extent.size for extent in extents)
+    count = max(-(-total // bytes_max), min(count_min, total // BYTES_WORTH_A_TASK), 1)
+    slack = total // count // _SLACK
+    splits: list[list[Piece[Key]]] = [[]]
+    done, boundary = 0, 1  # bytes that are dealt out, and which part of the total is filled now
+    for extent in extents:
+        start = extent.marks[0]
+        while True:
+            room = total * boundary // count - done
+            left = extent.marks[-1].bytes_before - start.bytes_before
+            if boundary == count or left <= room + slack:
+                break
+            cut = place_at(extent, start.bytes_before + room)
+            if room > slack and start.at < cut.at < extent.marks[-1].at:
+                splits[-1].append(_piece(extent, start, cut))
+                done += cut.bytes_before - start.bytes_before
+                start = cut
+            boundary += 1
+            if splits[-1]:
+                splits.append([])
+        splits[-1].append(_piece(extent, start, extent.marks[-1]))
+        done += extent.marks[-1].bytes_before - start.bytes_before
+    return [one for one in splits if one]
+
+
+def place_at(extent: Extent[Key], bytes_before: int) -> Mark:
+    """Where about so many bytes are before it."""
+    marks = extent.marks
+    index = bisect_left(marks, bytes_before, key=lambda mark: mark.bytes_before)
+    if index == len(marks):
+        return marks[-1]
+    mark, previous = marks[index], marks[max(index - 1, 0)]
+    span = mark.bytes_before - previous.bytes_before
+    if extent.is_cut_anywhere and span:
+        inside = (mark.at - previous.at) * (bytes_before - previous.bytes_before)
+        return Mark(previous.at + inside // span, bytes_before)
+    is_nearer = mark.bytes_before - bytes_before < bytes_before - previous.bytes_before
+    return mark if is_nearer else previous
+
+
+def _piece(extent: Extent[Key], start: Mark, end: Mark) -> Piece[Key]:
+    return Piece(extent.key, start.at, end.at, end.bytes_before - start.bytes_before)

@@ -1,0 +1,269 @@
+"""The commit: files become rows of the table, all of them once, or none.
+
+A transaction is an application and a number that only rises (a query and its batch). The table
+keeps the last number of each, in the same commit as the files. `deltalake` itself takes the same
+transaction twice, so this is the order of things:
+
+1. load the table; if its number of the application is not below ours, it was all done before;
+2. commit on that very handle, and let nothing be retried below: whoever was faster makes it fail;
+3. after a failure, of whichever kind, go to 1. An answer that was lost is found there. Without a
+   transaction the names of the files tell: they are in no other commit.
+
+A new table, and new columns, are commits of their own before that: a run that dies between leaves
+an empty table, or a column of nulls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from lakebed.base.errors import Busy, InputError, NotFound
+from lakebed.base.events import event
+from lakebed.base.retry import Backoff, RetryPolicy
+from lakebed.base.runner import Runner
+from lakebed.spark.tables.files import WrittenFile
+from lakebed.spark.tables.log import read_change
+from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.schemas import as_table_schema, check_partitioning, evolved
+from lakebed.spark.tables.snapshot import (
+    check_writable,
+    find_table,
+    partition_columns_of,
+    schema_of,
+)
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql.types import StructType
+
+ATTEMPTS_MAX: Final = 100  # that another writer was faster
+FAILURES_MAX: Final = 4  # of any other kind
+POLICY: Final = RetryPolicy(delay_ms_first=5.0, delay_ms_max=500.0, jitter=0.9)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Of an application, the number must rise from commit to commit."""
+
+    application: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """How rows go into a table. `schema` is that of the rows."""
+
+    schema: StructType
+    partition_columns: tuple[str, ...] = ()  # none: as the table has it
+    overwrites: bool = False
+    may_add_columns: bool = False
+    may_replace_schema: bool = False  # when it overwrites
+
+
+@dataclass(frozen=True)
+class Committed:
+    """`is_new` is false if the transaction was committed before: the files are not in the table."""
+
+    version: int
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What files are written by: the table's schema as it is, or will be after the commit."""
+
+    schema: StructType
+    partition_columns: tuple[str, ...]
+
+
+def planned(place: TablePlace, target: Target) -> Plan:
+    """An error if such rows cannot go there."""
+    table = find_table(place)
+    if table is None:
+        schema = as_table_schema(target.schema)
+        check_partitioning(schema, target.partition_columns)
+        return Plan(schema, target.partition_columns)
+    columns = tuple(partition_columns_of(table))
+    if target.partition_columns not in ((), columns):
+        raise _otherwise_partitioned(place, columns)
+    return Plan(_schema_for(table, target.schema, target, may_widen=True), columns)
+
+
+def commit_files(
+    place: TablePlace,
+    files: Sequence[WrittenFile],
+    plan: Plan,
+    target: Target,
+    *,
+    transaction: Transaction | None,
+    runner: Runner,
+    random: Random,
+) -> Committed:
+    """`Busy` if others were faster for too long: then the files are in no commit.
+
+    Any other error of the S3 leaves open whether they are.
+    """
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    backoff = Backoff(POLICY, random)
+    tried_from: int | None = None
+    conflicts = failures = 0
+    while True:
+        table = find_table(place)
+        if table is not None:
+            done = _was_committed(table, place, files, transaction, tried_from)
+            if done is not None:
+                return done
+        try:
+            if table is None:
+                _create(place, plan)
+            elif not _evolve(table, place, plan, target):
+                if not files and not target.overwrites:
+                    return Committed(table.version(), is_new=True)
+                tried_from = table.version() if tried_from is None else tried_from
+                _commit_on(table, files, plan, target, transaction)
+                return Committed(table.version(), is_new=True)
+            continue
+        except CommitFailedError as error:
+            conflicts += 1
+            event(_log, "commit_conflict", table=place, count=conflicts, why=error)
+            if conflicts >= ATTEMPTS_MAX:
+                raise Busy(f"{place}: other writers were faster {conflicts} times") from error
+        except (DeltaError, OSError) as error:
+            failures += 1
+            event(_log, "commit_failed", level=logging.WARNING, table=place, why=error)
+            if failures >= FAILURES_MAX:
+                raise
+        runner.sleep_ns(backoff.next_ns())
+
+
+def _was_committed(
+    table: DeltaTable,
+    place: TablePlace,
+    files: Sequence[WrittenFile],
+    transaction: Transaction | None,
+    tried_from: int | None,
+) -> Committed | None:
+    """By this call, or by one before it."""
+    if transaction is not None:
+        last = table.transaction_version(transaction.application)
+        if last is None or last < transaction.number:
+            return None
+        return Committed(table.version(), is_new=tried_from is not None)
+    if tried_from is None or not files:
+        return None
+    wanted = files[0].path
+    source = place.file_system()
+    for version in range(tried_from + 1, table.version() + 1):
+        with contextlib.suppress(NotFound):
+            change = read_change(source, place, version)
+            if any(one.path == wanted for one in change.added):
+                return Committed(version, is_new=True)
+    return None
+
+
+def _create(place: TablePlace, plan: Plan) -> None:
+    from deltalake import DeltaTable, Schema
+
+    DeltaTable.create(
+        place.uri,
+        schema=Schema.from_json(plan.schema.json()),
+        mode="ignore",
+        partition_by=list(plan.partition_columns),
+        storage_options=place.storage_options(),
+    )
+
+
+def _evolve(table: DeltaTable, place: TablePlace, plan: Plan, target: Target) -> bool:
+    """Whether a commit was made for it, after which the table is to be loaded again."""
+    from deltalake import CommitProperties, Schema
+
+    columns = tuple(partition_columns_of(table))
+    if columns != plan.partition_columns:
+        raise _otherwise_partitioned(place, columns)
+    schema = _schema_for(table, plan.schema, target, may_widen=False)
+    before = schema_of(table)
+    if schema == before:
+        return False
+    if _has_ntz(schema) and "timestampNtz" not in (table.protocol().writer_features or ()):
+        from deltalake import TableFeatures
+
+        table.alter.add_feature(
+            TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True
+        )
+        return True
+    if target.overwrites and target.may_replace_schema:
+        return False  # with the files
+    changed = [
+        field.name
+        for field in schema.fields
+        if field.name not in before.names or field != before[field.name]
+    ]
+    fields = [one for one in Schema.from_json(schema.json()).fields if one.name in changed]
+    table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
+    return True
+
+
+def _commit_on(
+    table: DeltaTable,
+    files: Sequence[WrittenFile],
+    plan: Plan,
+    target: Target,
+    transaction: Transaction | None,
+) -> None:
+    from deltalake import CommitProperties, Schema
+    from deltalake import Transaction as DeltaTransaction
+    from deltalake.transaction import AddAction
+
+    replaces = target.overwrites and target.may_replace_schema
+    schema = plan.schema if replaces else schema_of(table)
+    transactions = (
+        []
+        if transaction is None
+        else [DeltaTransaction(transaction.application, transaction.number)]
+    )
+    table.create_write_transaction(
+        [
+            AddAction(
+                path=one.path,
+                size=one.size_bytes,
+                partition_values=one.partition,
+                modification_time=one.written_ms,
+                data_change=True,
+                stats=one.stats,
+            )
+            for one in files
+        ],
+        mode="overwrite" if target.overwrites else "append",
+        schema=Schema.from_json(schema.json()),
+        partition_by=partition_columns_of(table),
+        commit_properties=CommitProperties(max_commit_retries=0, app_transactions=transactions),
+    )
+
+
+def _schema_for(
+    table: DeltaTable, rows: StructType, target: Target, *, may_widen: bool
+) -> StructType:
+    """What the table must have to take the rows; `InputError` if they do not fit."""
+    check_writable(table)
+    if target.overwrites and target.may_replace_schema:
+        schema = as_table_schema(rows)
+        check_partitioning(schema, partition_columns_of(table))
+        return schema
+    return evolved(schema_of(table), rows, may_add=target.may_add_columns, may_widen=may_widen)
+
+
+def _otherwise_partitioned(place: TablePlace, columns: Sequence[str]) -> InputError:
+    by = ", ".join(columns) or "no column"
+    return InputError(f"{place} is partitioned by {by}, and the rows are otherwise (partitionBy)")
+
+
+def _has_ntz(schema: StructType) -> bool:
+    return '"timestamp_ntz"' in schema.json()

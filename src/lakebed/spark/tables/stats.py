@@ -1,0 +1,142 @@
+"""The statistics of a data file, for the log: rows, and by column the least, the greatest, nulls.
+
+Pure: from the footer that Parquet wrote. Readers pass over files by them, so a bound is left out
+rather than wrong:
+- floats have none if one is NaN, which Spark takes to be greater than all, and Parquet leaves out;
+- strings are cut to a prefix, and the greatest is then raised above all that begin with it;
+- what is within arrays and maps has none, nor have binary values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import FileMetaData
+
+COLUMNS_MAX: Final = 32  # as Delta's `dataSkippingNumIndexedCols`
+STRING_CHARACTERS_MAX: Final = 32
+
+_HIGHEST: Final = "\U0010ffff"
+_ENCODER: Final = msgspec.json.Encoder(decimal_format="number")
+
+Path = tuple[str, ...]
+
+
+@dataclass
+class _Range:
+    """Of one column over the row groups; `is_known` is about the bounds."""
+
+    nulls: int = 0
+    least: Any = None
+    greatest: Any = None
+    is_known: bool = True
+
+    def take(self, statistics: Any, rows: int) -> None:
+        if statistics is None or not statistics.has_null_count:
+            self.is_known = False
+            self.nulls = -1
+            return
+        if self.nulls >= 0:
+            self.nulls += statistics.null_count
+        if not statistics.has_min_max:
+            self.is_known = self.is_known and statistics.null_count == rows
+            return
+        try:
+            least, greatest = statistics.min, statistics.max
+        except (OverflowError, ValueError):  # a moment of a year that Python has not
+            self.is_known = False
+            return
+        if self.least is None or least < self.least:
+            self.least = least
+        if self.greatest is None or greatest > self.greatest:
+            self.greatest = greatest
+
+
+def stats_json(metadata: FileMetaData, schema: pa.Schema, *, unbounded: frozenset[Path]) -> str:
+    """`schema` is the file's, `unbounded` are columns whose bounds would mislead."""
+    leaves = list(leaf_paths(schema))
+    assert len(leaves) == metadata.num_columns, "the file has other columns"
+    ranges: dict[int, _Range] = {}
+    wanted = [at for at, path in enumerate(leaves) if path is not None][:COLUMNS_MAX]
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for at in wanted:
+            found = ranges.setdefault(at, _Range())
+            found.take(row_group.column(at).statistics, row_group.num_rows)
+    document: dict[str, Any] = {
+        "numRecords": metadata.num_rows,
+        "minValues": {},
+        "maxValues": {},
+        "nullCount": {},
+    }
+    for at, found in ranges.items():
+        path = leaves[at]
+        assert path is not None, "it was wanted"
+        if found.nulls >= 0:
+            _put(document["nullCount"], path, found.nulls)
+        if found.is_known and path not in unbounded:
+            _put(document["minValues"], path, _lower(found.least))
+            _put(document["maxValues"], path, _upper(found.greatest))
+    return _ENCODER.encode(document).decode()
+
+
+def leaf_paths(schema: pa.Schema) -> Iterator[Path | None]:
+    """Of the columns that Parquet stores, in their order; None within arrays and maps."""
+    for field in schema:
+        yield from _leaf_paths(field.type, (field.name,))
+
+
+def _leaf_paths(data_type: pa.DataType, path: Path | None) -> Iterator[Path | None]:
+    import pyarrow as pa
+
+    if pa.types.is_struct(data_type):
+        for field in data_type:
+            yield from _leaf_paths(field.type, None if path is None else (*path, field.name))
+    elif pa.types.is_map(data_type):
+        yield from _leaf_paths(data_type.key_type, None)
+        yield from _leaf_paths(data_type.item_type, None)
+    elif pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        yield from _leaf_paths(data_type.value_type, None)
+    else:
+        yield path
+
+
+def _put(document: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        document = document.setdefault(name, {})
+    document[path[-1]] = value
+
+
+def _lower(value: Any) -> Any:
+    return value[:STRING_CHARACTERS_MAX] if isinstance(value, str) else _written(value)
+
+
+def _upper(value: Any) -> Any:
+    if not isinstance(value, str) or len(value) <= STRING_CHARACTERS_MAX:
+        return _written(value)
+    if value[STRING_CHARACTERS_MAX] == _HIGHEST:
+        return None
+    return value[:STRING_CHARACTERS_MAX] + _HIGHEST
+
+
+def _written(value: Any) -> Any:
+    match value:
+        case bool() | int() | float() | str() | Decimal():
+            return value
+        case datetime() if value.tzinfo is not None:
+            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case datetime():
+            return value.strftime("%Y-%m-%dT%H:%M:%S.%f")
+        case date():
+            return value.isoformat()
+    return None

@@ -1,0 +1,47 @@
+"""Reading backups back: every part of a snapshot, compared with the hash that it is named by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakebed.base.errors import Corrupt
+from lakebed.store.backup.catalogue import Snapshot
+from lakebed.store.backup.vault import Vault
+
+
+class DamagedPart(NamedTuple):
+    """A part that is missing or damaged, and the files of the store that need it."""
+
+    digest: str
+    problem: str
+    paths: tuple[str, ...]
+
+
+class Checked(NamedTuple):
+    """A snapshot that was read back."""
+
+    snapshot: Snapshot
+    part_count: int
+    damaged: tuple[DamagedPart, ...]
+
+
+def check_snapshot(
+    vault: Vault, snapshot: Snapshot, *, progress: Callable[[int, int], None] = lambda *_: None
+) -> Checked:
+    """Goes on behind damage: all of it is told."""
+    parts = snapshot.parts()
+    problems: dict[str, str] = {}
+    for index, (digest, size) in enumerate(parts.items()):
+        progress(index, len(parts))
+        try:
+            vault.part(digest, size=size)
+        except Corrupt as error:
+            problems[digest] = str(error)
+    damaged = tuple(
+        DamagedPart(
+            digest, problem, tuple(file.path for file in snapshot.files if digest in file.parts)
+        )
+        for digest, problem in problems.items()
+    )
+    return Checked(snapshot, len(parts), damaged)

@@ -1,0 +1,56 @@
+"""What is copied of consumer groups: of each its snapshot, its delta and its settings.
+
+The delta is read before the snapshot. A fold in between leaves a delta that is older than the
+snapshot, which has all of it: that is ignored when the group is opened. The other way round events
+would be missing. A delta whose snapshot is gone belongs to a group that is being removed: it is
+left out.
+"""
+
+from __future__ import annotations
+
+from lakebed.base.errors import DataError, NotFound
+from lakebed.base.files import Disk, read_file
+from lakebed.store.backup.copying import Copier
+from lakebed.stroma.delta import decode_header
+from lakebed.stroma.paths import GroupPaths, list_groups
+from lakebed.stroma.recovery import FILE_BYTES_MAX, FIRST_GENERATION
+
+
+def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
+    """All groups there are; the names of their files, by topic."""
+    found: dict[str, list[str]] = {}
+    for name in list_groups(disk, root):
+        names = _copy_group(copier, disk, GroupPaths(root, name))
+        found.setdefault(name.topic, []).extend(names)
+    return found
+
+
+def _copy_group(copier: Copier, disk: Disk, paths: GroupPaths) -> list[str]:
+    delta, snapshot = (_read(disk, path) for path in (paths.delta, paths.snapshot))
+    if snapshot is None and (delta is None or _generation(delta) > FIRST_GENERATION):
+        return []
+    pieces = {
+        paths.snapshot: snapshot,
+        paths.delta: delta,
+        paths.names: _read(disk, paths.names),
+        paths.settings: _read(disk, paths.settings),
+    }
+    kept = {path: data for path, data in pieces.items() if data is not None}
+    for path, data in kept.items():
+        copier.add(path, data)
+    return [copier.name(path) for path in kept]
+
+
+def _read(disk: Disk, path: str) -> bytes | None:
+    try:
+        return read_file(disk, path, size_max=FILE_BYTES_MAX)
+    except NotFound:
+        return None
+
+
+def _generation(delta: bytes) -> int:
+    """One that is damaged is copied as it is: whoever opens it is told."""
+    try:
+        return decode_header(memoryview(delta)).generation
+    except DataError:
+        return FIRST_GENERATION

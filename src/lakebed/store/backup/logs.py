@@ -1,0 +1,162 @@
+"""What is copied of a log: its identity, its manifest log, and its segments in Tier 0 and Tier 1.
+
+The manifest log is copied before the segments: what it does not know yet is found in the segments
+when the log is opened, as after a crash. All segments are pinned before anything is looked at, and
+stay so until the objects were copied: what the manifest log says is in Tier 2 is still there then.
+A move that was under way when the pin was made may still end: if a segment is not where the
+manifest log says, all of it is looked at again.
+
+A sealed segment is copied whole, the others as far as a reader may read; what stands behind that
+is zeros, as it was before. Cursors are advice, spares are empty: neither is copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from lakebed.aof.format import records_end_max
+from lakebed.aof.identity import OWN_FOLDER, OWN_STORE, load_identity
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.replay import replay
+from lakebed.aof.manifest.state import Residency
+from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Busy, DataError, NotFound, UnknownVersion
+from lakebed.base.files import TEMPORARY_SUFFIX, Disk, read_file
+from lakebed.base.units import MIB
+from lakebed.store.backup.copying import Copier, SourceChanged
+from lakebed.store.manifest_logs import stream_folders
+from lakebed.store.read_only import ReadOnlyStore
+
+TRIES_MAX = 10
+_SMALL_BYTES_MAX = MIB
+_CURSORS_NAME = "durability"
+
+
+def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
+    """With its segments pinned."""
+    paths = LogPaths(store.root, name)
+    missing_before: list[int] | None = None
+    for attempt in range(TRIES_MAX):
+        copier.forget(f"{copier.name(paths.folder)}/")
+        try:
+            missing = _try_log(copier, store, paths)
+        except (NotFound, SourceChanged):
+            if attempt + 1 == TRIES_MAX or not store.disk.is_folder(paths.segments):
+                raise
+            continue
+        if not missing:
+            return
+        if missing == missing_before:  # not moved, but lost
+            told = ", ".join(map(str, missing[:10]))
+            copier.problems.append(f"the log {name}: segments are missing: {told}")
+            return
+        missing_before = missing
+    raise Busy(f"the log {name}: changes too fast to be copied; try again")
+
+
+def external_tier2(disk: Disk, root: str, name: str) -> str | None:
+    """Where a log keeps segments outside of the root, if it does."""
+    try:
+        address = load_identity(disk, LogPaths(root, name)).tier2
+    except (NotFound, DataError):
+        return None
+    return None if address in (OWN_FOLDER, OWN_STORE) else address
+
+
+def _try_log(copier: Copier, store: ReadOnlyStore, paths: LogPaths) -> list[int]:
+    """The segments that are not where they must be: they were moved meanwhile, or are lost."""
+    disk = store.disk
+    expected = _copy_manifest(copier, disk, paths)
+    for path in (paths.identity, paths.pointer, paths.durable_end):
+        if disk.exists(path):
+            copier.add(path, read_file(disk, path, size_max=_SMALL_BYTES_MAX))
+    with ReadOnlyLog(
+        store.root, paths.name, disk=disk, runner=store.runner, services=store.tiers
+    ) as log:
+        end = log.durable_end()
+        log.refresh()
+        segments = [info for info in log.segments() if os.path.dirname(info.path) == paths.segments]
+    _copy_segments(copier, disk, segments, end)
+    for folder in (paths.archive, paths.warm):
+        _copy_whole(copier, disk, folder)
+    _copy_indexes(copier, disk, paths)
+    return _missing(copier, paths, expected)
+
+
+def _copy_manifest(copier: Copier, disk: Disk, paths: LogPaths) -> dict[int, int]:
+    """The manifest logs; in which tiers segments are, as the log's own says."""
+    residency: dict[int, int] = {}
+    for stream in stream_folders(disk, paths):
+        manifest = ManifestPaths(os.path.join(paths.manifest, stream))
+        reader = ManifestReader(disk, manifest)
+        for snapshot_id in reader.snapshot_ids():
+            copier.copy(manifest.snapshot(snapshot_id), is_sealed=True)
+        indexes = reader.chunk_indexes()
+        for index in indexes:
+            is_last = index == indexes[-1]
+            judged = reader.chunk(index, is_last=is_last)
+            if judged.is_sealed or not is_last or judged.problem:
+                copier.copy(manifest.chunk(index), is_sealed=judged.is_sealed)
+            else:
+                data = bytes(judged.data)
+                copier.add(manifest.chunk(index), data[: judged.end], size=len(data))
+        _copy_whole(copier, disk, os.path.join(manifest.folder, "bundles"))
+        try:
+            states = replay(reader).index.segments()
+            residency |= {state.segment_id: state.residency for state in states if state.is_sealed}
+        except UnknownVersion:
+            raise
+        except DataError:
+            continue  # damaged: it is copied as it is, and tells nothing
+    return residency
+
+
+def _copy_segments(
+    copier: Copier, disk: Disk, segments: Sequence[SegmentInfo], end: RecordId
+) -> None:
+    for info in segments:
+        if info.is_sealed:
+            copier.copy(info.path, is_sealed=True)
+        elif info.segment_id <= end.segment_index:
+            with disk.open(info.path) as file:
+                size = file.size()
+                is_last = info.segment_id == end.segment_index
+                stored_end = end.segment_offset if is_last else records_end_max(size)
+                copier.copy_open(copier.name(info.path), file, end=stored_end, size=size)
+
+
+def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:
+    """Of sealed segments: everything else in the folder that is no spare and no segment."""
+    for name in disk.names(paths.segments):
+        is_other = name.endswith((".seg", SPARE_SUFFIX, TEMPORARY_SUFFIX))
+        path = os.path.join(paths.segments, name)
+        if not is_other and path != paths.pointer:
+            copier.copy(path)
+
+
+def _copy_whole(copier: Copier, disk: Disk, folder: str) -> None:
+    """Files that are put there complete, and never changed."""
+    if disk.is_folder(folder):
+        for name in disk.names(folder):
+            if not name.endswith(TEMPORARY_SUFFIX) and name != _CURSORS_NAME:
+                copier.copy(os.path.join(folder, name), is_sealed=True)
+
+
+def _missing(copier: Copier, paths: LogPaths, residency: dict[int, int]) -> list[int]:
+    """Segments that are in Tier 0 or 1 and nowhere else, and not in the copy."""
+    prefix = f"{copier.name(paths.folder)}/"
+    copied = {
+        name.rpartition("/")[2][:20]
+        for name in copier.files
+        if name.startswith(prefix) and name.endswith((".seg", ".zst"))
+    }
+    return [
+        segment_id
+        for segment_id, tiers in residency.items()
+        if tiers and not tiers & Residency.TIER2 and f"{segment_id:020}" not in copied
+    ]

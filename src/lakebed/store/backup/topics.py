@@ -1,0 +1,130 @@
+"""What is copied of a topic: its identity, and of each partition the log up to its durable end.
+
+Of a partition the manifest is read before the segments are listed, so that it names nothing that
+is not copied. Segments are copied as far as a reader may read; behind that is nothing. Indexes are
+copied of sealed segments alone: the others are made again when the partition is opened.
+
+A commit of several batches is in the log, the ledger and `commit.bin`, one after the other. They
+belong together if the ledger is the same before and behind: then whatever is in the log without
+being in the ledger has its `commit.bin`. Otherwise all of it is read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from lakebed.base.errors import Busy, NotFound
+from lakebed.base.files import Disk, File, read_file
+from lakebed.base.runner import Runner
+from lakebed.base.units import GIB
+from lakebed.keratin.identity import load_identity
+from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
+from lakebed.keratin.read_only import ReadOnlyPartition
+from lakebed.keratin.view import SegmentInfo
+from lakebed.store.backup.copying import Copier, SourceChanged
+from lakebed.store.backup.holding import Holding
+
+TRIES_MAX = 10
+_FILE_BYTES_MAX = GIB
+_BESIDE = (SegmentFile.INDEX, SegmentFile.TIME_INDEX, SegmentFile.PRODUCERS)
+
+
+def topic_id(disk: Disk, root: str, topic: str) -> str | None:
+    """What tells it from another of that name; None if there is none."""
+    try:
+        return load_identity(disk, TopicPaths(root, topic)).topic_id
+    except NotFound:
+        return None
+
+
+def copy_topic(
+    copier: Copier, disk: Disk, root: str, topic: str, *, runner: Runner, holding: Holding
+) -> bool:
+    """All partitions; False, and nothing, if the topic was deleted meanwhile."""
+    paths = TopicPaths(root, topic)
+    try:
+        identity = load_identity(disk, paths)
+        copier.copy(paths.identity)
+        for number in range(identity.partition_count):
+            _copy_partition(copier, disk, paths.partition(number), runner=runner, holding=holding)
+        if load_identity(disk, paths).topic_id == identity.topic_id:
+            return True
+    except NotFound:
+        if disk.exists(paths.identity):
+            raise
+    copier.forget(f"{copier.name(paths.folder)}/")
+    return False
+
+
+def _copy_partition(
+    copier: Copier, disk: Disk, paths: PartitionPaths, *, runner: Runner, holding: Holding
+) -> None:
+    """Again, if something was removed, or finished, while it was looked at."""
+    if not disk.is_folder(paths.segments):
+        return  # nobody has opened it yet
+    pin_id = holding.partition(paths.topic, paths.number)
+    try:
+        for attempt in range(TRIES_MAX):
+            copier.forget(f"{copier.name(paths.folder)}/")
+            try:
+                if _try_partition(copier, disk, paths, runner):
+                    return
+            except (NotFound, SourceChanged):
+                if attempt + 1 == TRIES_MAX or not disk.is_folder(paths.segments):
+                    raise
+        raise Busy(f"{paths.name}: changes too fast to be copied; try again")
+    finally:
+        holding.release(pin_id)
+
+
+def _try_partition(copier: Copier, disk: Disk, paths: PartitionPaths, runner: Runner) -> bool:
+    ledger = _read(disk, paths.ledger)
+    durable_end, manifest = _read(disk, paths.durable_end), _read(disk, paths.manifest)
+    with ReadOnlyPartition(paths, disk=disk, runner=runner) as partition:
+        segments = partition.segments()
+    with contextlib.ExitStack() as opened:
+        commit = _open(disk, paths.commit)
+        if commit is not None:
+            opened.enter_context(commit)
+        if _read(disk, paths.ledger) != ledger:
+            return False
+        for path, data in (
+            (paths.durable_end, durable_end),
+            (paths.manifest, manifest),
+            (paths.ledger, ledger),
+        ):
+            if data is not None:
+                copier.add(path, data)
+        if commit is not None:
+            copier.copy_open(copier.name(paths.commit), commit)
+        _copy_segments(copier, disk, paths, segments)
+    return True
+
+
+def _copy_segments(
+    copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[SegmentInfo]
+) -> None:
+    for info in segments:
+        if not info.is_sealed and not disk.exists(info.path):
+            continue  # begun, with nothing in it that counts
+        copier.copy(info.path, end=info.end, is_sealed=info.is_sealed)
+        for file in _BESIDE:
+            if info.is_sealed or file is SegmentFile.PRODUCERS:
+                with contextlib.suppress(NotFound):
+                    path = paths.segment(info.base_offset, file)
+                    copier.copy(path, is_sealed=info.is_sealed)
+
+
+def _read(disk: Disk, path: str) -> bytes | None:
+    try:
+        return read_file(disk, path, size_max=_FILE_BYTES_MAX)
+    except NotFound:
+        return None
+
+
+def _open(disk: Disk, path: str) -> File | None:
+    try:
+        return disk.open(path)
+    except NotFound:
+        return None

@@ -1,0 +1,54 @@
+"""The rows about Spark, with very little work: each does what it counts. No time is looked at."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bench import spark, spark_jobs
+from bench.row import Contestant
+
+ROWS = [*spark.rows(spark.tiny(Path())), *spark_jobs.rows(spark.tiny(Path()))]
+# Rows that must be counted; bytes are as many as a store has.
+COUNTS = {"rows": {300, 3_000}}
+
+pytestmark = pytest.mark.spark
+
+
+def contestants(*, ours: bool) -> list[tuple[str, str]]:
+    return [
+        (row.name, one.name)
+        for row in ROWS
+        for one in row.contestants
+        if one.name.startswith("lakebed") == ours
+    ]
+
+
+@pytest.mark.parametrize(("row", "name"), contestants(ours=True))
+def test_a_run_of_ours_does_the_work_that_it_counts(row: str, name: str, tmp_path: Path) -> None:
+    check(row, name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "name"), contestants(ours=False))
+def test_a_run_of_others_does_the_work_that_it_counts(row: str, name: str, tmp_path: Path) -> None:
+    check(row, name, tmp_path)
+
+
+def check(row_name: str, name: str, scratch: Path) -> None:
+    unit, contestant = find(row_name, name, scratch)
+    with ExitStack() as stack:
+        made = contestant.setup()
+        run = made if callable(made) else stack.enter_context(made)
+        done = run()
+        assert done in COUNTS[unit] if unit in COUNTS else done > 100_000
+
+
+def find(row_name: str, name: str, scratch: Path) -> tuple[str, Contestant]:
+    work = spark.tiny(scratch)
+    for row in (*spark.rows(work), *spark_jobs.rows(work)):
+        if row.name == row_name:
+            return row.unit, next(one for one in row.contestants if one.name == name)
+    raise AssertionError(f"there is no row {row_name}")

@@ -1,0 +1,88 @@
+"""Topics behind the HTTP API: a topic that was deleted and made again is another one there, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lakebed.api.topics import TopicState
+from lakebed.client.store import RemoteStore
+from lakebed.spark.errors import DataLost
+from lakebed.spark.places.place import Place
+from lakebed.store.store import Store
+from tests.door.door import HOST, LiveDoor, open_door
+from tests.spark.feeds import SMALL, fill, numbers, rows, topic_reader, topic_stream
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[LiveDoor]:
+    with open_door(tmp_path, topic_config=SMALL) as opened:
+        make(opened.store)
+        yield opened
+
+
+def make(store: Store) -> None:
+    for partition in store.topic("events", partitions=2).partitions:
+        fill(partition, 300)
+
+
+def make_again(store: Store) -> None:
+    store.topics.delete("events")
+    make(store)
+
+
+def url(door: LiveDoor) -> str:
+    return f"http://{HOST}:{door.port}"
+
+
+def test_the_identity_is_that_of_the_files(door: LiveDoor) -> None:
+    expected = door.store.topic("events").topic.identity.topic_id
+    with RemoteStore.open(url(door)) as store:
+        assert store.topics.open("events").topic_id == expected
+        assert store.topic("events").topic_id == expected
+    for place in (Place(endpoint=url(door)), Place(path=door.store.root)):
+        with place.open() as opened:
+            assert opened.topic("events").topic_id == expected
+            make_again(door.store)
+            expected = door.store.topic("events").topic.identity.topic_id
+            assert opened.topic("events").topic_id == expected
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(
+    door: LiveDoor,
+) -> None:
+    reader = topic_reader("", endpoint=url(door))
+    splits = reader.partitions()
+    assert len(door.store.pins.active_offsets()) == 2
+    assert numbers(rows(reader, splits)) == [*range(300)] * 2
+    make_again(door.store)
+    with pytest.raises(DataLost, match="deleted and made again"):
+        rows(reader, splits)
+    assert numbers(rows(topic_reader("", endpoint=url(door)))) == [*range(300)] * 2
+
+
+def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
+    reader = topic_stream("", endpoint=url(door))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert numbers(rows(reader, reader.partitions(start, end))) == [*range(300)] * 2
+    make_again(door.store)
+    with pytest.raises(DataLost, match="deleted and made again since the stream's checkpoint"):
+        reader.latestOffset(json.loads(json.dumps(end)), ALL)
+    reader.stop()
+    lenient = topic_stream("", endpoint=url(door), failOnDataLoss="false")
+    again = lenient.latestOffset(end, ALL)
+    assert numbers(rows(lenient, lenient.partitions(end, again))) == [*range(300)] * 2
+    lenient.stop()
+
+
+def test_a_server_that_tells_no_identity_is_understood() -> None:
+    told = {"name": "events", "partitions": [], "settings": {}}
+    assert msgspec.convert(told, TopicState).topic_id == ""

@@ -1,0 +1,433 @@
+"""Commits to a table of a real node: each transaction once, whoever else writes. No session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from deltalake import CommitProperties, DeltaTable, TableFeatures
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import datasource as pushed
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType, TimestampNTZType
+
+from lakebed.base.errors import DataError, InputError, NotFound
+from lakebed.spark.sinks.table import FilesWritten, commit_messages
+from lakebed.spark.tables.commit import Target, Transaction, planned
+from lakebed.spark.tables.parts import FilePart, splits_of
+from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.reading import read_parts
+from lakebed.spark.tables.schemas import SchemaMismatch, arrow_schema
+from lakebed.spark.tables.snapshot import (
+    DataFile,
+    UnsupportedTable,
+    check_readable,
+    check_writable,
+    files_of,
+    load_table,
+    schema_of,
+)
+from lakebed.spark.tables.upkeep import optimize, vacuum
+from tests.s3.endpoint import Endpoint
+from tests.spark.table_places import (
+    append,
+    commit,
+    delta,
+    keys_below,
+    make_bucket,
+    new_place,
+    rows_of,
+    s3,
+    write,
+)
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("table-commit")]
+
+SCHEMA = StructType().add("n", LongType()).add("p", StringType())
+TARGET = Target(SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
+        make_bucket(started)
+        yield started
+
+
+@pytest.fixture
+def place(node: Endpoint) -> TablePlace:
+    return new_place(node)
+
+
+def batch(*numbers: int, p: str | None = None) -> pa.RecordBatch:
+    return pa.record_batch({"n": pa.array(numbers, pa.int64()), "p": [p] * len(numbers)})
+
+
+def numbers_of(place: TablePlace, version: int | None = None) -> list[int]:
+    return sorted(row["n"] for row in rows_of(place, version))
+
+
+def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(
+    node: Endpoint, place: TablePlace
+) -> None:
+    plan = planned(place, TARGET)
+    for _ in range(3):
+        message = FilesWritten(write(place, plan, [batch(1, 2)]), plan)
+        commit_messages(place, TARGET, [message], transaction=Transaction("query", 7))
+    assert numbers_of(place) == [1, 2]
+    assert delta(place).transaction_version("query") == 7
+    assert len(list(keys_below(node, place))) == 1
+
+
+def test_an_older_transaction_is_not_stored_and_a_newer_one_is(place: TablePlace) -> None:
+    for number, value, is_new in ((3, 1, True), (2, 2, False), (4, 3, True)):
+        done = append(place, batch(value), SCHEMA, transaction=Transaction("query", number))
+        assert done.is_new is is_new
+    assert numbers_of(place) == [1, 3]
+
+
+def test_applications_do_not_disturb_each_other(place: TablePlace) -> None:
+    for application in ("one", "two"):
+        append(place, batch(1), SCHEMA, transaction=Transaction(application, 0))
+    assert numbers_of(place) == [1, 1]
+
+
+def test_many_writers_at_once_lose_nothing_and_store_nothing_twice(place: TablePlace) -> None:
+    def work(writer: int) -> None:
+        for number in range(4):
+            # Each transaction comes from two writers.
+            transaction = Transaction(f"application {writer // 2}", number)
+            append(place, batch(writer // 2 * 100 + number), SCHEMA, transaction=transaction)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert numbers_of(place) == [0, 1, 2, 3, 100, 101, 102, 103]
+
+
+class Interrupted:
+    """In the place of deltalake's own commit: somebody is faster, or the answer is lost."""
+
+    def __init__(self, *, before: Any = None, error: Exception | None = None) -> None:
+        self.calls = 0
+        self._before = before
+        self._error = error
+        self._real = DeltaTable.create_write_transaction
+
+    def put_in_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def commit_it(table: DeltaTable, *arguments: Any, **settings: Any) -> None:
+            self.calls += 1
+            is_first = self.calls == 1
+            if is_first and self._before is not None:
+                self._before()
+            self._real(table, *arguments, **settings)
+            if is_first and self._error is not None:
+                raise self._error
+
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", commit_it)
+
+
+@pytest.mark.parametrize("transaction", [None, Transaction("query", 1)])
+@pytest.mark.parametrize("error", [OSError("reset"), CommitFailedError("412")], ids=str)
+def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(
+    place: TablePlace,
+    monkeypatch: pytest.MonkeyPatch,
+    transaction: Transaction | None,
+    error: Exception,
+) -> None:
+    append(place, batch(1), SCHEMA)
+    interrupted = Interrupted(error=error)
+    interrupted.put_in_place(monkeypatch)
+    done = append(place, batch(2), SCHEMA, transaction=transaction)
+    assert done.is_new
+    assert interrupted.calls == 1
+    assert numbers_of(place) == [1, 2]
+    assert delta(place).version() == 2
+
+
+def test_a_faster_writer_makes_a_commit_look_again(
+    node: Endpoint, place: TablePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(place, batch(1), SCHEMA)
+    plan = planned(place, TARGET)
+    mine, other = write(place, plan, [batch(2)]), write(place, plan, [batch(2)])
+
+    def be_faster() -> None:
+        commit(place, other, plan, TARGET, Transaction("query", 1))
+
+    Interrupted(before=be_faster).put_in_place(monkeypatch)
+    commit(place, mine, plan, TARGET, Transaction("query", 1))
+    assert numbers_of(place) == [1, 2]
+    # Those that are not in the table are left: this call cannot tell them from those that are.
+    assert len(list(keys_below(node, place))) == 3
+
+
+def test_an_overwrite_replaces_also_what_came_in_between(
+    place: TablePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(place, batch(1), SCHEMA)
+    plan = planned(place, TARGET)
+    other = write(place, plan, [batch(9)])
+
+    def be_faster() -> None:
+        commit(place, other, plan, TARGET)
+
+    Interrupted(before=be_faster).put_in_place(monkeypatch)
+    append(place, batch(2), SCHEMA, overwrites=True, transaction=Transaction("query", 1))
+    assert numbers_of(place) == [2]
+    assert numbers_of(place, delta(place).version() - 1) == [1, 9]
+
+
+def test_an_empty_append_makes_no_version_and_an_empty_overwrite_does(place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    append(place, batch(), SCHEMA)
+    assert delta(place).version() == 1
+    append(place, batch(), SCHEMA, overwrites=True)
+    assert numbers_of(place) == []
+
+
+def test_files_for_another_partitioning_are_refused_and_removed(
+    node: Endpoint, place: TablePlace
+) -> None:
+    plan = planned(place, TARGET)  # there is no table yet
+    message = FilesWritten(write(place, plan, [batch(1)]), plan)
+    append(place, batch(2, p="x"), SCHEMA, partition_columns=("p",))
+    with pytest.raises(InputError, match="partitioned by p"):
+        commit_messages(place, TARGET, [message], transaction=None)
+    assert numbers_of(place) == [2]
+    assert len(list(keys_below(node, place))) == 1
+
+
+def test_files_of_a_smaller_type_than_a_table_made_meanwhile_are_refused(
+    place: TablePlace,
+) -> None:
+    small = StructType().add("n", "integer")
+    plan = planned(place, Target(small))
+    files = write(place, plan, [pa.record_batch({"n": pa.array([1], pa.int32())})])
+    append(place, batch(2), SCHEMA)
+    with pytest.raises(SchemaMismatch):
+        commit(place, files, plan, Target(small))
+
+
+def test_columns_are_added_also_within_structs_and_of_new_features(place: TablePlace) -> None:
+    first = StructType().add("n", LongType()).add("s", StructType().add("x", LongType()))
+    append(place, pa.record_batch({"n": [1], "s": [{"x": 1}]}), first)
+    more = StructType().add("s", StructType().add("y", StringType())).add("t", TimestampNTZType())
+    rows = pa.record_batch({"s": [{"y": "new"}], "t": pa.array([5], pa.timestamp("us"))})
+    with pytest.raises(SchemaMismatch, match="mergeSchema"):
+        append(place, rows, more)
+    append(place, rows, more, may_add_columns=True)
+    assert "timestampNtz" in (delta(place).protocol().reader_features or ())
+    found = sorted(rows_of(place), key=lambda row: row["n"] or 0)
+    assert [row["s"] for row in found] == [{"x": None, "y": "new"}, {"x": 1, "y": None}]
+    assert [row["n"] for row in found] == [None, 1]
+
+
+def test_an_overwrite_may_replace_the_schema(place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    other = StructType().add("word", StringType())
+    with pytest.raises(SchemaMismatch):
+        append(place, pa.record_batch({"word": ["x"]}), other, overwrites=True)
+    append(
+        place,
+        pa.record_batch({"word": ["x"]}),
+        other,
+        overwrites=True,
+        may_replace_schema=True,
+    )
+    assert rows_of(place) == [{"word": "x"}]
+    assert schema_of(delta(place)) == other
+
+
+HOSTILE = ["a b", "a/b", "../x", "50%", "%41", "é", "a=b&c", "x" * 300, "+", "", None]
+
+
+def test_partition_values_of_any_kind_are_kept_also_by_deltalake(
+    node: Endpoint, place: TablePlace
+) -> None:
+    rows = pa.record_batch({"n": list(range(len(HOSTILE))), "p": HOSTILE})
+    append(place, rows, SCHEMA, partition_columns=("p",))
+    expected = {number: text or None for number, text in enumerate(HOSTILE)}
+    assert {row["n"]: row["p"] for row in rows_of(place)} == expected
+    assert {row["n"]: row["p"] for row in read_all(place)} == expected
+    append(place, rows, SCHEMA)
+    assert optimize(place).files_added == len(HOSTILE) - 1  # null and nothing are one
+    vacuum(place, retention_h=0, allow_short=True)
+    assert len(list(keys_below(node, place))) == len(HOSTILE) - 1
+    assert len(read_all(place)) == 2 * len(HOSTILE)
+
+
+def read_all(place: TablePlace, *filters: pushed.Filter, split_bytes: int = 10**9) -> list[Any]:
+    table = load_table(place)
+    check_readable(table)
+    schema = arrow_schema(schema_of(table))
+    found: list[Any] = []
+    for parts in splits_of(files_of(table, filters), split_bytes=split_bytes):
+        for one in read_parts(place, parts, schema):
+            assert one.schema == schema
+            found += one.to_pylist()
+    return found
+
+
+def test_a_file_that_is_read_in_pieces_gives_every_row_once(place: TablePlace) -> None:
+    plan = planned(place, TARGET)
+    words = [f"{number:030d}" for number in range(30_000)]
+    rows = pa.record_batch({"n": list(range(30_000)), "p": words})
+    pieces = [rows.slice(start, 1000) for start in range(0, 30_000, 1000)]
+    files = write(place, plan, pieces, file_bytes=300_000, compression="none")
+    assert len(files) > 1
+    commit(place, files, plan, TARGET)
+    for split_bytes in (10_000, 100_000, 10**9):
+        found = [row["n"] for row in read_all(place, split_bytes=split_bytes)]
+        assert sorted(found) == list(range(30_000))
+
+
+def test_a_row_group_at_a_border_is_read_on_one_side_of_it(place: TablePlace) -> None:
+    plan = planned(place, TARGET)
+    rows = pa.record_batch({"n": list(range(30_000)), "p": ["x" * 30] * 30_000})
+    pieces = [rows.slice(start, 1000) for start in range(0, 30_000, 1000)]
+    (written,) = write(place, plan, pieces, file_bytes=300_000)
+    source = place.file_system()
+    with source.open_input_file(place.key(written.path)) as stream:
+        metadata = parquet.read_metadata(stream)
+    assert metadata.num_row_groups > 1
+    column = metadata.row_group(1).column(0)
+    border = column.dictionary_page_offset or column.data_page_offset
+    file = DataFile(written.path, written.size_bytes, {})
+    counts = [
+        sum(one.num_rows for one in read_parts(place, [part], arrow_schema(plan.schema)))
+        for part in (FilePart(file, 0, border), FilePart(file, border, file.size_bytes))
+    ]
+    assert counts[0] == metadata.row_group(0).num_rows
+    assert sum(counts) == 30_000
+
+
+def test_statistics_pass_over_files_and_not_over_nan(place: TablePlace) -> None:
+    schema = StructType().add("f", DoubleType())
+    for values in ([1.0, 2.0], [5.0, math.nan], [7.0, 8.0]):
+        append(place, pa.record_batch({"f": values}), schema)
+
+    def count(one: pushed.Filter) -> int:
+        return len(list(files_of(load_table(place), [one])))
+
+    assert count(pushed.LessThan(("f",), 3.0)) == 2  # of the one with NaN nothing is known
+    assert count(pushed.EqualTo(("f",), 7.5)) == 2
+    assert count(pushed.GreaterThan(("f",), 100.0)) == 3
+
+
+def test_deltalake_passes_over_files_by_our_statistics(place: TablePlace) -> None:
+    for start in (0, 100, 200):
+        append(place, batch(*range(start, start + 10)), SCHEMA)
+    assert len(delta(place).file_uris(file_pruning_predicate="n > 150")) == 1
+    found = delta(place).get_add_actions(flatten=True)
+    assert sorted(pa.table(found)["min.n"].to_pylist()) == [0, 100, 200]
+
+
+def test_a_column_that_cannot_be_null_is_obeyed(place: TablePlace) -> None:
+    DeltaTable.create(
+        place.uri,
+        schema=pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("p", pa.string())]),
+        storage_options=place.storage_options(),
+    )
+    append(place, batch(1), SCHEMA)
+    nulls = pa.record_batch({"n": pa.array([None], pa.int64()), "p": ["x"]})
+    with pytest.raises(InputError, match="n cannot be null"):
+        append(place, nulls, SCHEMA)
+
+
+def test_a_table_with_a_constraint_or_a_strange_feature_is_not_written(place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    delta(place).alter.add_constraint({"small": "n < 100"})
+    with pytest.raises(UnsupportedTable, match=r"delta\.constraints\.small"):
+        append(place, batch(200), SCHEMA)
+    check_readable(delta(place))
+
+
+def test_deletion_vectors_without_deleted_rows_are_read_and_not_written(place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    delta(place).alter.add_feature(
+        TableFeatures.DeletionVectors, allow_protocol_versions_increase=True
+    )
+    assert [row["n"] for row in read_all(place)] == [1]
+    with pytest.raises(UnsupportedTable, match="deletionVectors"):
+        check_writable(delta(place))
+
+
+def test_renamed_columns_are_refused(place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    delta(place).alter.add_feature(
+        TableFeatures.ColumnMapping, allow_protocol_versions_increase=True
+    )
+    with pytest.raises(UnsupportedTable, match="columnMapping"):
+        check_readable(delta(place))
+
+
+def test_versions_and_moments_that_there_are_not_are_told(place: TablePlace) -> None:
+    with pytest.raises(NotFound, match="no Delta table"):
+        load_table(place)
+    append(place, batch(1), SCHEMA)
+    with pytest.raises(NotFound, match="no version 9"):
+        load_table(place, version=9)
+    with pytest.raises(InputError, match="not as old"):
+        load_table(place, moment_us=10**6)
+
+
+def test_a_bucket_or_a_key_that_is_wrong_is_told(node: Endpoint, place: TablePlace) -> None:
+    with pytest.raises(NotFound, match="no bucket elsewhere"):
+        load_table(place.with_table("elsewhere/t"))
+    stranger = TablePlace(place.endpoint, place.access_key, "wrong secret", "lake", "t")
+    with pytest.raises(InputError, match="refused the access key"):
+        load_table(stranger)
+    assert "wrong secret" not in repr(stranger)
+
+
+def test_a_file_that_is_gone_or_damaged_is_told(node: Endpoint, place: TablePlace) -> None:
+    append(place, batch(1), SCHEMA)
+    (name,) = keys_below(node, place)
+    client = s3(node)
+    client.put_object(Bucket=place.bucket, Key=f"{place.prefix}/{name}", Body=b"x" * 500)
+    with pytest.raises(DataError, match="Parquet"):
+        read_all(place)
+    client.delete_object(Bucket=place.bucket, Key=f"{place.prefix}/{name}")
+    with pytest.raises(NotFound, match="is gone"):
+        read_all(place)
+    client.close()
+
+
+def test_optimize_keeps_rows_and_old_versions_until_a_vacuum(
+    node: Endpoint, place: TablePlace
+) -> None:
+    for number in range(5):
+        append(place, batch(number), SCHEMA, transaction=Transaction("query", number))
+    done = optimize(place)
+    assert (done.files_removed, done.files_added) == (5, 1)
+    assert numbers_of(place) == [0, 1, 2, 3, 4]
+    assert numbers_of(place, 2) == [0, 1]
+    assert delta(place).transaction_version("query") == 4
+    with pytest.raises(InputError, match="allow_short"):
+        vacuum(place, retention_h=1)
+    assert vacuum(place) == []
+    orphan = write(place, planned(place, TARGET), [batch(99)])  # of a task that was killed
+    assert len(vacuum(place, retention_h=0, allow_short=True, dry_run=True)) == 6
+    removed = vacuum(place, retention_h=0, allow_short=True)
+    assert orphan[0].path in removed
+    assert len(list(keys_below(node, place))) == 1
+    assert numbers_of(place) == [0, 1, 2, 3, 4]
+
+
+def test_another_writer_of_deltalake_and_ours_share_a_table(place: TablePlace) -> None:
+    from deltalake import write_deltalake
+
+    append(place, batch(1), SCHEMA)
+    write_deltalake(
+        place.uri,
+        pa.table({"n": [2], "p": ["x"]}),
+        mode="append",
+        storage_options=place.storage_options(),
+        commit_properties=CommitProperties(max_commit_retries=3),
+    )
+    append(place, batch(3), SCHEMA)
+    assert sorted(row["n"] for row in read_all(place)) == [1, 2, 3]

@@ -1,0 +1,339 @@
+"""Planning and reading topics as Spark's workers do it: ranges, pins, loss, damage."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+)
+
+from lakebed.base.errors import BadConfig, Corrupt, InputError, LakebedError, NotFound
+from lakebed.door.key_guard import KeyGuard
+from lakebed.seglake.key_ring import KeyRing
+from lakebed.spark.errors import DataLost
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.store import Store
+from tests.door.door import HOST, LiveDoor, open_door
+from tests.spark.feeds import SMALL, fill, numbers, rows, topic_reader, travelled, writing
+
+LAST = [*range(595, 600)]
+RETAINING = replace(SMALL, retention_bytes=1)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A topic of two partitions with 600 messages each, in several segments."""
+    with writing(tmp_path / "store") as store:
+        topic = store.topic("events", partitions=2)
+        for partition in topic.partitions:
+            fill(partition, 600)
+        store.topic("empty", partitions=3)
+    return tmp_path / "store"
+
+
+def retain(root: Path) -> list[int]:
+    """Let retention have all it may; where the partitions begin now."""
+    with writing(root, RETAINING) as store:
+        partitions = store.topic("events").partitions
+        for partition in partitions:
+            partition.upkeep_step()
+        return [partition.start_offset() for partition in partitions]
+
+
+def pin_count(root: Path) -> int:
+    with ReadOnlyStore(root) as store:
+        return len(store.pins.active_offsets())
+
+
+def test_everything_is_read_by_default(root: Path) -> None:
+    found = rows(topic_reader(root))
+    assert numbers(found) == [*range(600), *range(600)]
+    assert [row["partition"] for row in found] == [0] * 600 + [1] * 600
+    assert [row["offset"] for row in found] == numbers(found)
+    assert {row["topic"] for row in found} == {"events"}
+    assert found[3]["timestamp"] == datetime.fromtimestamp(4, UTC)
+    assert {row["key"] for row in found} == {None}
+    assert all(row["headers"] == [] for row in found)
+
+
+@pytest.mark.parametrize("bytes_max", ["1KiB", "20KiB", "64MiB"])
+def test_however_it_is_split_each_message_is_read_once(root: Path, bytes_max: str) -> None:
+    reader = topic_reader(root, partitionBytes=bytes_max)
+    splits = reader.partitions()
+    assert len(splits) == {"1KiB": len(splits), "20KiB": 8, "64MiB": 1}[bytes_max]
+    assert bytes_max != "1KiB" or len(splits) > 100
+    assert numbers(rows(reader, splits)) == [*range(600), *range(600)]
+
+
+def test_splits_read_about_as_much_as_was_planned(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = topic_reader(root, partitionBytes="20KiB")
+    splits = reader.partitions()
+    assert max(one.size for one in splits) < 1.3 * min(one.size for one in splits)
+    with caplog.at_level(logging.INFO, logger="lakebed.spark"):
+        for one in splits:
+            rows(reader, [one])
+    read = [fact for fact in facts(caplog, "spark_read") if fact["rows"]]
+    assert sum(fact["rows"] for fact in read) == 1200
+    total = sum(one.size for one in splits)
+    assert total <= sum(fact["bytes"] for fact in read) <= total * 1.1
+
+
+def facts(caplog: pytest.LogCaptureFixture, name: str) -> list[dict[str, Any]]:
+    found: list[Any] = [one for one in caplog.records if getattr(one, "event", "") == name]
+    return [one.facts for one in found]
+
+
+def at(second: int) -> datetime:
+    return datetime.fromtimestamp(second, UTC)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected", "share_max"),
+    [
+        ([EqualTo(("partition",), 1)], [*range(600)], 0.51),
+        ([GreaterThanOrEqual(("offset",), 595), EqualTo(("partition",), 0)], LAST, 0.02),
+        ([LessThan(("offset",), 5)], [*range(5), *range(5)], 0.02),
+        ([In(("partition",), (0, 7)), In(("offset",), (3, 9))], [*range(3, 10)], 0.02),
+        ([GreaterThanOrEqual(("timestamp",), at(591))], [*range(590, 600)] * 2, 0.03),
+        ([EqualTo(("topic",), "other")], [], 0.0),
+        ([LessThan(("offset",), -4)], [], 0.0),
+    ],
+    ids=["partition", "offset", "first", "some", "time", "topic", "none"],
+)  # fmt: skip
+def test_filters_leave_less_to_be_read(
+    root: Path, filters: list[Filter], expected: list[int], share_max: float
+) -> None:
+    whole = topic_reader(root, partitionBytes="4KiB").partitions()
+    reader = topic_reader(root, *filters, partitionBytes="4KiB")
+    splits = reader.partitions()
+    assert numbers(rows(reader, splits)) == expected
+    assert sum(one.size for one in splits) <= share_max * sum(one.size for one in whole)
+    assert len(splits) < len(whole)
+
+
+def test_a_time_that_ends_leaves_out_batches_and_no_message_that_is_late(tmp_path: Path) -> None:
+    with writing(tmp_path / "store") as store:
+        partition = store.topic("events").partition(0)
+        fill(partition, 500, first_ms=1000)
+        partition.append_batch([b"%08d" % 500], timestamps_ms=[2000]).result()
+    reader = topic_reader(tmp_path / "store", LessThan(("timestamp",), at(10)))
+    found = numbers(rows(reader))
+    assert {*range(9), 500} <= set(found)  # Spark filters the rest
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingOffsets": '{"events": {"0": 595, "1": -1}}'}, [*range(595, 600)]),
+        ({"startingOffsets": '{"0": 598}', "endingOffsets": '{"1": 2}'}, [598, 599, 0, 1]),
+        ({"startingOffsets": "latest"}, []),
+        ({"endingOffsets": "earliest"}, []),
+        ({"startingTimestamp": "598500"}, [598, 599] * 2),
+        ({"endingTimestamp": "1970-01-01T00:00:03Z"}, [0, 1, 0, 1]),
+        ({"startingTimestamp": "3000", "endingOffsets": '{"0": 4, "1": 0}'}, [2, 3]),
+    ],
+    ids=str,
+)
+def test_a_read_begins_and_ends_where_it_is_told(
+    root: Path, options: dict[str, str], expected: list[int]
+) -> None:
+    assert numbers(rows(topic_reader(root, **options))) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"startingOffsets": "soon"}, "startingOffsets"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "is no position|no partition"),
+        ({"startingOffsets": '{"0": 1.5}'}, "is no position"),
+        ({"startingOffsets": "[]"}, "is no object"),
+        ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "only one of"),
+        ({"columns": "offset,colour"}, "there is no column 'colour'"),
+        ({"maxRowsPerTrigger": "5"}, "is for a stream"),
+        ({"topics": "a,b"}, "only one of topic or topics"),
+    ],
+    ids=str,
+)
+def test_options_that_are_wrong_are_told(root: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        topic_reader(root, **options)
+
+
+def test_some_columns_cost_only_themselves(root: Path) -> None:
+    (row, *_) = rows(topic_reader(root, columns="value,offset"))
+    assert list(row) == ["value", "offset"]
+
+
+def test_several_topics_are_read_together(root: Path) -> None:
+    reader = topic_reader(root, topic="", topics="empty,events")
+    assert len(rows(reader)) == 1200
+
+
+def test_an_empty_topic_has_no_rows(root: Path) -> None:
+    reader = topic_reader(root, topic="empty")
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no splits
+
+
+def test_a_topic_that_is_not_there_is_told_with_those_that_are(root: Path) -> None:
+    with pytest.raises(NotFound, match="no topic other; topics that there are: empty, events"):
+        topic_reader(root, topic="other").partitions()
+
+
+# Pins and loss.
+
+
+def test_retention_leaves_what_a_query_is_going_to_read(root: Path) -> None:
+    reader = topic_reader(root)
+    splits = reader.partitions()
+    assert pin_count(root) == 2
+    assert retain(root) == [0, 0]
+    assert numbers(rows(reader, splits)) == [*range(600), *range(600)]
+
+
+def test_only_the_range_that_is_read_is_pinned(root: Path) -> None:
+    reader = topic_reader(root, GreaterThanOrEqual(("offset",), 400))
+    splits = reader.partitions()
+    starts = retain(root)
+    assert all(0 < start <= 400 for start in starts)
+    assert numbers(rows(reader, splits)) == [*range(400, 600)] * 2
+
+
+def test_without_a_pin_what_is_gone_is_an_error_or_skipped(root: Path) -> None:
+    strict = topic_reader(root, pinSeconds=0)
+    lenient = topic_reader(root, pinSeconds=0, failOnDataLoss="false")
+    splits = strict.partitions()
+    assert pin_count(root) == 0
+    starts = retain(root)
+    assert min(starts) > 0
+    with pytest.raises(DataLost, match=r"was removed up to .* failOnDataLoss=false"):
+        rows(strict, splits)
+    left = [*range(starts[0], 600), *range(starts[1], 600)]
+    assert numbers(rows(lenient, splits)) == left
+    assert numbers(rows(topic_reader(root))) == left  # earliest is what is there
+
+
+def test_offsets_that_are_gone_or_not_there_yet_are_an_error_or_skipped(root: Path) -> None:
+    (start, _) = retain(root)
+    for asked in ({"startingOffsets": '{"0": 3}'}, {"endingOffsets": '{"0": 700}'}):
+        with pytest.raises(DataLost, match="failOnDataLoss=false"):
+            topic_reader(root, **asked).partitions()
+        assert pin_count(root) == 0
+        lenient = topic_reader(root, EqualTo(("partition",), 0), failOnDataLoss="false", **asked)
+        assert numbers(rows(lenient)) == [*range(start, 600)]
+        for path in (root / "pins").iterdir():
+            path.unlink()
+
+
+def test_a_task_renews_the_pin_and_makes_one_if_it_is_gone(root: Path) -> None:
+    reader = topic_reader(root)
+    (split,) = reader.partitions()
+    late = travelled(split)
+    late.value = tuple(piece._replace(pinned_ms=0) for piece in split.pieces)
+    with ReadOnlyStore(root) as store:
+        before = {pin.pin_id: pin.expires_ms for pin in store.pins.active_offsets()}
+        assert len(rows(reader, [late])) == 1200
+        after = {pin.pin_id: pin.expires_ms for pin in store.pins.active_offsets()}
+        assert after.keys() == before.keys()
+        assert all(after[one] > before[one] for one in before)
+        for one in before:
+            store.pins.release(one)
+        batches = reader.read(late)
+        next(batches)
+        (own,) = store.pins.active_offsets()
+        assert (own.partition, own.offset_start, own.offset_end) == (0, 0, 600)
+        assert sum(batch.num_rows for batch in batches) > 0
+        assert store.pins.active_offsets() == []
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(root: Path) -> None:
+    reader = topic_reader(root)
+    splits = reader.partitions()
+    with writing(root) as store:
+        store.topics.delete("events")
+        for partition in store.topic("events", partitions=2).partitions:
+            fill(partition, 600)
+    with pytest.raises(DataLost, match="deleted and made again"):
+        rows(reader, splits)
+
+
+def test_damage_is_an_error_that_says_where(root: Path) -> None:
+    (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Corrupt, match=path.name):
+        rows(topic_reader(root))
+
+
+def test_a_read_beside_a_writer_ends_where_it_was_planned(root: Path) -> None:
+    with writing(root) as store:
+        partition = store.topic("events").partition(0)
+        fill(partition, 10)
+        reader = topic_reader(root, EqualTo(("partition",), 0))
+        splits = reader.partitions()
+        fill(partition, 500)
+        assert numbers(rows(reader, splits)) == [*range(610)]
+        assert len(rows(topic_reader(root, EqualTo(("partition",), 0)))) == 1110
+
+
+# Over HTTP.
+
+
+@pytest.fixture
+def door(root: Path) -> Iterator[LiveDoor]:
+    def guard(store: Store) -> KeyGuard:
+        return KeyGuard(KeyRing(None, store.lake.keys), clock=store.runner.clock)
+
+    with open_door(root.parent, make_guard=guard, topic_config=SMALL) as opened:
+        yield opened
+
+
+def through(door: LiveDoor) -> dict[str, Any]:
+    key = door.store.lake.keys.create(label="spark")
+    return {
+        "endpoint": f"http://{HOST}:{door.port}",
+        "accessKey": key.info.access_key,
+        "secretKey": key.secret,
+    }
+
+
+def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveDoor) -> None:
+    there = topic_reader("", partitionBytes="20KiB", **through(door))
+    splits = there.partitions()
+    assert len(splits) == 8
+    assert len(door.store.pins.active_offsets()) == 2
+    assert rows(there, splits) == rows(topic_reader(root))
+    some = topic_reader("", GreaterThanOrEqual(("timestamp",), at(591)), **through(door))
+    assert numbers(rows(some)) == [*range(590, 600)] * 2
+
+
+def test_an_endpoint_wants_its_keys(root: Path, door: LiveDoor) -> None:
+    options = through(door) | {"secretKey": "wrong"}
+    with pytest.raises(LakebedError, match="access key"):
+        topic_reader("", **options).partitions()
+    with pytest.raises(BadConfig, match="one of both is missing"):
+        topic_reader("", **(through(door) | {"secretKey": ""}))
+
+
+def test_damage_behind_an_endpoint_is_an_error(root: Path, door: LiveDoor) -> None:
+    (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Corrupt):
+        rows(topic_reader("", **through(door)))
