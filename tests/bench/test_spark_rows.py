@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def check(row_name: str, name: str, scratch: Path) -> None:
     unit, contestant = find(row_name, name, scratch)
     with ExitStack() as stack:
         made = contestant.setup()
-        run = made if callable(made) else stack.enter_context(made)
+        run = stack.enter_context(made) if isinstance(made, AbstractContextManager) else made
         done = run()
         assert done in COUNTS[unit] if unit in COUNTS else done > 100_000
 

@@ -203,6 +203,36 @@ def test_a_backup_beside_a_busy_writer_is_consistent(tmp_path: Path) -> None:
     run(tmp_path, 1)
 
 
+def test_a_group_that_is_folded_between_its_files_loses_no_ack(tmp_path: Path) -> None:
+    looks = []
+    with opened(tmp_path / "root") as store:
+        topic = store.topic("events")
+        group = topic.group("readers")
+
+        def settle(count: int) -> None:
+            for number in range(count):
+                topic.append_batch([b"%d" % number]).result()
+                group.ack_all(group.lease())
+
+        class FoldingDisk(RestlessDisk):
+            def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
+                if str(path).endswith((".snap", ".delta")):
+                    settle(200)
+                    looks.append(path)
+                return super().open(path, writable=writable)
+
+        settle(200)
+        disk = FoldingDisk(lambda: None)
+        vault = vault_at(tmp_path / "vault")
+        with ReadOnlyStore(tmp_path / "root", disk=disk, connector=connect_read_only) as beside:
+            snapshot = take_backup(beside, vault).snapshot
+    assert len(looks) == 2
+    with opened(restored(vault, snapshot, tmp_path / "new")) as store:
+        left = drained(store.topic("events").group("readers"))
+        assert all(message.offset >= 200 for message in left)
+        assert store.topic("events").partition(0).high_watermark() == 600
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_so_it_is_whatever_the_writer_does(tmp_path: Path, seed: int) -> None:

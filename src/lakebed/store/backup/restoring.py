@@ -20,7 +20,13 @@ from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.checksum import blake3
 from lakebed.base.clock import NS_PER_MS, SystemClock
 from lakebed.base.errors import AlreadyExists, BadName, Corrupt, DataError, NoSpace, NotFound
-from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
+from lakebed.base.files import (
+    Disk,
+    make_folders,
+    read_file,
+    remove_temporaries,
+    replace_atomically,
+)
 from lakebed.base.units import KIB, format_bytes
 from lakebed.seglake.manifest_files import TO_BE_WRITTEN, ManifestFiles
 from lakebed.seglake.paths import SECRET_KEY_NAME, LakePaths
@@ -81,6 +87,7 @@ def restore(
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         _check_root(disk, root, snapshot)
+        remove_temporaries(disk, root)
         _check_space(disk, root, snapshot)
         _mark(disk, root, snapshot)
         return _Restoring(vault, snapshot, root, disk, progress, connector).run(salvage=salvage)
@@ -225,7 +232,8 @@ def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:
             f"{root}: a restore of another snapshot ({begun}) was begun here and not finished; "
             "finish it, or give an empty folder"
         )
-    surplus = sorted(names - _ALLOWED)
+    marks = {name for name in names if name.startswith(version.RESTORING_NAME)}  # cut short
+    surplus = sorted(names - _ALLOWED - marks)
     if surplus:
         raise AlreadyExists(f"{root}: is not empty ({surplus[0]}); restore into an empty folder")
 

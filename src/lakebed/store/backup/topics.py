@@ -1,8 +1,9 @@
 """What is copied of a topic: its identity, and of each partition the log up to its durable end.
 
-Of a partition the manifest is read before the segments are listed, so that it names nothing that
-is not copied. Segments are copied as far as a reader may read; behind that is nothing. Indexes are
-copied of sealed segments alone: the others are made again when the partition is opened.
+Of a partition the manifest is read before the segments are listed, and must be the same behind
+that, so that it names nothing that is not copied. Segments are copied as far as a reader may read;
+behind that is nothing. Indexes are copied of sealed segments alone: the others are made again when
+the partition is opened.
 
 A commit of several batches is in the log, the ledger and `commit.bin`, one after the other. They
 belong together if the ledger is the same before and behind: then whatever is in the log without
@@ -14,11 +15,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from lakebed.base.errors import Busy, NotFound
+from lakebed.base.errors import Busy, DataError, NotFound
 from lakebed.base.files import Disk, File, read_file
 from lakebed.base.runner import Runner
 from lakebed.base.units import GIB
 from lakebed.keratin.identity import load_identity
+from lakebed.keratin.manifest import decode_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import SegmentInfo
@@ -87,7 +89,8 @@ def _try_partition(copier: Copier, disk: Disk, paths: PartitionPaths, runner: Ru
         commit = _open(disk, paths.commit)
         if commit is not None:
             opened.enter_context(commit)
-        if _read(disk, paths.ledger) != ledger:
+        # A manifest that lists what was removed meanwhile would tell of a loss.
+        if (_read(disk, paths.ledger), _read(disk, paths.manifest)) != (ledger, manifest):
             return False
         for path, data in (
             (paths.durable_end, durable_end),
@@ -99,7 +102,8 @@ def _try_partition(copier: Copier, disk: Disk, paths: PartitionPaths, runner: Ru
         if commit is not None:
             copier.copy_open(copier.name(paths.commit), commit)
         _copy_segments(copier, disk, paths, segments)
-    return True
+    # Whoever shortens the partition by hand asks for no pins: some files may be gone already.
+    return _start(_read(disk, paths.manifest)) == _start(manifest)
 
 
 def _copy_segments(
@@ -114,6 +118,14 @@ def _copy_segments(
                 with contextlib.suppress(NotFound):
                     path = paths.segment(info.base_offset, file)
                     copier.copy(path, is_sealed=info.is_sealed)
+
+
+def _start(manifest: bytes | None) -> int | None:
+    """The first offset that is kept, if the manifest tells."""
+    try:
+        return None if manifest is None else decode_manifest(manifest, path="").start_offset
+    except DataError:
+        return None
 
 
 def _read(disk: Disk, path: str) -> bytes | None:
