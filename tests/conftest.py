@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lakebed.base.simulation.scheduler import killing_all
 from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
@@ -36,6 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """What a test left in a simulated machine ends with it."""
+    with killing_all():
+        return (yield)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

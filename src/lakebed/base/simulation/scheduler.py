@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from random import Random
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -27,6 +29,26 @@ from lakebed.base.runner.protocol import Step
 from lakebed.base.simulation.clock import SimulatedClock
 
 Result = TypeVar("Result")
+
+
+_numbers = itertools.count()
+_alive: WeakSet[Scheduler] = WeakSet()
+
+
+@contextmanager
+def killing_all() -> Iterator[None]:
+    """Kills, in the end, every scheduler that was made within.
+
+    A greenlet that is suspended is collected by nobody if what it holds leads back to it, and a
+    whole world stays with it.
+    """
+    first = next(_numbers)
+    try:
+        yield
+    finally:
+        made = [one for one in list(_alive) if one.number > first]
+        for scheduler in sorted(made, key=lambda one: one.number):
+            scheduler.kill_all()
 
 
 class SimulatedCrash(BaseException):
@@ -163,6 +185,8 @@ class Scheduler:
 
     def __init__(self, random: Random, clock: SimulatedClock) -> None:
         self.hub = getcurrent()
+        self.number = next(_numbers)
+        _alive.add(self)
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
         self._random = random

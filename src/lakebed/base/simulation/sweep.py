@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from lakebed.base.errors import InputError
 from lakebed.base.simulation.disk import Crash
-from lakebed.base.simulation.scheduler import SimulatedCrash
+from lakebed.base.simulation.scheduler import SimulatedCrash, killing_all
 from lakebed.base.simulation.world import World
 
 CASE_VARIABLE = "LAKEBED_CASE"
@@ -73,11 +73,13 @@ def sweep(
     if asked:
         run_case(make, Case.parse(asked))
         return 1
-    cases = list(_cases(make, seeds, tuple(survivors)))
+    with killing_all():
+        cases = list(_cases(make, seeds, tuple(survivors)))
     if len(cases) > cases_max:
         cases = Random(f"sample of {len(cases)}").sample(cases, cases_max)
     for case in cases:
-        run_case(make, case)
+        with killing_all():
+            run_case(make, case)
     return len(cases)
 
 
