@@ -193,6 +193,7 @@ def make_bucket(node: Endpoint) -> None:
         store.bucket("lake")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_stream_and_nobody_else_reaches_it(
     tmp_path: Path, environment: dict[str, str], root: Path
 ) -> None:

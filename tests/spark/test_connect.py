@@ -58,6 +58,7 @@ def test_a_stream_goes_from_topic_to_topic(driver: Driver, far: Far, hidden: Hid
     checks.check_a_stream_between_topics(driver, far, checkpoint(hidden, "streamed"))
 
 
+@pytest.mark.slow
 def test_tables_are_written_and_read(driver: Driver, far: Far) -> None:
     checks.check_tables(driver, far)
 
@@ -73,6 +74,7 @@ def test_topics_are_landed(driver: Driver, far: Far, hidden: HiddenFolder) -> No
     checks.check_land(driver, far, checkpoint(hidden, "landed"))
 
 
+@pytest.mark.slow
 def test_a_log_is_replayed(driver: Driver, far: Far) -> None:
     checks.check_replay(driver, far)
 

@@ -155,6 +155,7 @@ def test_a_topic_that_is_empty_or_begins_later(spark: SparkSession, lake: Lake) 
     assert columns(lake.rows(topic), "n") == [(1,)]
 
 
+@pytest.mark.slow
 def test_a_late_start_through_an_endpoint_takes_what_comes_then(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_log_lands_in_plain_parquet_files(spark: SparkSession, lake: Lake) -> 
     assert len(lake.parquet_rows("audit")) == 2
 
 
+@pytest.mark.slow
 def test_small_files_are_joined_while_somebody_reads(spark: SparkSession, lake: Lake) -> None:
     topic = lake.new_topic()
     for number in range(6):
@@ -248,6 +250,7 @@ def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, lake: Lake) -
     assert columns(lake.rows(topic), "value") == [(b"1",), (b"2",), (b"3",)]
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_made_again_ends_the_job(spark: SparkSession, lake: Lake) -> None:
     topic = lake.new_topic()
     lake.add(topic, b"1", b"2")

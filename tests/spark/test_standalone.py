@@ -56,11 +56,12 @@ def test_logs_are_read_in_every_tier(driver: Driver, far: Far) -> None:
     checks.check_logs(driver, far)
 
 
+@pytest.mark.slow
 def test_objects_are_listed(driver: Driver, far: Far) -> None:
     checks.check_objects(driver, far)
 
 
-@pytest.mark.parametrize("staging_bucket", ["", "stage"])
+@pytest.mark.parametrize("staging_bucket", [pytest.param("", marks=pytest.mark.slow), "stage"])
 def test_messages_are_written_once(driver: Driver, far: Far, staging_bucket: str) -> None:
     checks.check_messages_are_written_once(driver, far, staging_bucket)
 
@@ -82,10 +83,12 @@ def test_topics_are_landed(driver: Driver, far: Far, tmp_path: Path) -> None:
     checks.check_land(driver, far, tmp_path / "checkpoint")
 
 
+@pytest.mark.slow
 def test_a_log_is_replayed(driver: Driver, far: Far) -> None:
     checks.check_replay(driver, far)
 
 
+@pytest.mark.slow
 def test_a_topic_goes_out_and_comes_in(driver: Driver, far: Far) -> None:
     checks.check_transfer(driver, far)
 
@@ -94,5 +97,6 @@ def test_all_of_it_is_verified(driver: Driver, far: Far) -> None:
     checks.check_verify(driver, far)
 
 
+@pytest.mark.slow
 def test_the_history_of_tiers_is_told(driver: Driver, hidden: HiddenFolder) -> None:
     checks.check_tier_history(driver, hidden)

@@ -118,6 +118,7 @@ def test_a_batch_that_is_repeated_after_a_crash_is_stored_once(
     assert ids(sink) == list(range(25))
 
 
+@pytest.mark.slow
 def test_two_queries_into_one_table_and_one_that_began_anew(
     spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_two_queries_into_one_table_and_one_that_began_anew(
     assert ids(sink) == sorted([*range(5)] * 3)
 
 
+@pytest.mark.slow
 def test_a_stream_begins_where_it_is_told(
     spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_a_stream_begins_where_it_is_told(
     assert ids(sink) == [1, 2, 2, 3, 3]
 
 
+@pytest.mark.slow
 def test_partition_columns_come_with_a_stream(
     spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
 ) -> None:
@@ -175,6 +178,7 @@ def test_removed_rows_end_a_stream_unless_it_is_told_what_to_do(
     assert follow(spark, source, sink, tmp_path / "c", ignoreChanges=True) == [1]
 
 
+@pytest.mark.slow
 def test_new_columns_come_after_a_restart_and_a_new_table_is_told(
     spark: SparkSession, node: Endpoint, source: TablePlace, sink: TablePlace, tmp_path: Path
 ) -> None:
@@ -191,6 +195,7 @@ def test_new_columns_come_after_a_restart_and_a_new_table_is_told(
         follow(spark, source, sink, tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_a_complete_stream_replaces_all_rows_each_time(
     spark: SparkSession, source: TablePlace, sink: TablePlace, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ def test_a_stream_goes_on_where_it_was(session: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_two_queries_into_one_topic_do_not_hide_one_another(
     session: SparkSession, tmp_path: Path
 ) -> None:
@@ -115,7 +116,14 @@ def test_a_stream_through_an_endpoint(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("point", ["staged", "decided", "committed", "done"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "decided",
+        "done",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("staged", "committed")),
+    ],
+)
 def test_a_commit_that_is_killed_is_repeated_without_harm(
     session: SparkSession, tmp_path: Path, point: str
 ) -> None:
