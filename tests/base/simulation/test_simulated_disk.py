@@ -260,6 +260,11 @@ def test_a_mapped_file_must_not_be_changed() -> None:
     view = disk.open("/f").map()
     with pytest.raises(MappedFileChanged):
         disk.open("/f", writable=True).truncate(3)
+    with pytest.raises(MappedFileChanged):
+        disk.open("/f", writable=True).pwrite(3, b"LED")
+    with pytest.raises(MappedFileChanged):
+        disk.open("/f", writable=True).pwrite(3, b"led and more")
+    disk.open("/f", writable=True).write_and_sync(3, [b"l", b"ed"])  # what is there already
     assert bytes(view) == b"sealed"
 
 

@@ -48,7 +48,10 @@ class Crash(Enum):
 
 
 class MappedFileChanged(AssertionError):
-    """A file that was mapped, and so sealed, was written or cut: real readers would die."""
+    """A file that was mapped, and so sealed, was changed or cut: real readers would die.
+
+    The same bytes may be written again: recovery does, where they were not confirmed.
+    """
 
 
 class SimulatedDisk:
@@ -390,7 +393,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self.close()
 
     def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
-        self._check_writable()
+        self._check_writable(is_changed=self._is_change(offset, chunks))
         sync_once = self._sync_once if sync else None
         self._settle(write_all(self._write_once, offset, chunks, sync_once=sync_once))
 
@@ -445,13 +448,17 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         if self._closed:
             raise Closed(f"{self._path}: the file is closed")
 
-    def _check_writable(self) -> None:
+    def _is_change(self, offset: int, chunks: Sequence[Buffer]) -> bool:
+        data = b"".join(map(bytes, chunks)) if self._node.mapped else b""
+        return bytes(self._node.cached[offset : offset + len(data)]) != data
+
+    def _check_writable(self, *, is_changed: bool = True) -> None:
         self._check("write")
         if self._failure is not None:
             raise Poisoned("write", self._path, why=self._failure)
         if not self._writable:
             raise _error(errno.EBADF, "write", self._path)
-        if self._node.mapped:
+        if self._node.mapped and is_changed:
             raise MappedFileChanged(self._path)
 
 
