@@ -9,7 +9,8 @@ import pytest
 
 from lakebed.base.commit import FileTail
 from lakebed.base.errors import NoSpace, Poisoned, SyncFailed, WriteFailed
-from lakebed.base.simulation.disk import Crash, SimulatedDisk, SimulatedFile
+from lakebed.base.simulation.disk import Crash, SimulatedDisk
+from lakebed.base.simulation.open_file import SimulatedFile
 
 
 def new_file(seed: int = 0, *, content: bytes = b"") -> tuple[SimulatedDisk, SimulatedFile]:

@@ -10,8 +10,9 @@ from random import Random
 import pytest
 
 from lakebed.base.errors import DiskError, NoSpace, NotFound, Poisoned, SyncFailed, WriteFailed
-from lakebed.base.simulation.disk import Crash, MappedFileChanged, SimulatedDisk
+from lakebed.base.simulation.disk import Crash, SimulatedDisk
 from lakebed.base.simulation.faults import AfterFailedSync
+from lakebed.base.simulation.open_file import MappedFileChanged
 from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.world import World
 

@@ -38,7 +38,8 @@ import apsw
 
 from lakebed.base.errors import LakebedError, NoSpace, NotFound
 from lakebed.base.layout import Buffer
-from lakebed.base.simulation.disk import SimulatedDisk, SimulatedFile
+from lakebed.base.simulation.disk import SimulatedDisk
+from lakebed.base.simulation.open_file import SimulatedFile
 from lakebed.base.simulation.scheduler import SimulatedCrash
 
 _SECTOR_BYTES = 4096

@@ -16,18 +16,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import PurePosixPath
 from random import Random
-from types import TracebackType
 
-from lakebed.base.errors import Closed, LakebedError, Locked, Poisoned, from_os_error
+from lakebed.base.errors import Locked
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
-from lakebed.base.files.writing import WriteOutcome, write_all, zero_all
-from lakebed.base.layout import Buffer
-from lakebed.base.simulation.faults import AfterFailedSync, Faults
+from lakebed.base.simulation.faults import Faults
 from lakebed.base.simulation.folders import Change, Entry, Folder, Tree
 from lakebed.base.simulation.node import (
     BLOCK_BYTES,
@@ -37,6 +34,7 @@ from lakebed.base.simulation.node import (
     keep_everything,
     keep_nothing,
 )
+from lakebed.base.simulation.open_file import SimulatedFile, simulated_error
 from lakebed.base.simulation.scheduler import Scheduler, SimulatedCrash
 
 NAME_BYTES_MAX = 255
@@ -45,13 +43,6 @@ NAME_BYTES_MAX = 255
 class Crash(Enum):
     KILL = "kill"
     POWER = "power"
-
-
-class MappedFileChanged(AssertionError):
-    """A file that was mapped, and so sealed, was changed or cut: real readers would die.
-
-    The same bytes may be written again: recovery does, where they were not confirmed.
-    """
 
 
 class SimulatedDisk:
@@ -129,7 +120,7 @@ class SimulatedDisk:
         folder, name = self._parent(path)
         self.begin("create", path)
         if name in folder.cached:
-            raise _error(errno.EEXIST, "create", path)
+            raise simulated_error(errno.EEXIST, "create", path)
         node = Node()
         if size:
             node.truncate(size)
@@ -156,14 +147,14 @@ class SimulatedDisk:
         folder, name = self._parent(path)
         self.begin("mkdir", path)
         if name in folder.cached or not name:
-            raise _error(errno.EEXIST, "create", path)
+            raise simulated_error(errno.EEXIST, "create", path)
         self._tree.apply(Change(folder, name, Folder()))
 
     def remove_folder(self, path: PathLike) -> None:
         folder, name = self._parent(path)
         self.begin("rmdir", path)
         if self._folder(path).cached:
-            raise _error(errno.ENOTEMPTY, "remove", path)
+            raise simulated_error(errno.ENOTEMPTY, "remove", path)
         self._tree.apply(Change(folder, name, None))
 
     def rename(self, source: PathLike, target: PathLike) -> None:
@@ -171,20 +162,20 @@ class SimulatedDisk:
         target_folder, target_name = self._parent(target)
         self.begin("rename", target)
         if name not in folder.cached:
-            raise _error(errno.ENOENT, "rename", source)
+            raise simulated_error(errno.ENOENT, "rename", source)
         entry = folder.cached[name]
         replaced = target_folder.cached.get(target_name)
         if isinstance(replaced, Folder) and (isinstance(entry, Node) or replaced.cached):
-            raise _error(errno.EISDIR, "rename", target)
+            raise simulated_error(errno.EISDIR, "rename", target)
         self._tree.apply(Change(folder, name, None), Change(target_folder, target_name, entry))
 
     def unlink(self, path: PathLike) -> None:
         folder, name = self._parent(path)
         self.begin("unlink", path)
         if name not in folder.cached:
-            raise _error(errno.ENOENT, "unlink", path)
+            raise simulated_error(errno.ENOENT, "unlink", path)
         if isinstance(folder.cached[name], Folder):
-            raise _error(errno.EISDIR, "unlink", path)
+            raise simulated_error(errno.EISDIR, "unlink", path)
         self._tree.apply(Change(folder, name, None))
 
     def sync_folder(self, folder: PathLike) -> None:
@@ -287,179 +278,31 @@ class SimulatedDisk:
     def _fail_if_due(self, operation: str, path: PathLike) -> None:
         fault = self.faults.due(operation)
         if fault is not None:
-            raise _error(fault.code, operation, path)
+            raise simulated_error(fault.code, operation, path)
 
     def _node(self, path: PathLike) -> Node:
         entry = self._entry(path)
         if isinstance(entry, Folder):
-            raise _error(errno.EISDIR, "open", path)
+            raise simulated_error(errno.EISDIR, "open", path)
         return entry
 
     def _folder(self, path: PathLike) -> Folder:
         entry = self._entry(path)
         if isinstance(entry, Node):
-            raise _error(errno.ENOTDIR, "open", path)
+            raise simulated_error(errno.ENOTDIR, "open", path)
         return entry
 
     def _entry(self, path: PathLike) -> Entry:
         entry = self._tree.find(_parts(path))
         if entry is None:
-            raise _error(errno.ENOENT, "open", path)
+            raise simulated_error(errno.ENOENT, "open", path)
         return entry
 
     def _parent(self, path: PathLike) -> tuple[Folder, str]:
         parts = _parts(path)
         if not parts:
-            raise _error(errno.EEXIST, "create", path)
+            raise simulated_error(errno.EEXIST, "create", path)
         return self._folder("/" + "/".join(parts[:-1])), parts[-1]
-
-
-class SimulatedFile(AbstractContextManager["SimulatedFile"]):
-    """An open file of one life of a simulated disk."""
-
-    def __init__(self, disk: SimulatedDisk, node: Node, path: str, *, writable: bool) -> None:
-        self._disk = disk
-        self._node = node
-        self._path = path
-        self._writable = writable
-        self._life = disk.life
-        self._closed = False
-        self._failure: str | None = None
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def size(self) -> int:
-        self._check("stat")
-        return len(self._node.cached)
-
-    def pread(self, offset: int, length: int) -> bytes:
-        self._check("read")
-        self._disk.look("pread", self._path)
-        return bytes(self._node.cached[offset : offset + length])
-
-    def descriptor(self) -> None:
-        return None
-
-    def pwrite(self, offset: int, data: Buffer) -> None:
-        self._write(offset, [data], sync=False)
-
-    def write_and_sync(self, offset: int, chunks: Sequence[Buffer]) -> None:
-        self._write(offset, chunks, sync=True)
-
-    def sync(self) -> None:
-        self._write(0, (), sync=True)
-
-    def zero_fill(self, offset: int, length: int) -> None:
-        self._check_writable()
-        self._settle(zero_all(self._write_once, offset, length))
-
-    def truncate(self, size: int) -> None:
-        self._check_writable()
-        self._disk.begin("truncate", self._path)
-        self._node.truncate(size)
-
-    def empty(self) -> None:
-        """Cut to nothing, atomically and durably, as a file system with a journal would.
-
-        After `truncate` a power loss may bring back any of the sectors, and leave out others.
-        """
-        self.truncate(0)
-        self._node.sync()
-
-    def reopened(self) -> SimulatedFile:
-        """Another handle on the same file, which does not know of failures of this one."""
-        self._check("open")
-        return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
-
-    def map(self) -> memoryview:
-        self._check("map")
-        self._disk.look("map", self._path)
-        self._node.mapped = True
-        return memoryview(bytes(self._node.cached))
-
-    def close(self) -> None:
-        if not self._closed and self._life == self._disk.life:
-            self._closed = True
-            self._disk.look("close", self._path)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
-        self._check_writable(is_changed=self._is_change(offset, chunks))
-        sync_once = self._sync_once if sync else None
-        self._settle(write_all(self._write_once, offset, chunks, sync_once=sync_once))
-
-    def _settle(self, outcome: WriteOutcome) -> None:
-        if outcome.sync_errno:
-            self._failure = f"an earlier sync failed: {os.strerror(outcome.sync_errno)}"
-            raise _error(outcome.sync_errno, "fdatasync", self._path)
-        if outcome.write_errno:
-            raise _error(outcome.write_errno, "write", self._path)
-
-    def _write_once(self, offset: int, data: memoryview) -> int:
-        """One write(2): may stop short, and may be cut anywhere by a crash or an error."""
-        disk = self._disk
-        part = data[: disk.random.randrange(len(data) + 1)]
-        disk.step("pwrite", self._path, before_crash=lambda: self._node.write(offset, part))
-        fault = disk.faults.due("pwrite")
-        if fault is not None:
-            self._node.write(offset, part)
-            raise OSError(fault.code, os.strerror(fault.code))
-        room = self._room(offset, len(data))
-        if not room:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if disk.faults.short_writes:
-            room = disk.random.randrange(1, room + 1)
-        self._node.write(offset, data[:room])
-        self._node.blocks.update(_blocks(offset, room))
-        return room
-
-    def _sync_once(self) -> None:
-        self._disk.step("fdatasync", self._path)
-        fault = self._disk.faults.due("fdatasync")
-        if fault is None:
-            self._node.sync()
-            return
-        keep = keep_any(self._disk.random)
-        self._node.fail_sync(keep, revert=fault.after is AfterFailedSync.REVERTED)
-        raise OSError(fault.code, os.strerror(fault.code))
-
-    def _room(self, offset: int, length: int) -> int:
-        """How many of the bytes fit: blocks that the file has already cost nothing."""
-        free = self._disk.capacity_bytes - self._disk.used_bytes()
-        for block in _blocks(offset, length):
-            if block not in self._node.blocks:
-                free -= BLOCK_BYTES
-                if free < 0:
-                    return max(0, block * BLOCK_BYTES - offset)
-        return length
-
-    def _check(self, operation: str) -> None:
-        if self._life != self._disk.life:
-            raise SimulatedCrash(f"{operation} on a handle from before the crash")
-        if self._closed:
-            raise Closed(f"{self._path}: the file is closed")
-
-    def _is_change(self, offset: int, chunks: Sequence[Buffer]) -> bool:
-        data = b"".join(map(bytes, chunks)) if self._node.mapped else b""
-        return bytes(self._node.cached[offset : offset + len(data)]) != data
-
-    def _check_writable(self, *, is_changed: bool = True) -> None:
-        self._check("write")
-        if self._failure is not None:
-            raise Poisoned("write", self._path, why=self._failure)
-        if not self._writable:
-            raise _error(errno.EBADF, "write", self._path)
-        if self._node.mapped and is_changed:
-            raise MappedFileChanged(self._path)
 
 
 class SimulatedLock:
@@ -476,18 +319,10 @@ class SimulatedLock:
 def _parts(path: PathLike) -> tuple[str, ...]:
     parts = PurePosixPath(os.fspath(path)).parts
     if ".." in parts or "\0" in os.fspath(path):
-        raise _error(errno.EINVAL, "open", path)
+        raise simulated_error(errno.EINVAL, "open", path)
     if any(len(os.fsencode(part)) > NAME_BYTES_MAX for part in parts):
-        raise _error(errno.ENAMETOOLONG, "open", path)
+        raise simulated_error(errno.ENAMETOOLONG, "open", path)
     return tuple(part for part in parts if part != "/")
-
-
-def _blocks(offset: int, length: int) -> range:
-    return range(offset // BLOCK_BYTES, -(-(offset + length) // BLOCK_BYTES))
-
-
-def _error(code: int, operation: str, path: PathLike) -> LakebedError:
-    return from_os_error(OSError(code, os.strerror(code)), operation=operation, path=path)
 
 
 def _until_first_loss(keep: Keep) -> Keep:

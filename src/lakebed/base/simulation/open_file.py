@@ -1,0 +1,184 @@
+"""An open file of a simulated disk: reads, writes that stop short or fail, syncs, mappings."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from lakebed.base.errors import Closed, LakebedError, Poisoned, from_os_error
+from lakebed.base.files.protocol import PathLike
+from lakebed.base.files.writing import WriteOutcome, write_all, zero_all
+from lakebed.base.layout import Buffer
+from lakebed.base.simulation.faults import AfterFailedSync
+from lakebed.base.simulation.node import BLOCK_BYTES, Node, keep_any
+from lakebed.base.simulation.scheduler import SimulatedCrash
+
+if TYPE_CHECKING:
+    from lakebed.base.simulation.disk import SimulatedDisk
+
+
+class MappedFileChanged(AssertionError):
+    """A file that was mapped, and so sealed, was changed or cut: real readers would die.
+
+    The same bytes may be written again: recovery does, where they were not confirmed.
+    """
+
+
+class SimulatedFile(AbstractContextManager["SimulatedFile"]):
+    """An open file of one life of a simulated disk."""
+
+    def __init__(self, disk: SimulatedDisk, node: Node, path: str, *, writable: bool) -> None:
+        self._disk = disk
+        self._node = node
+        self._path = path
+        self._writable = writable
+        self._life = disk.life
+        self._closed = False
+        self._failure: str | None = None
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size(self) -> int:
+        self._check("stat")
+        return len(self._node.cached)
+
+    def pread(self, offset: int, length: int) -> bytes:
+        self._check("read")
+        self._disk.look("pread", self._path)
+        return bytes(self._node.cached[offset : offset + length])
+
+    def descriptor(self) -> None:
+        return None
+
+    def pwrite(self, offset: int, data: Buffer) -> None:
+        self._write(offset, [data], sync=False)
+
+    def write_and_sync(self, offset: int, chunks: Sequence[Buffer]) -> None:
+        self._write(offset, chunks, sync=True)
+
+    def sync(self) -> None:
+        self._write(0, (), sync=True)
+
+    def zero_fill(self, offset: int, length: int) -> None:
+        self._check_writable()
+        self._settle(zero_all(self._write_once, offset, length))
+
+    def truncate(self, size: int) -> None:
+        self._check_writable()
+        self._disk.begin("truncate", self._path)
+        self._node.truncate(size)
+
+    def empty(self) -> None:
+        """Cut to nothing, atomically and durably, as a file system with a journal would.
+
+        After `truncate` a power loss may bring back any of the sectors, and leave out others.
+        """
+        self.truncate(0)
+        self._node.sync()
+
+    def reopened(self) -> SimulatedFile:
+        """Another handle on the same file, which does not know of failures of this one."""
+        self._check("open")
+        return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
+
+    def map(self) -> memoryview:
+        self._check("map")
+        self._disk.look("map", self._path)
+        self._node.mapped = True
+        return memoryview(bytes(self._node.cached))
+
+    def close(self) -> None:
+        if not self._closed and self._life == self._disk.life:
+            self._closed = True
+            self._disk.look("close", self._path)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
+        self._check_writable(is_changed=self._is_change(offset, chunks))
+        sync_once = self._sync_once if sync else None
+        self._settle(write_all(self._write_once, offset, chunks, sync_once=sync_once))
+
+    def _settle(self, outcome: WriteOutcome) -> None:
+        if outcome.sync_errno:
+            self._failure = f"an earlier sync failed: {os.strerror(outcome.sync_errno)}"
+            raise simulated_error(outcome.sync_errno, "fdatasync", self._path)
+        if outcome.write_errno:
+            raise simulated_error(outcome.write_errno, "write", self._path)
+
+    def _write_once(self, offset: int, data: memoryview) -> int:
+        """One write(2): may stop short, and may be cut anywhere by a crash or an error."""
+        disk = self._disk
+        part = data[: disk.random.randrange(len(data) + 1)]
+        disk.step("pwrite", self._path, before_crash=lambda: self._node.write(offset, part))
+        fault = disk.faults.due("pwrite")
+        if fault is not None:
+            self._node.write(offset, part)
+            raise OSError(fault.code, os.strerror(fault.code))
+        room = self._room(offset, len(data))
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if disk.faults.short_writes:
+            room = disk.random.randrange(1, room + 1)
+        self._node.write(offset, data[:room])
+        self._node.blocks.update(_blocks(offset, room))
+        return room
+
+    def _sync_once(self) -> None:
+        self._disk.step("fdatasync", self._path)
+        fault = self._disk.faults.due("fdatasync")
+        if fault is None:
+            self._node.sync()
+            return
+        keep = keep_any(self._disk.random)
+        self._node.fail_sync(keep, revert=fault.after is AfterFailedSync.REVERTED)
+        raise OSError(fault.code, os.strerror(fault.code))
+
+    def _room(self, offset: int, length: int) -> int:
+        """How many of the bytes fit: blocks that the file has already cost nothing."""
+        free = self._disk.capacity_bytes - self._disk.used_bytes()
+        for block in _blocks(offset, length):
+            if block not in self._node.blocks:
+                free -= BLOCK_BYTES
+                if free < 0:
+                    return max(0, block * BLOCK_BYTES - offset)
+        return length
+
+    def _check(self, operation: str) -> None:
+        if self._life != self._disk.life:
+            raise SimulatedCrash(f"{operation} on a handle from before the crash")
+        if self._closed:
+            raise Closed(f"{self._path}: the file is closed")
+
+    def _is_change(self, offset: int, chunks: Sequence[Buffer]) -> bool:
+        data = b"".join(map(bytes, chunks)) if self._node.mapped else b""
+        return bytes(self._node.cached[offset : offset + len(data)]) != data
+
+    def _check_writable(self, *, is_changed: bool = True) -> None:
+        self._check("write")
+        if self._failure is not None:
+            raise Poisoned("write", self._path, why=self._failure)
+        if not self._writable:
+            raise simulated_error(errno.EBADF, "write", self._path)
+        if self._node.mapped and is_changed:
+            raise MappedFileChanged(self._path)
+
+
+def _blocks(offset: int, length: int) -> range:
+    return range(offset // BLOCK_BYTES, -(-(offset + length) // BLOCK_BYTES))
+
+
+def simulated_error(code: int, operation: str, path: PathLike) -> LakebedError:
+    return from_os_error(OSError(code, os.strerror(code)), operation=operation, path=path)
