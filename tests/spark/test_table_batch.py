@@ -11,8 +11,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
-from lakebed.spark.registry import PUSHDOWN_OPTION
-from lakebed.spark.sources.table import TableSource
 from lakebed.spark.tables.place import TablePlace
 from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import (
@@ -41,12 +39,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
 @pytest.fixture
 def place(node: Endpoint) -> TablePlace:
     return new_place(node)
-
-
-@pytest.fixture(autouse=True)
-def _registered(spark: SparkSession) -> None:
-    spark.conf.set(PUSHDOWN_OPTION, "true")
-    spark.dataSource.register(TableSource)
 
 
 FILE_AT_LEAST = "100KB"  # more than any file here has: each is a split of its own

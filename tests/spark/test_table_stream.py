@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from lakebed.spark.registry import PUSHDOWN_OPTION
-from lakebed.spark.sources.table import TableSource
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.upkeep import optimize
 from tests.s3.endpoint import Endpoint
@@ -46,12 +44,6 @@ def source(node: Endpoint) -> TablePlace:
 @pytest.fixture
 def sink(node: Endpoint) -> TablePlace:
     return new_place(node)
-
-
-@pytest.fixture(autouse=True)
-def _registered(spark: SparkSession) -> None:
-    spark.conf.set(PUSHDOWN_OPTION, "true")
-    spark.dataSource.register(TableSource)
 
 
 def save(frame: DataFrame, place: TablePlace, *, mode: str = "append", **options: Any) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
 from lakebed.base.clock import Clock
 from lakebed.base.errors import Busy
 from lakebed.spark.jobs.land.shapes import extended
+from lakebed.spark.jobs.land.target import files_of
 from lakebed.spark.sinks.table import FilesWritten, commit_messages
 from lakebed.spark.tables import upkeep
 from lakebed.spark.tables.commit import Plan, Transaction
 from lakebed.spark.tables.commit import Target as RowsTarget
-from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile, remove_files
+from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
 from lakebed.spark.tables.place import TablePlace
-from lakebed.spark.tables.schemas import SchemaMismatch, arrow_schema, as_table_schema, evolved
+from lakebed.spark.tables.schemas import SchemaMismatch, as_table_schema, evolved
 from lakebed.spark.tables.snapshot import find_table, schema_of
 
 if TYPE_CHECKING:
@@ -65,16 +65,11 @@ class DeltaTarget:
         raise Busy(f"{self._place}: others changed the schema {ATTEMPTS_MAX} times meanwhile")
 
     def open_files(self, schema: StructType) -> TableFiles:
-        return TableFiles(
+        return files_of(
             self._place,
-            arrow_schema(schema),
-            FileOptions(
-                uuid4().hex,
-                self._partition_columns,
-                self._landing.compression,
-                self._landing.file_bytes,
-            ),
-            files=self._place.file_system(),
+            self._landing,
+            schema,
+            partition_columns=self._partition_columns,
             clock=self._clock,
         )
 

@@ -21,19 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
 import msgspec
 
 from lakebed.base.clock import NS_PER_S, Clock
 from lakebed.base.errors import Busy, DataError, InputError
 from lakebed.spark.jobs.land.shapes import extended
+from lakebed.spark.jobs.land.target import files_of
 from lakebed.spark.tables.commit import Transaction
-from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile, remove_files
+from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
 from lakebed.spark.tables.partition_values import folder_of
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import (
-    arrow_schema,
     as_table_schema,
     check_partitioning,
     evolved,
@@ -109,16 +108,11 @@ class ParquetTarget:
         raise Busy(f"{self._place}: others changed the schema {ATTEMPTS_MAX} times meanwhile")
 
     def open_files(self, schema: StructType) -> TableFiles:
-        return TableFiles(
+        return files_of(
             self._staged,
-            arrow_schema(schema),
-            FileOptions(
-                uuid4().hex,
-                self._partition_columns,
-                self._landing.compression,
-                self._landing.file_bytes,
-            ),
-            files=self._staged.file_system(),
+            self._landing,
+            schema,
+            partition_columns=self._partition_columns,
             clock=self._clock,
         )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
 
-from lakebed.base.clock import SystemClock
+from lakebed.base.clock import Clock, SystemClock
 from lakebed.spark.options import Options
 from lakebed.spark.tables.commit import Transaction
-from lakebed.spark.tables.files import TableFiles, WrittenFile
+from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile
 from lakebed.spark.tables.place import PLACE_OPTIONS, TablePlace, table_place
+from lakebed.spark.tables.schemas import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -46,6 +48,24 @@ class Target(Protocol):
 
     def vacuum(self, *, retention_h: float) -> int:
         """Remove files that nothing needs, and that are older; how many."""
+
+
+def files_of(
+    place: TablePlace,
+    landing: Landing,
+    schema: StructType,
+    *,
+    partition_columns: tuple[str, ...],
+    clock: Clock,
+) -> TableFiles:
+    """For the rows of a task, at that place; by names that nobody else has."""
+    return TableFiles(
+        place,
+        arrow_schema(schema),
+        FileOptions(uuid4().hex, partition_columns, landing.compression, landing.file_bytes),
+        files=place.file_system(),
+        clock=clock,
+    )
 
 
 def target_of(
