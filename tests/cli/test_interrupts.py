@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FrameType
 
 import pytest
 
 from lakebed.cli.interrupts import HeldInterrupts
+
+
+@pytest.fixture(autouse=True)
+def usual_handling() -> Iterator[None]:
+    """As in a new process: a library that an earlier test used may have set its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt() -> None:
@@ -99,6 +109,35 @@ def test_the_usual_handling_is_back_afterwards() -> None:
     with HeldInterrupts():
         pass
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_handled_them_before_is_asked_once_they_are_let_through() -> None:
+    done = []
+
+    def cancel_jobs(_number: int, _frame: FrameType | None) -> None:
+        done.append("jobs cancelled")
+        raise KeyboardInterrupt
+
+    def work(interrupts: HeldInterrupts) -> None:
+        interrupt()
+        done.append("write")
+        with contextlib.suppress(KeyboardInterrupt):
+            interrupts.raise_kept()
+        with interrupts.let_through():
+            interrupt()
+
+    signal.signal(signal.SIGINT, cancel_jobs)
+    with pytest.raises(KeyboardInterrupt):
+        held(work)
+    assert done == ["write", "jobs cancelled"]
+    assert signal.getsignal(signal.SIGINT) is cancel_jobs
+
+
+def test_ignored_interrupts_stay_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with HeldInterrupts():
+        interrupt()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_in_another_thread_it_does_nothing() -> None:

@@ -16,25 +16,31 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Self
 
+_Handler = Callable[[int, FrameType | None], object]
+
 
 class HeldInterrupts:
-    """Outside of the main thread, where no interrupts come, it does nothing."""
+    """Outside of the main thread, where no interrupts come, it does nothing.
+
+    Interrupts that the process ignores (`nohup`) stay ignored. Whatever else would have handled
+    them (Spark's driver cancels its jobs first) does so when they are let through.
+    """
 
     def __init__(self) -> None:
         self._is_kept = False
         self._passes = False
-        self._is_installed = False
+        self._before: _Handler | None = None
         self.has_come = False  # whether or not somebody caught it
 
     def __enter__(self) -> Self:
-        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if is_default and threading.current_thread() is threading.main_thread():
+        before = signal.getsignal(signal.SIGINT)
+        if callable(before) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_interrupt)
-            self._is_installed = True
+            self._before = before
         return self
 
     def __exit__(
@@ -43,8 +49,8 @@ class HeldInterrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_installed:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
         if error is None:
             self.raise_kept()
 
@@ -63,8 +69,10 @@ class HeldInterrupts:
             self._is_kept = False
             raise KeyboardInterrupt
 
-    def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self.has_come = True
         if self._passes or self._is_kept:
+            if self._before is not None:
+                self._before(number, frame)
             raise KeyboardInterrupt
         self._is_kept = True
