@@ -195,7 +195,7 @@ def tuple_source(schema: Any) -> Any:
         def schema(self) -> Any:
             return schema
 
-        def reader(self, _: Any) -> DataSourceReader:
+        def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 (by name)
             return TupleReader(self.options["path"])
 
     return TupleSource
