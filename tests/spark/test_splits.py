@@ -41,6 +41,12 @@ def test_there_is_one_for_each_core_if_there_is_enough() -> None:
     assert len(split([extent("a", 100, 4 * MIB)], bytes_max=64 * MIB, count_min=4)) == 1
 
 
+def test_no_core_waits_for_the_last_split() -> None:
+    assert len(split([extent("a", 1000, 300 * MIB)], bytes_max=64 * MIB, count_min=2)) == 6
+    assert len(split([extent("a", 1000, 300 * MIB)], bytes_max=64 * MIB, count_min=4)) == 8
+    assert len(split([extent("a", 1000, 300 * MIB)], bytes_max=64 * MIB, count_min=200)) == 75
+
+
 def test_what_has_no_place_to_be_cut_at_stays_whole() -> None:
     one = extent("a", 100, 100 * MIB, is_cut_anywhere=False)
     assert len(split([one], bytes_max=10 * MIB, count_min=1)) == 1

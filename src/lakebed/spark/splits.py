@@ -43,10 +43,13 @@ class Piece(NamedTuple, Generic[Key]):
 def split(
     extents: Sequence[Extent[Key]], *, bytes_max: int, count_min: int
 ) -> list[list[Piece[Key]]]:
-    """All of them, in order; `count_min` splits if there is enough for that many."""
+    """All of them, in order; `count_min` splits, or twice, three times as many, if there is
+    enough for that many: so all cores are done at the same time."""
     extents = [extent for extent in extents if extent.marks[0].at < extent.marks[-1].at]
     total = sum(extent.size for extent in extents)
-    count = max(-(-total // bytes_max), min(count_min, total // BYTES_WORTH_A_TASK), 1)
+    needed = max(-(-total // bytes_max), 1)
+    even = -(-needed // count_min) * count_min
+    count = max(needed, min(even, total // BYTES_WORTH_A_TASK))
     slack = total // count // _SLACK
     splits: list[list[Piece[Key]]] = [[]]
     done, boundary = 0, 1  # bytes that are dealt out, and which part of the total is filled now
