@@ -100,6 +100,24 @@ def test_mistakes_are_one_line_each_and_change_nothing(
 
 
 @pytest.mark.usefixtures("store")
+def test_older_backups_stay_if_the_newest_lacks_something(
+    run: Run, root: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "backups"
+    run("backup", target)
+    (root / "topics" / "events" / "topic.json").write_text("{")
+    done = run("backup", target, "--keep", "1")
+    assert done.exit_code == 65
+    problem, kept = done.out.decode().splitlines()[1:]
+    assert problem.startswith("problem: ")
+    assert kept == "no older backup was removed: they may have what this one lacks"
+    assert len(run("backup", target, "--list").lines()) == 3
+    document = run("backup", target, "--keep", "1", as_json=True)
+    assert (document.exit_code, document.document()["removed"]) == (65, [])
+    assert len(run("backup", target, "--list").lines()) == 4
+
+
+@pytest.mark.usefixtures("store")
 def test_damage_of_a_backup_is_named(run: Run, other: Run, tmp_path: Path) -> None:
     target = tmp_path / "backups"
     run("backup", target)

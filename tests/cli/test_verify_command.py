@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store_check import verify_store
 from lakebed.store.store_check_lines import report_lines
 from tests.cli.in_process import Run
+from tests.seglake.damaged_lakes import flip
+from tests.store.backup.backups import write_everything
 from tests.store.whole_stores import DAMAGES, open_store, write_store
 
 
@@ -63,6 +66,40 @@ def test_beside_a_writer_it_is_the_writer_who_marks(run: Run, store: Path) -> No
         marked = run("verify", "--mark", as_json=True).document()["marked"]
     assert [one["key"] for one in marked] == ["big"]
     assert state(store) is State.DAMAGED
+
+
+def test_what_was_found_is_told_also_if_it_cannot_be_marked(run: Run, store: Path) -> None:
+    DAMAGES["chunk"](store)
+    expected = report_lines(verify_store(store))
+    (store / "lakebed.lock").unlink()
+    (store / "lakebed.lock").mkdir()  # nobody can open it for writing
+    done = run("verify", "--mark")
+    as_document = run("verify", "--mark", as_json=True)
+    assert done.exit_code == as_document.exit_code == 65
+    assert done.out.decode().splitlines() == expected
+    assert done.error_line().startswith("damaged objects were not marked: ")
+    document = json.loads(as_document.out)
+    assert document["objects"]["problems"]
+    assert document["mark_failure"] in done.error_line()
+    assert state(store) is State.ACTIVE
+
+
+def test_damage_of_groups_and_of_the_key_of_secrets_is_told(run: Run, root: Path) -> None:
+    write_everything(root)
+    assert run("verify").exit_code == 0
+    assert "1 group, 2 partitions" in run("verify").out.decode()
+    delta = max((root / "groups").glob("*.delta"), key=lambda path: path.stat().st_size)
+    flip(delta, 70)
+    flip(root / "secret.key", 30)
+    done = run("verify")
+    assert done.exit_code == 65
+    lines = done.out.decode().splitlines()
+    assert any(f"{delta.name}: at byte " in line for line in lines)
+    assert any(line.startswith("secret key ") for line in lines)
+    document = json.loads(run("verify", as_json=True).out)
+    assert not document["groups"]["ok"]
+    assert document["groups"]["problems"][0]["verdict"] in ("corrupt", "torn")
+    assert document["objects"]["problems"][0]["kind"] == "secret key"
 
 
 def test_a_root_that_is_not_there_is_told_in_one_line(run: Run) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -27,6 +30,7 @@ from tests.store.batch_commits import batch
 from tests.store.lake_tiers import SHARED
 
 RESERVE_BYTES = 256 * KIB
+DISK_BYTES = 48 * MIB
 VALUE = b"v" * 3000
 WRITES_MAX = 2000  # before a full disk is noticed
 
@@ -121,22 +125,120 @@ def configs(reserve_bytes: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-@contextlib.contextmanager
-def simulated(world: World) -> Iterator[Store]:
-    with (
-        contextlib.closing(SimulatedDatabases(world.disk)) as databases,
-        Store.open(
-            "/store", disk=world.disk, runner=world.runner, connector=databases.connect,
-            **configs(RESERVE_BYTES),  # type: ignore[call-overload]
-        ) as store,
-    ):  # fmt: skip
-        yield store
+class Place(Protocol):
+    """A disk of 48 MiB, and a store on it."""
+
+    def opened(self, reserve_bytes: int) -> AbstractContextManager[Store]: ...
+
+    def fill_up(self) -> None:
+        """To the last byte."""
+
+    def make_room(self) -> None: ...
+
+    def reading(self) -> AbstractContextManager[ReadOnlyStore]: ...
+
+
+class SimulatedPlace:
+    def __init__(self, *, capacity_bytes: int = DISK_BYTES) -> None:
+        self.world = World(1)
+        self.disk = self.world.disk
+        self.capacity_bytes = self.disk.capacity_bytes = capacity_bytes
+
+    @contextlib.contextmanager
+    def opened(self, reserve_bytes: int) -> Iterator[Store]:
+        with (
+            contextlib.closing(SimulatedDatabases(self.disk)) as databases,
+            Store.open(
+                "/store", disk=self.disk, runner=self.world.runner, connector=databases.connect,
+                **configs(reserve_bytes),  # type: ignore[call-overload]
+            ) as store,
+        ):  # fmt: skip
+            yield store
+
+    def fill_up(self) -> None:
+        self.disk.capacity_bytes = self.disk.used_bytes()
+
+    def make_room(self) -> None:
+        self.disk.capacity_bytes = self.capacity_bytes
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[ReadOnlyStore]:
+        with (
+            contextlib.closing(SimulatedDatabases(self.disk)) as databases,
+            ReadOnlyStore(
+                "/store", disk=self.disk, runner=self.world.runner, connector=databases.connect
+            ) as store,
+        ):
+            yield store
+
+
+class RealPlace:
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "root"
+        self._filler = folder / "filler"
+
+    def opened(self, reserve_bytes: int) -> Store:
+        store: Store = Store.open(self.root, **configs(reserve_bytes))  # type: ignore[call-overload]
+        return store
+
+    def fill_up(self) -> None:
+        for piece in (MIB, 4 * KIB):
+            with self._filler.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(piece))
+
+    def make_room(self) -> None:
+        self._filler.unlink()
+
+    def reading(self) -> ReadOnlyStore:
+        return ReadOnlyStore(self.root)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """On a simulated disk everywhere, and on a real one where a file system may be mounted."""
+    if "place" in metafunc.fixturenames:
+        real = [pytest.param("real", marks=pytest.mark.process)] if may_mount() else []
+        metafunc.parametrize("place", ["simulated", *real], indirect=True)
+
+
+@cache
+def may_mount() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        is_mounted = mount(folder)
+        if is_mounted:
+            unmount(folder)
+        return is_mounted
+
+
+def mount(folder: str | Path) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", str(folder)]
+    try:
+        return not subprocess.run(command, capture_output=True, check=False).returncode
+    except OSError:  # there is no such program
+        return False
+
+
+def unmount(folder: str | Path) -> None:
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "simulated":
+        yield SimulatedPlace()
+        return
+    assert mount(tmp_path)
+    try:
+        yield RealPlace(tmp_path)
+    finally:
+        unmount(tmp_path)
 
 
 def test_below_the_reserve_every_engine_refuses_reads_go_on_and_all_comes_back() -> None:
-    world = World(1)
+    place = SimulatedPlace(capacity_bytes=1 << 40)
+    world = place.world
     written = Contents()
-    with simulated(world) as store:
+    with place.opened(RESERVE_BYTES) as store:
         for write in WRITES:
             write(written, store)
         group = store.topic("events").group("readers")
@@ -155,73 +257,41 @@ def test_below_the_reserve_every_engine_refuses_reads_go_on_and_all_comes_back()
         written.check(store)
         world.disk.capacity_bytes = world.disk.used_bytes() + RESERVE_BYTES
     world.restart(Crash.POWER)
-    with simulated(world) as store:
+    with place.opened(RESERVE_BYTES) as store:
         written.check(store)
         assert len(store.topic("events").group("readers").lease(max_messages=9999)) == (
             len(written.messages) - 1
         )
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 48 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    if mount is None:
-        pytest.skip("there is no mount here; the simulated disk is full as well")
-    done = subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=48m", "none", str(folder)],
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip("no file system may be mounted here; the simulated disk is full as well")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@pytest.mark.process
-def test_a_real_disk_that_is_full_is_survived_without_any_reserve(small_disk: Path) -> None:
+def test_a_disk_that_is_full_is_survived_without_any_reserve(place: Place) -> None:
     written = Contents()
-    filler = small_disk / "filler"
-    root = small_disk / "root"
-    with Store.open(root, **configs(0)) as store:  # type: ignore[call-overload]
+    with place.opened(0) as store:
         for write in WRITES:
             write(written, store)
         for _ in range(2):
-            _fill_up(filler)
+            place.fill_up()
             told = fill(written, store)
-            assert all("No space left" in one or "full" in one for one in told), told
+            is_simulated = isinstance(place, SimulatedPlace)  # whose SQLite says nothing
+            assert is_simulated or all("No space left" in one or "full" in one for one in told)
             written.check(store)
-            filler.unlink()
+            place.make_room()
             for write in WRITES:
                 write(written, store)
             written.check(store)
-    with Store.open(root, **configs(0)) as store:  # type: ignore[call-overload]
+    with place.opened(0) as store:
         written.check(store)
-    with ReadOnlyStore(root) as beside:
+    with place.reading() as beside:
         assert verify_store(beside, tier2=True, progress=lambda *_: None).is_good
 
 
-@pytest.mark.process
-def test_a_real_disk_below_the_reserve_refuses_from_the_start(small_disk: Path) -> None:
-    store = Store.open(small_disk / "root", **configs(GIB))  # type: ignore[call-overload]
-    for told in fill(Contents(), store):
-        assert "1GiB are kept in reserve" in told
-    Contents().check(store)
-    with pytest.raises(NoSpace):  # a record was taken, and could not be written
-        store.close()
-    with Store.open(small_disk / "root", **configs(GIB)) as store:  # type: ignore[call-overload]
+def test_a_disk_below_the_reserve_refuses_from_the_start(place: Place) -> None:
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(place.opened(GIB))
+        for told in fill(Contents(), store):
+            assert "1GiB are kept in reserve" in told
         Contents().check(store)
-
-
-def _fill_up(path: Path) -> None:
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        for _ in range(48):
-            file.write(bytes(MIB))
-    with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4 * KIB))
+        with pytest.raises(NoSpace):  # a record was taken, and could not be written
+            stack.close()
+    with place.opened(GIB) as store:
+        Contents().check(store)

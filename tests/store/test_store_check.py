@@ -13,11 +13,13 @@ from lakebed.base.errors import NotFound
 from lakebed.keratin.format import LOG_HEADER
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.model import State
+from lakebed.seglake.verify_plan import ChunksPiece, UploadPiece, VersionsPiece
 from lakebed.store.damage_marks import NamedVersion, damaged_versions, mark_damaged
 from lakebed.store.lake_object_store import BUCKET
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from lakebed.store.store_check import (
+    OBJECTS_BYTES,
     StoreCheck,
     StoreReport,
     Unchecked,
@@ -82,6 +84,7 @@ def test_a_whole_store_is_whole_and_nothing_is_changed(whole: Path) -> None:
     assert report_lines(report)[-1] == "all whole"
     assert steps[-1][0] == steps[-1][1] > 0
     assert steps == sorted(steps)
+    assert steps[-1][1] > report.objects.bytes  # they count, too
     assert files_of(whole, but=is_shared) == before
 
 
@@ -131,6 +134,19 @@ def test_a_large_object_is_cut_between_its_chunks(root: Path) -> None:
         flip_chunk(root, "photos", "big", index=index)
     [problem] = in_pieces(root, CHUNK).objects.problems
     assert problem.why.startswith("2 of 3 chunks are lost, the first: ")
+
+
+@pytest.mark.parametrize("bytes_max", [1000, CHUNK, OBJECTS_BYTES])
+def test_progress_counts_the_bytes_of_objects_once(whole: Path, bytes_max: int) -> None:
+    with ReadOnlyStore(whole) as store:
+        plan = plan_store(store, bytes_max=bytes_max)
+    kinds = VersionsPiece | ChunksPiece | UploadPiece
+    sizes = [
+        size
+        for piece, size in zip(plan.pieces(), plan.sizes, strict=True)
+        if isinstance(piece, kinds)
+    ]
+    assert sum(sizes) == verify_store(whole).objects.bytes
 
 
 def test_versions_that_come_and_go_between_listing_and_reading_are_no_problem(root: Path) -> None:

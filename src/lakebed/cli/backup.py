@@ -40,7 +40,8 @@ def backup(
     ] = False,
     snapshot: SnapshotId = None,
     keep: Annotated[
-        int | None, typer.Option(metavar="N", help="Then remove all but the last N backups.")
+        int | None,
+        typer.Option(metavar="N", help="Then remove all but the last N, unless there is damage."),
     ] = None,
     endpoint: Endpoint = "",
     region: Region = "",
@@ -48,7 +49,8 @@ def backup(
 ) -> None:
     """Back up the whole store, beside whoever writes it; only what is new is copied.
 
-    The exit code is 65 if the store is damaged (the backup is taken all the same), or a backup is.
+    The exit code is 65 if the store is damaged (the backup is taken all the same, and no older one
+    is removed), or a backup is.
 
     \b
     lakebed backup /backups/store --keep 7
@@ -92,7 +94,10 @@ def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
     lines += [f"kept elsewhere, and not copied: {one}" for one in found.external]
     lines += [f"not a part of the store, and left out: {one}" for one in found.left_out]
     lines += [f"problem: {one}" for one in found.problems]
-    if keep is not None:
+    if keep is not None and found.problems:
+        document["removed"] = []
+        lines.append("no older backup was removed: they may have what this one lacks")
+    elif keep is not None:
         removed = keep_snapshots(vault, keep)
         document["removed"] = list(removed.snapshot_ids)
         lines += [f"removed {one}" for one in removed.snapshot_ids]

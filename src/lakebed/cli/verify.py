@@ -27,7 +27,7 @@ def verify(
         bool, typer.Option("--mark", help="Mark objects as damaged that have lost bytes.")
     ] = False,
 ) -> None:
-    """Check every checksum of every log, in all tiers, of every topic and of every object.
+    """Check every checksum: of logs in all tiers, topics, groups, objects, and the key of secrets.
 
     It works beside a writer, and only reads; --mark has the writer mark damaged objects. The exit
     code is 65 if anything is torn, corrupt or lost.
@@ -36,19 +36,24 @@ def verify(
     lakebed verify
     lakebed verify --no-tier2
     """
+    from lakebed.base.errors import LakebedError
     from lakebed.store.store_check import verify_store
     from lakebed.store.store_check_lines import mark_lines, report_lines
 
     run = invocation(context)
     with quiet("lakebed"), open_to_read(run) as store, Progress("verify") as progress:
         report = verify_store(store, tier2=tier2, progress=progress.update)
-    marks = _mark(run, report) if mark else None
-    document = _document(report)
-    lines = report_lines(report)
-    if marks is not None:
-        document["marked"] = [one._asdict() for one in marks.marked]
-        lines = [*mark_lines(marks), *lines]
+    document, lines, failure = _document(report), report_lines(report), None
+    if mark:
+        try:
+            marks = _mark(run, report)
+            document["marked"] = [one._asdict() for one in marks.marked]
+            lines = [*mark_lines(marks), *lines]
+        except LakebedError as error:  # what was found is told first
+            failure = document["mark_failure"] = str(error)
     run.output.result(document, lines=lines)
+    if failure is not None:
+        run.output.note(f"damaged objects were not marked: {failure}")
     if report.problem_count or report.unchecked:
         raise typer.Exit(DAMAGED_EXIT_CODE)
     for log in report.logs:
@@ -86,6 +91,15 @@ def _document(report: StoreReport) -> dict[str, object]:
         "topics": [
             topic_tables.verify_document(topic.name, topic.report) for topic in report.topics
         ],
+        "deleted_topics": list(report.gone),
+        "groups": {
+            **report.groups._asdict(),
+            "ok": not report.groups.problems,
+            "problems": [
+                {**problem._asdict(), "verdict": problem.verdict.value}
+                for problem in report.groups.problems
+            ],
+        },
         "objects": s3_tables.verify_document(None, report.objects),
         "unchecked": [one._asdict() for one in report.unchecked],
     }

@@ -16,6 +16,7 @@ class Kind(Enum):
     METADATA = "metadata"  # SQLite's own, or rows that do not agree
     SEGMENT = "segment"
     MANIFEST_FILE = "manifest file"  # the object is whole, `rebuild-index` would not restore it
+    SECRET_KEY = "secret key"  # noqa: S105 - `secret.key`: access keys cannot be used without it
 
 
 @dataclass(frozen=True, kw_only=True)

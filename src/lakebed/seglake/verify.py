@@ -5,8 +5,9 @@
 
 It only reads, marks nothing, and works beside a writer: what seems wrong is looked at once more,
 and told only if it is still there. With a bucket, or a prefix in it, the objects there and their
-manifest files are checked; without one also SQLite's file, all segments, and whether files are
-there that belong to nothing. Memory is bounded by a page of manifests and what it finds.
+manifest files are checked; without one also SQLite's file, the key that seals secrets, all
+segments, and whether files are there that belong to nothing. Memory is bounded by a page of
+manifests and what it finds.
 
 Bytes that no version and no upload refers to any more are not read.
 
@@ -19,17 +20,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakebed.base.errors import DataError, DiskError, LakebedError
 from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
-from lakebed.seglake.errors import Damaged
+from lakebed.seglake.errors import Damaged, SecretKeyMismatch
 from lakebed.seglake.listing import ListedVersion, list_versions
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.manifest_files import WRITTEN
 from lakebed.seglake.meta.reader import key_bytes
-from lakebed.seglake.meta.rows import PartRow, PendingManifest, SegmentRow, UploadRow, VersionRow
+from lakebed.seglake.meta.rows import (
+    ApiKeyRow,
+    PartRow,
+    PendingManifest,
+    SegmentRow,
+    UploadRow,
+    VersionRow,
+)
 from lakebed.seglake.model import NULL_VERSION, Chunk, State
 from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.segment_id import segment_path
@@ -56,6 +65,9 @@ from lakebed.seglake.verify_plan import (
     plan_lake,
 )
 from lakebed.seglake.versions import row_of
+
+if TYPE_CHECKING:  # imported if there are secrets
+    from lakebed.seglake.secret_key import SecretKey
 
 _PAGE = 100  # manifests that are held at a time
 _NO_CACHE = SeglakeConfig(cache_bytes=0)  # what is on the disk counts
@@ -141,6 +153,8 @@ class LakeCheck:
             with self._metadata.reading() as reader:
                 problems = reader.problems()
             self.report.problems += [self._of_metadata(why) for why in problems]
+        elif piece is Whole.SECRETS:
+            self._check_secrets()
         elif piece is Whole.STRAYS:
             self._files.check_strays()
         elif isinstance(piece, SegmentsPiece):
@@ -160,6 +174,35 @@ class LakeCheck:
             self.report.versions += 1
             self._check_version(listed, current, stored, piece.apart)
             self._progress(self.report)
+
+    # Access keys.
+
+    def _check_secrets(self) -> None:
+        """That `secret.key` opens all that was sealed with it; one for which it is not, is told."""
+        with self._metadata.reading() as reader:
+            rows = reader.api_keys()
+        path = self._lake.paths.secret_key
+        if not rows and not self._lake.disk.exists(path):
+            return
+        from lakebed.seglake.secret_key import read_secret_key, require_secret_key
+
+        try:
+            read = require_secret_key if rows else read_secret_key
+            key = read(self._lake.disk, path)
+            for row in rows:
+                self._check_secret(key, row)
+        except (DataError, DiskError) as error:
+            problem = Problem(kind=Kind.SECRET_KEY, why=str(error), path=path)
+            self.report.problems.append(problem)
+
+    def _check_secret(self, key: SecretKey, row: ApiKeyRow) -> None:
+        try:
+            key.unseal(row.secret, access_key=row.access_key)
+        except SecretKeyMismatch:
+            raise
+        except DataError as error:
+            why = f"access key {row.access_key}: {error}"
+            self.report.problems.append(self._of_metadata(why))
 
     # Versions.
 

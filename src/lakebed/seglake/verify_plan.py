@@ -29,6 +29,7 @@ class Whole(Enum):
     """What is checked in one go."""
 
     METADATA = "metadata"  # SQLite's file
+    SECRETS = "secrets"  # `secret.key`, and what was sealed with it
     STRAYS = "strays"  # files that belong to nothing
 
 
@@ -116,6 +117,7 @@ def _listed(
         yield from _of_bucket(lake, bucket, prefix, bytes_max)
         return
     yield Whole.METADATA
+    yield Whole.SECRETS
     rows, odd = recorded_segments(lake)
     notes += odd
     for start in range(0, len(rows), _SEGMENTS_OF_A_PIECE):
@@ -143,14 +145,14 @@ def _ranges(lake: ReadOnlyLake, piece: VersionsPiece, bytes_max: int) -> Iterato
     apart: list[ChunksPiece] = []
     key = ""
     for row in _rows(lake, piece.bucket, piece.prefix):
-        if row.key != key and piece.size >= bytes_max:
+        if row.key != key and (apart or piece.size >= bytes_max):
             yield piece._replace(last=key)
             yield from apart
             piece, apart = VersionsPiece(piece.bucket, piece.prefix, key), []
         key = row.key
         if row.size > bytes_max:
             apart += _parts(row, bytes_max)
-            piece = piece._replace(apart=(*piece.apart, row.version_id), size=bytes_max)
+            piece = piece._replace(apart=(*piece.apart, row.version_id))
         else:
             piece = piece._replace(size=piece.size + row.size)
     yield piece

@@ -1,7 +1,8 @@
 """Verifying all of a log: the segments on disk, their warm files, and the objects if asked for.
 
 It is done in three steps, which may be apart: `plan_log` lists what there is to check, a `LogCheck`
-checks one piece after the other, `join_log` makes one report of all.
+checks one piece after the other, `join_log` makes one report of all. A segment that went elsewhere
+in between is looked for there; one that is gone for good is not counted.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lakebed.aof.manifest.state import Residency
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.store.logs import require_log
 from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.residency import recorded_states
 from lakebed.store.tier_verification import Copies, CopyPiece
 from lakebed.store.verification import Problem, SegmentPiece, Verification, check_segment
+
+_LOOKS_MAX = 3
 
 
 @dataclass
@@ -35,6 +40,7 @@ class LogPiece(NamedTuple):
 
     log: str
     what: SegmentPiece | CopyPiece
+    tier2: bool = False  # whether it may be read from there, if it went there meanwhile
 
 
 class LogPlan(NamedTuple):
@@ -54,6 +60,12 @@ class LogFinding(NamedTuple):
     records: int | None  # None if it is not whole, or was not read
     problems: tuple[Problem, ...] = ()
     unreached: Tier2Error | None = None
+    is_unread: bool = False  # Tier 2 alone has it by now, and is not to be read
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is anything to be said of it: not if it was gone."""
+        return self.records is not None or bool(self.problems) or self.unreached is not None
 
 
 def check_log(
@@ -63,10 +75,10 @@ def check_log(
     plan = plan_log(store, name, tier2=tier2)
     check = LogCheck(store, name)
     found = []
-    for piece in plan.pieces:
+    for count, piece in enumerate(plan.pieces, start=1):
         found.append(check.run(piece))
-        progress(len(found), len(plan.pieces))
-    return join_log(plan, found)
+        progress(count, len(plan.pieces))
+    return join_log(plan, [one for one in found if one is not None])
 
 
 def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
@@ -80,7 +92,7 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
         log=name,
         problems=tuple(verification.problems),
         elsewhere=tuple(state.segment_id for state in verification.elsewhere()),
-        pieces=tuple(LogPiece(name, piece) for piece in pieces),
+        pieces=tuple(LogPiece(name, piece, tier2) for piece in pieces),
     )
 
 
@@ -89,30 +101,56 @@ class LogCheck:
 
     def __init__(self, store: ReadOnlyStore, name: str) -> None:
         self._disk = store.disk
-        self._copies = Copies(store, require_log(store.disk, store.root, name), {})
+        self._paths = require_log(store.disk, store.root, name)
+        self._copies = Copies(store, self._paths, {})
         self._unreached: Tier2Error | None = None
 
-    def run(self, piece: LogPiece) -> LogFinding:
+    def run(self, piece: LogPiece) -> LogFinding | None:
+        """None if it was removed since it was planned."""
         what = piece.what
-        if isinstance(what, SegmentPiece):
-            return self._segment(what)
-        segment_id = what.state.segment_id
-        if what.tier == 2 and self._unreached is not None:
-            return LogFinding(segment_id, 2, None, unreached=self._unreached)
-        try:
-            copy = self._copies.verify(what)
-        except Tier2Error as error:
-            self._unreached = error
-            return LogFinding(segment_id, what.tier, None, unreached=error)
-        problems = () if copy.problem is None else (copy.problem,)
-        return LogFinding(segment_id, what.tier, copy.records, problems)
+        if isinstance(what, CopyPiece):
+            return self._copy(what) or self._moved(what.state.segment_id, piece)
+        for _ in range(_LOOKS_MAX):
+            found = self._segment(what)
+            if found is not None:
+                return found
+            moved = self._moved(what.name.segment_id, piece)
+            if moved is not None:
+                return moved._replace(tier=0)  # it is the segment itself, wherever it is
+        return None
 
-    def _segment(self, piece: SegmentPiece) -> LogFinding:
+    def _segment(self, piece: SegmentPiece) -> LogFinding | None:
+        """None if its file is not there."""
         found = check_segment(self._disk, piece)
         records = None
         if found.inspection is not None:
             records = sum(good.record_count for good in found.inspection.good_ranges)
-        return LogFinding(piece.name.segment_id, 0, records, found.problems)
+        finding = LogFinding(piece.name.segment_id, 0, records, found.problems)
+        return finding if finding.is_told else None
+
+    def _copy(self, piece: CopyPiece) -> LogFinding | None:
+        """None if it was let go of."""
+        segment_id = piece.state.segment_id
+        if piece.tier == 2 and self._unreached is not None:
+            return LogFinding(segment_id, 2, None, unreached=self._unreached)
+        try:
+            copy = self._copies.verify(piece)
+        except Tier2Error as error:
+            self._unreached = error
+            return LogFinding(segment_id, piece.tier, None, unreached=error)
+        problems = () if copy.problem is None else (copy.problem,)
+        finding = LogFinding(segment_id, piece.tier, copy.records, problems)
+        return finding if finding.is_told else None
+
+    def _moved(self, segment_id: int, piece: LogPiece) -> LogFinding | None:
+        """From the warmest tier that has it by now; None if that is none, or Tier 0."""
+        state = recorded_states(self._disk, self._paths).get(segment_id)
+        if state is None or not state.is_held or state.residency & Residency.TIER0:
+            return None
+        tier = 1 if state.residency & Residency.TIER1 else 2
+        if tier == 2 and not piece.tier2:
+            return LogFinding(segment_id, 2, None, is_unread=True)
+        return self._copy(CopyPiece(tier, state))
 
 
 def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
@@ -123,6 +161,9 @@ def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
         report.problems += one.problems
         if one.unreached is not None:
             report.unreached = report.unreached or one.unreached
+            continue
+        if one.is_unread:
+            owed.add(one.segment_id)
             continue
         report.warm_files += one.tier == 1
         report.objects += one.tier == 2

@@ -1,11 +1,12 @@
-"""Verifying all of a store: its logs in every tier, their manifest logs, its topics, its objects.
+"""Verifying all of a store: logs in every tier, their manifest logs, topics, groups, objects, keys.
 
     report = verify_store(root)
     report.is_good
 
 Nothing is changed and no lock is taken. It is done in three steps, which may be apart: `plan_store`
 lists what there is to check, a `StoreCheck` checks one piece after the other, anywhere and in any
-order, `join_store` makes one report of all. What cannot be checked is told, and the rest is.
+order, `join_store` makes one report of all. What cannot be checked is told, and the rest is. What
+is deleted meanwhile is no damage: a topic that is gone is told as that.
 """
 
 from __future__ import annotations
@@ -17,12 +18,21 @@ from typing import NamedTuple, cast
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import PathLike
-from lakebed.base.units import KIB
+from lakebed.base.units import GIB, KIB
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.seglake.verification_report import Finding as LakeFinding
 from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.seglake.verify import LakeCheck, join_lake
 from lakebed.seglake.verify_plan import LakePiece, LakePlan, plan_lake, size_of
+from lakebed.store.group_verification import (
+    GroupFinding,
+    GroupPiece,
+    GroupsPlan,
+    GroupsReport,
+    check_group,
+    join_groups,
+    plan_groups,
+)
 from lakebed.store.log_check import (
     LogCheck,
     LogFinding,
@@ -38,6 +48,7 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.tier_verification import look_at_chunk_objects
 from lakebed.store.topic_verification import (
     TopicFinding,
+    TopicGone,
     TopicPiece,
     TopicPlan,
     TopicReport,
@@ -45,7 +56,9 @@ from lakebed.store.topic_verification import (
     plan_topic,
 )
 from lakebed.store.verification import SegmentPiece
+from lakebed.stroma.paths import GroupPaths
 
+OBJECTS_BYTES = GIB  # of a piece, if all is checked here: after each progress is told
 Progress = Callable[[int, int], None]
 """Told how many bytes were checked, about, of how many."""
 
@@ -84,6 +97,8 @@ class StoreReport(NamedTuple):
     topics: tuple[CheckedTopic, ...]
     objects: LakeReport
     unchecked: tuple[Unchecked, ...]
+    groups: GroupsReport = GroupsReport()
+    gone: tuple[str, ...] = ()  # topics that were deleted meanwhile
 
     @property
     def is_good(self) -> bool:
@@ -95,7 +110,7 @@ class StoreReport(NamedTuple):
     def problem_count(self) -> int:
         of_logs = sum(len(log.problems) for log in self.logs)
         of_topics = sum(len(topic.report.problems) for topic in self.topics)
-        return of_logs + of_topics + len(self.objects.problems)
+        return of_logs + of_topics + len(self.groups.problems) + len(self.objects.problems)
 
 
 class ManifestPiece(NamedTuple):
@@ -104,7 +119,7 @@ class ManifestPiece(NamedTuple):
     log: str
 
 
-Piece = ManifestPiece | LogPiece | TopicPiece | LakePiece
+Piece = ManifestPiece | LogPiece | TopicPiece | GroupPiece | LakePiece
 
 
 class StorePlan(NamedTuple):
@@ -112,8 +127,10 @@ class StorePlan(NamedTuple):
 
     logs: tuple[LogPlan, ...]
     topics: tuple[TopicPlan, ...]
+    groups: GroupsPlan
     lake: LakePlan
     unchecked: tuple[Unchecked, ...]
+    gone: tuple[str, ...]  # topics that were deleted while it was made
     sizes: tuple[int, ...]  # of the pieces: about how many bytes a check reads
 
     def pieces(self) -> list[Piece]:
@@ -122,7 +139,7 @@ class StorePlan(NamedTuple):
             found += [ManifestPiece(log.log), *log.pieces]
         for topic in self.topics:
             found += topic.pieces()
-        return [*found, *self.lake.pieces]
+        return [*found, *self.groups.pieces, *self.lake.pieces]
 
 
 class ManifestFinding(NamedTuple):
@@ -130,7 +147,16 @@ class ManifestFinding(NamedTuple):
     unreached: Tier2Error | None = None
 
 
-Finding = ManifestFinding | LogFinding | TopicFinding | LakeFinding | Unchecked | None
+Finding = (
+    ManifestFinding
+    | LogFinding
+    | TopicFinding
+    | TopicGone
+    | GroupFinding
+    | LakeFinding
+    | Unchecked
+    | None
+)
 """Of a piece; None of one that had gone."""
 
 
@@ -144,7 +170,7 @@ def verify_store(
     if not isinstance(root, ReadOnlyStore):
         with ReadOnlyStore(root) as store:
             return verify_store(store, tier2=tier2, progress=progress)
-    plan = plan_store(root, tier2=tier2)
+    plan = plan_store(root, tier2=tier2, bytes_max=OBJECTS_BYTES)
     found: list[Finding] = []
     done, total = 0, sum(plan.sizes)
     with StoreCheck(root) as check:
@@ -160,8 +186,8 @@ def plan_store(
 ) -> StorePlan:
     """Objects in pieces of about `bytes_max`; else one for each bucket."""
     unchecked: list[Unchecked] = []
-    logs, topics = [], []
-    lake = LakePlan(())
+    logs, topics, gone = [], [], []
+    groups, lake = GroupsPlan(), LakePlan(())
     for name in store.logs():
         try:
             logs.append(plan_log(store, name, tier2=tier2))
@@ -171,12 +197,21 @@ def plan_store(
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
         except LakebedError as error:
-            unchecked.append(Unchecked(f"topic {name}", str(error)))
+            if store.disk.exists(TopicPaths(store.root, name).identity):
+                unchecked.append(Unchecked(f"topic {name}", str(error)))
+            else:
+                gone.append(name)
+    try:
+        groups = plan_groups(store.disk, store.root)
+    except LakebedError as error:
+        unchecked.append(Unchecked("groups", str(error)))
     try:
         lake = plan_lake(store.lake, bytes_max=bytes_max)
     except LakebedError as error:
         unchecked.append(Unchecked("objects", str(error)))
-    plan = StorePlan(tuple(logs), tuple(topics), lake, tuple(unchecked), ())
+    plan = StorePlan(
+        tuple(logs), tuple(topics), groups, lake, tuple(unchecked), tuple(gone), sizes=()
+    )
     return plan._replace(sizes=tuple(_size(store, piece) for piece in plan.pieces()))
 
 
@@ -216,6 +251,8 @@ class StoreCheck:
             return self._logs[piece.log].run(piece)
         if isinstance(piece, TopicPiece):
             return check_topic_piece(store.disk, store.root, piece, runner=store.runner)
+        if isinstance(piece, GroupPiece):
+            return check_group(store.disk, store.root, piece, runner=store.runner)
         if self._lake is None:
             self._lake = LakeCheck(store.lake, runner=store.runner)
         return self._lake.run(piece)
@@ -226,14 +263,25 @@ def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
     unchecked = [*plan.unchecked, *(one for one in found if isinstance(one, Unchecked))]
     rest = iter(None if isinstance(one, Unchecked) else one for one in found)
     logs = tuple(_joined_log(log, rest) for log in plan.logs)
-    topics = []
+    topics, gone = [], list(plan.gone)
     for topic in plan.topics:
-        theirs = cast("list[TopicFinding | None]", list(islice(rest, len(topic.pieces()))))
-        topics.append(CheckedTopic(topic.topic, topic.join(theirs)))
-    lake = cast("list[LakeFinding | None]", list(rest))
-    objects = join_lake(plan.lake, [one for one in lake if one is not None])
-    once = tuple(dict.fromkeys(unchecked))
-    return StoreReport(logs, tuple(topics), objects, once)
+        theirs = list(islice(rest, len(topic.pieces())))
+        if any(isinstance(one, TopicGone) for one in theirs):
+            gone.append(topic.topic)
+            continue
+        report = topic.join(cast("list[TopicFinding | None]", theirs))
+        topics.append(CheckedTopic(topic.topic, report))
+    of_groups = [one for one in islice(rest, len(plan.groups.pieces)) if one is not None]
+    groups = join_groups(plan.groups, cast("list[GroupFinding]", of_groups))
+    lake = cast("list[LakeFinding]", [one for one in rest if one is not None])
+    return StoreReport(
+        logs,
+        tuple(topics),
+        join_lake(plan.lake, lake),
+        unchecked=tuple(dict.fromkeys(unchecked)),
+        groups=groups,
+        gone=tuple(gone),
+    )
 
 
 def _joined_log(plan: LogPlan, rest: Iterator[object]) -> CheckedLog:
@@ -264,7 +312,7 @@ def _what(piece: Piece) -> str:
         return what.path if isinstance(what, SegmentPiece) else f"log {piece.log}"
     if isinstance(piece, TopicPiece):
         return f"topic {piece.topic}, partition {piece.partition}"
-    return "objects"
+    return f"group {piece.name}" if isinstance(piece, GroupPiece) else "objects"
 
 
 def _size(store: ReadOnlyStore, piece: Piece) -> int:
@@ -278,6 +326,9 @@ def _size(store: ReadOnlyStore, piece: Piece) -> int:
     if isinstance(piece, TopicPiece):
         paths = TopicPaths(store.root, piece.topic).partition(piece.partition)
         return _file_size(store, paths.segment(piece.segment.base_offset, SegmentFile.LOG))
+    if isinstance(piece, GroupPiece):
+        files = GroupPaths(store.root, piece.name)
+        return _file_size(store, files.snapshot) + _file_size(store, files.delta)
     return size_of(piece)
 
 

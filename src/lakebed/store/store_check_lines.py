@@ -29,6 +29,7 @@ def _problems(report: StoreReport) -> Iterator[str]:
     for topic in report.topics:
         yield from map(str, topic.report.problems)
         yield from (f"{topic.name}: {lost}" for lost in topic.report.lost)
+    yield from map(str, report.groups.problems)
     yield from map(str, report.objects.problems)
     yield from map(str, report.unchecked)
     for log in report.logs:
@@ -44,6 +45,8 @@ def _notes(report: StoreReport) -> Iterator[str]:
             yield f"note: {log.name}: not read: {count} that only Tier 2 has"
     for topic in report.topics:
         yield from (f"note: {note}" for note in topic.report.notes)
+    yield from (f"note: the topic {name} was deleted meanwhile" for name in report.gone)
+    yield from (f"note: {note}" for note in report.groups.notes)
     yield from (f"note: {note}" for note in report.objects.notes)
 
 
@@ -68,6 +71,14 @@ def _sums(report: StoreReport) -> Iterator[str]:
                 _counted(sum(topic.partitions for topic in topics), "partition"),
                 _counted(sum(topic.segments for topic in topics), "segment"),
                 _counted(sum(topic.records for topic in topics), "record"),
+            ]
+        )
+    if report.groups.groups:
+        yield ", ".join(
+            [
+                _counted(report.groups.groups, "group"),
+                _counted(report.groups.partitions, "partition"),
+                _counted(report.groups.events, "event"),
             ]
         )
     if objects.versions or objects.parts or objects.segments:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import DataError, UnknownVersion
+from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.keratin.paths import TopicPaths
@@ -63,8 +63,8 @@ class ReadOnlyGroup:
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
     def _describe(self, partition: TopicPartition) -> Description:
+        recovered = self._load(partition.number)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
-        recovered = self._load(partition.number, now_ms)
         # After the group: what it knows is durable in the log then.
         high_watermark, start = partition.high_watermark(), partition.start_offset()
         state = recovered.state
@@ -93,17 +93,23 @@ class ReadOnlyGroup:
             problems=tuple(recovered.problems),
         )
 
-    def _load(self, partition: int, now_ms: int) -> Recovered:
+    def _load(self, partition: int) -> Recovered:
         paths = GroupPaths(self._root, GroupName(self.topic, partition, self.name))
-        for left in reversed(range(_LOOKS)):
-            try:
-                found = load(self._disk, paths, self._config, now_ms=now_ms)
-                if not found.damages or not left:
-                    return found
-            except UnknownVersion:
+        return load_beside(self._disk, paths, self._config, runner=self._runner)
+
+
+def load_beside(disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner) -> Recovered:
+    """What the files of a group of one partition hold, beside its writer; see `load`."""
+    for left in reversed(range(_LOOKS)):
+        now_ms = runner.clock.wall_ns() // NS_PER_MS
+        try:
+            found = load(disk, paths, config, now_ms=now_ms)
+            if not found.damages or not left:
+                return found
+        except UnknownVersion:
+            raise
+        except (DataError, NotFound):
+            if not left:
                 raise
-            except DataError:
-                if not left:
-                    raise
-            self._runner.sleep_ns(_LOOK_AGAIN_NS)
-        raise AssertionError("the last look returns or raises")
+        runner.sleep_ns(_LOOK_AGAIN_NS)
+    raise AssertionError("the last look returns or raises")

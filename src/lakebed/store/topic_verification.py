@@ -2,7 +2,8 @@
 
 Beside a writer the newest segment of a partition is judged up to the durable end: what stands
 behind it is not part of the log yet, and cannot be called torn. A writer may also remove or replace
-segments meanwhile: one that looks damaged is looked at again, as the manifest then lists it.
+segments meanwhile: one that looks damaged is looked at again, as the manifest then lists it. It may
+even delete the topic: then there is none, and none that is damaged.
 
 A log decides: an index or a manifest that does not fit it is a problem, but no loss; opening the
 topic for writing mends it. A log that compaction has replaced and the manifest does not list yet is
@@ -21,10 +22,11 @@ from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.damage import Verdict
-from lakebed.base.errors import DataError, NotFound
+from lakebed.base.errors import BadConfig, DataError, NotFound
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 from lakebed.keratin.durable_end import load_durable_end
+from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.manifest import load_manifest
 from lakebed.keratin.paths import PartitionPaths, TopicPaths
 from lakebed.keratin.verify import (
@@ -54,6 +56,7 @@ __all__ = [
     "MENDABLE",
     "LostOffsets",
     "TopicFinding",
+    "TopicGone",
     "TopicPiece",
     "TopicPlan",
     "TopicProblem",
@@ -78,18 +81,26 @@ class TopicPiece(NamedTuple):
     topic: str
     partition: int
     segment: SegmentPiece
+    topic_id: str
+
+
+class TopicGone(NamedTuple):
+    """Found in the place of a piece of a topic that was deleted since it was planned."""
+
+    topic: str
 
 
 class TopicPlan(NamedTuple):
     """What there is to check, and what was found before any segment was read."""
 
     topic: str
+    topic_id: str
     partitions: tuple[PartitionPlan, ...]
 
     def pieces(self) -> list[TopicPiece]:
         """By partition, in order."""
         return [
-            TopicPiece(self.topic, number, segment)
+            TopicPiece(self.topic, number, segment, self.topic_id)
             for number, plan in enumerate(self.partitions)
             for segment in plan.segments
         ]
@@ -108,30 +119,55 @@ class TopicPlan(NamedTuple):
 def verify_topic(
     disk: Disk, root: str, name: str, *, runner: Runner, progress: Progress
 ) -> TopicReport:
-    """Beside a writer, or after it; `NotFound` if there is no such topic."""
-    count = require_topic(disk, TopicPaths(root, name)).partition_count
+    """Beside a writer, or after it; `NotFound` if there is no such topic, or none any more."""
+    identity = require_topic(disk, TopicPaths(root, name))
     found = []
-    for number in range(count):
+    for number in range(identity.partition_count):
         # One after the other: the shorter a plan waits, the less of it has changed.
-        plan = _plan_partition(disk, root, name, number, runner)
-        pieces = [TopicPiece(name, number, segment) for segment in plan.segments]
-        segments = [check_topic_piece(disk, root, piece, runner=runner) for piece in pieces]
+        plan = _plan_partition(disk, root, name, number, identity, runner)
+        segments: list[TopicFinding | None] = []
+        for segment in plan.segments:
+            piece = TopicPiece(name, number, segment, identity.topic_id)
+            one = check_topic_piece(disk, root, piece, runner=runner)
+            if isinstance(one, TopicGone):
+                raise _no_topic(root, name)
+            segments.append(one)
         found.append(_findings(number, plan, segments))
-        progress(number + 1, count)
+        if found[-1].problems and not _is_there(disk, root, name, identity.topic_id):
+            raise _no_topic(root, name)
+        progress(number + 1, identity.partition_count)
     return join_topic(found)
 
 
 def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
-    """All of it; `NotFound` if there is no such topic."""
-    count = require_topic(disk, TopicPaths(root, name)).partition_count
-    numbers = range(count)
-    return TopicPlan(name, tuple(_plan_partition(disk, root, name, n, runner) for n in numbers))
+    """All of it; `NotFound` if there is no such topic, or it is deleted meanwhile."""
+    identity = require_topic(disk, TopicPaths(root, name))
+    partitions = tuple(
+        _plan_partition(disk, root, name, number, identity, runner)
+        for number in range(identity.partition_count)
+    )
+    if not _is_there(disk, root, name, identity.topic_id):
+        raise _no_topic(root, name)
+    return TopicPlan(name, identity.topic_id, partitions)
 
 
 def check_topic_piece(
     disk: Disk, root: str, piece: TopicPiece, *, runner: Runner
-) -> TopicFinding | None:
+) -> TopicFinding | TopicGone | None:
     """None if it was removed since it was planned."""
+    try:
+        found = _checked(disk, root, piece, runner)
+    except NotFound:
+        if _is_there(disk, root, piece.topic, piece.topic_id):
+            raise
+        return TopicGone(piece.topic)
+    is_whole = found is not None and not found.problems
+    if not is_whole and not _is_there(disk, root, piece.topic, piece.topic_id):
+        return TopicGone(piece.topic)
+    return found
+
+
+def _checked(disk: Disk, root: str, piece: TopicPiece, runner: Runner) -> TopicFinding | None:
     paths = TopicPaths(root, piece.topic).partition(piece.partition)
     found: SegmentVerification | None = check_segment(disk, paths, piece.segment)
     assert found is not None
@@ -174,17 +210,38 @@ def _findings(
     return PartitionFindings(number, plan.problems, plan.notes, there)
 
 
-def _plan_partition(disk: Disk, root: str, name: str, number: int, runner: Runner) -> PartitionPlan:
+def _plan_partition(
+    disk: Disk, root: str, name: str, number: int, identity: TopicIdentity, runner: Runner
+) -> PartitionPlan:
     paths = TopicPaths(root, name).partition(number)
-    published = load_durable_end(disk, paths.durable_end)
-    is_live = published is not None and published.boot_id == disk.boot_id()
-    plan = plan_partition(disk, paths, is_live=is_live)
-    for _ in range(_LOOKS_MAX - 1):
-        if not is_live or not plan.problems:
-            break
-        runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
+    try:
+        published = load_durable_end(disk, paths.durable_end)
+        is_live = published is not None and published.boot_id == disk.boot_id()
         plan = plan_partition(disk, paths, is_live=is_live)
+        for _ in range(_LOOKS_MAX - 1):
+            if not is_live or not plan.problems:
+                break
+            runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
+            plan = plan_partition(disk, paths, is_live=is_live)
+    except NotFound:
+        if _is_there(disk, root, name, identity.topic_id):
+            raise
+        raise _no_topic(root, name) from None
     return plan
+
+
+def _is_there(disk: Disk, root: str, name: str, topic_id: str) -> bool:
+    """Still, and not another of that name."""
+    try:
+        return load_identity(disk, TopicPaths(root, name)).topic_id == topic_id
+    except NotFound:
+        return False
+    except (DataError, BadConfig):
+        return True
+
+
+def _no_topic(root: str, name: str) -> NotFound:
+    return NotFound(f"{root}: there is no topic {name} any more: it was deleted meanwhile")
 
 
 def _looked_at_again(

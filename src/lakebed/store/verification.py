@@ -180,7 +180,7 @@ class Verification:
         except NotFound:
             return None
         except DataError as error:
-            self.problems.append(_from_error(error, path))
+            self.problems.append(problem_of(error, path))
             return None
 
     def _load_durable_end(self) -> DurableEnd | None:
@@ -212,7 +212,7 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
     try:
         inspection = inspect_segment(data, name=name, confirmed=confirmed)
     except DataError as error:
-        return SegmentReport(name, path, None, (_from_error(error, path),))
+        return SegmentReport(name, path, None, (problem_of(error, path),))
     size = memoryview(data).nbytes
     problems = [*_damages(inspection, path), *_footer_problems(inspection, piece, size)]
     return SegmentReport(name, path, inspection, tuple(problems))
@@ -258,7 +258,8 @@ def _damages(inspection: Inspection, path: str) -> Iterator[Problem]:
         yield Problem(path, damage.offset, damage.length, verdict, damage.problem)
 
 
-def _from_error(error: DataError, path: str) -> Problem:
+def problem_of(error: DataError, path: str) -> Problem:
+    """What is wrong with a file that could not be read as what it is."""
     verdict = Verdict.TORN if isinstance(error, Torn) else Verdict.CORRUPT
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"

@@ -154,6 +154,25 @@ def test_a_damaged_part_is_named_and_costs_only_its_files(root: Path, tmp_path: 
         assert store.topic_names() == []
 
 
+def test_what_says_that_it_is_a_store_is_made_anew_if_it_is_damaged_in_the_backup(
+    root: Path, tmp_path: Path
+) -> None:
+    vault, taken = back_up(root, tmp_path / "vault")
+    [file] = [file for file in taken.snapshot.files if file.path == "store.json"]
+    flip(tmp_path / "vault" / "pool" / file.parts[0][:2] / file.parts[0], 7)
+    with pytest.raises(DamagedBackup, match=r"1 file is damaged in the backup \(store.json: "):
+        restored(vault, taken.snapshot, tmp_path / "new")
+    done = restore(vault, taken.snapshot, str(tmp_path / "new"), disk=real_disk(), salvage=True)
+    assert len(done.damaged) == 1
+    check_whole(tmp_path / "new")
+    with ReadOnlyStore(tmp_path / "new") as new, ReadOnlyStore(root) as old:
+        assert new.version is not None
+        assert old.version is not None
+        assert new.version.created_ms == old.version.created_ms
+    back_up(tmp_path / "new", tmp_path / "vault")  # it is the same store
+    assert everything(tmp_path / "new") == everything(root)
+
+
 def test_what_a_restore_would_overwrite_is_left_alone(root: Path, tmp_path: Path) -> None:
     vault, taken = back_up(root, tmp_path / "vault")
     before = files_below(root)
@@ -239,7 +258,7 @@ def test_a_store_that_is_damaged_is_backed_up_as_far_as_it_is_there(
         assert store.topics() == ["events"]
 
 
-def test_an_empty_store_and_one_of_a_bare_manager_are_backed_up(tmp_path: Path) -> None:
+def test_an_empty_store_is_backed_up(tmp_path: Path) -> None:
     with Store.open(tmp_path / "root"):
         pass
     vault, taken = back_up(tmp_path / "root", tmp_path / "vault")

@@ -24,7 +24,7 @@ from random import Random
 
 from lakebed.base.errors import Locked
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
-from lakebed.base.simulation.faults import Faults
+from lakebed.base.simulation.faults import AfterFailedSync, Faults
 from lakebed.base.simulation.folders import Change, Entry, Folder, Tree
 from lakebed.base.simulation.node import (
     BLOCK_BYTES,
@@ -184,8 +184,16 @@ class SimulatedDisk:
 
     def sync_tree(self, folder: PathLike) -> None:
         """Nothing but what is below the folder: nobody counts on what a real one syncs beside."""
-        self.begin("fsync", folder)
-        for entry in self._tree.entries(below=self._folder(folder)):
+        self.step("fsync", folder)
+        fault = self.faults.due("fsync")
+        entries = self._tree.entries(below=self._folder(folder))
+        if fault is not None:
+            is_reverted = fault.after is AfterFailedSync.REVERTED
+            for node in entries:
+                if isinstance(node, Node):
+                    node.fail_sync(keep_any(self._random), revert=is_reverted)
+            raise simulated_error(fault.code, "fsync", folder)
+        for entry in entries:
             if isinstance(entry, Node):
                 entry.sync()
             else:

@@ -2,7 +2,8 @@
 
     report = verify(spark, Place(path=root))
 
-With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, objects.
+With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, groups and
+objects.
 Each gets a group of segments, or of versions, of about as many bytes; one that is damaged is told,
 and fails no task. With `endpoint` see `verify_remote`.
 
@@ -132,6 +133,7 @@ def _told(checked: Checked, marks: MarkReport) -> Report:
             "records": records,
             "warm_files": sum(log.warm_files for log in logs),
             "cold_objects": sum(log.objects for log in logs),
+            "groups": report.groups.groups,
             "versions": objects.versions,
             "chunks": objects.chunks,
             "chunk_bytes": objects.bytes,

@@ -6,8 +6,8 @@
   no byte that was not checked there, so fetching them would say nothing more; and a node hands out
   neither its metadata nor parts of uploads.
 
-What only the files tell is not checked: indexes and manifests of partitions, manifest logs, and the
-copies of segments that a hotter tier has too. `lakebed verify` on the node does that.
+What only the files tell is not checked: indexes and manifests of partitions, manifest logs, groups,
+and the copies of segments that a hotter tier has too. `lakebed verify` on the node does that.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNSEEN = (
-    "through an endpoint neither indexes nor manifests are checked, and one copy of each segment: "
+    "through an endpoint neither indexes, manifests nor groups are checked, and one copy of each "
+    "segment: "
     "lakebed verify on the node checks them all"
 )
 _OBJECTS_BYTES = 64 * MIB  # so that they are a task's only work

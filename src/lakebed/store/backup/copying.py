@@ -6,7 +6,8 @@ and the pool its parts, it is not read again. Every other file is read, and thos
 put that the pool does not have: of a file that only grew, the last one.
 
 Invariant: what is noted is what was read, once; a file that changes underneath is an error, never
-a mix.
+a mix. So is one that the disk does not give: it is damage of the store (`Unreadable`), and told
+from the errors of the vault.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import os
 from collections.abc import Callable, Mapping
 
 from lakebed.base.checksum import Blake3, blake3
-from lakebed.base.errors import RetryError
-from lakebed.base.files import Disk, File
+from lakebed.base.errors import Corrupt, DiskError, NotFound, RetryError
+from lakebed.base.files import TEMPORARY_SUFFIX, Disk, File
 from lakebed.base.units import KIB
 from lakebed.store.backup.catalogue import PART_BYTES, BackedFile, Snapshot, is_safe_path
 from lakebed.store.backup.vault import Vault
 
 _HEAD_BYTES, _TAIL_BYTES = 4 * KIB, 64 * KIB
+_TRIES_MAX = 3  # of a file that becomes shorter
 
 Progress = Callable[[int], None]
 """Told how many bytes were looked at or copied, after each part."""
@@ -29,6 +31,14 @@ Progress = Callable[[int], None]
 
 class SourceChanged(RetryError):
     """A file became shorter, or went away, while it was copied: look again."""
+
+
+class Unreadable(Corrupt):
+    """The disk does not give the bytes of a file."""
+
+    def __init__(self, path: str, error: DiskError) -> None:
+        why = "failed" if error.code is None else os.strerror(error.code)
+        super().__init__(f"cannot be read ({why})", path=path)
 
 
 class Copier:
@@ -147,8 +157,36 @@ class Copier:
         self._progress(self.done_bytes)
 
 
+def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
+    """Every file below a folder as it is now; what goes away meanwhile is not needed."""
+    if not disk.is_folder(folder):
+        return
+    for name in disk.names(folder):
+        path = os.path.join(folder, name)
+        if disk.is_folder(path):
+            copy_tree(copier, disk, path)
+        elif not name.endswith(TEMPORARY_SUFFIX):
+            copy_as_it_is(copier, path)
+
+
+def copy_as_it_is(copier: Copier, path: str) -> None:
+    """A file that is not to be understood; what is wrong with it is told."""
+    for left in reversed(range(_TRIES_MAX)):
+        try:
+            copier.copy(path)
+            return
+        except NotFound:
+            return
+        except Unreadable as error:
+            copier.problems.append(str(error))
+            return
+        except SourceChanged as error:
+            if not left:
+                copier.problems.append(str(error))
+
+
 def _read(file: File, start: int, length: int) -> bytes:
-    data = file.pread(start, length)
+    data = _given(file, start, length)
     if len(data) != length:
         raise SourceChanged(f"{file.path}: became shorter while it was copied")
     return data
@@ -156,7 +194,14 @@ def _read(file: File, start: int, length: int) -> bytes:
 
 def _seal(file: File, end: int) -> str:
     hasher = Blake3()
-    hasher.update(file.pread(0, min(_HEAD_BYTES, end)))
+    hasher.update(_given(file, 0, min(_HEAD_BYTES, end)))
     start = max(0, end - _TAIL_BYTES)
-    hasher.update(file.pread(start, end - start))
+    hasher.update(_given(file, start, end - start))
     return hasher.digest().hex()
+
+
+def _given(file: File, start: int, length: int) -> bytes:
+    try:
+        return file.pread(start, length)
+    except DiskError as error:
+        raise Unreadable(file.path, error) from error

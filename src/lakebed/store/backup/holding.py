@@ -13,7 +13,7 @@ from collections.abc import Callable
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX
 from lakebed.api.pin import AnyPin
 from lakebed.base.clock import NS_PER_MS, Clock
-from lakebed.base.errors import DiskError, LakebedError
+from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.keratin.format import OFFSET_MAX
 from lakebed.store.pins import Pins
 
@@ -51,11 +51,16 @@ class Holding:
         )
 
     def renew(self) -> None:
-        """To be called often; does something when it is time to."""
+        """To be called often; does something when it is time to. `Busy` if it was not called."""
         now_ns = self._clock.monotonic_ns()
         for pin_id, held_ns in list(self._held.items()):
             if now_ns - held_ns >= DURATION_MS * NS_PER_MS // _RENEWED_PART:
-                self._pins.renew(pin_id, duration_ms=DURATION_MS)
+                try:
+                    self._pins.renew(pin_id, duration_ms=DURATION_MS)
+                except NotFound as error:  # what it held may be gone: that is no damage
+                    raise Busy(
+                        f"the backup was held up for too long; try again ({error})"
+                    ) from None
                 self._held[pin_id] = now_ns
 
     def release(self, pin_id: str | None) -> None:

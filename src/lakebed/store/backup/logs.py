@@ -33,6 +33,7 @@ from lakebed.store.manifest_logs import stream_folders
 from lakebed.store.read_only import ReadOnlyStore
 
 TRIES_MAX = 10
+SAME_ERRORS_MAX = 3  # then it is not a move that is under way, but damage
 _SMALL_BYTES_MAX = MIB
 _CURSORS_NAME = "durability"
 
@@ -41,12 +42,15 @@ def copy_log(copier: Copier, store: ReadOnlyStore, name: str) -> None:
     """With its segments pinned."""
     paths = LogPaths(store.root, name)
     missing_before: list[int] | None = None
-    for attempt in range(TRIES_MAX):
+    errors: list[str] = []
+    for _ in range(TRIES_MAX):
         copier.forget(f"{copier.name(paths.folder)}/")
         try:
             missing = _try_log(copier, store, paths)
-        except (NotFound, SourceChanged):
-            if attempt + 1 == TRIES_MAX or not store.disk.is_folder(paths.segments):
+        except (NotFound, SourceChanged) as error:
+            errors.append(str(error))
+            is_lasting = errors.count(errors[-1]) == SAME_ERRORS_MAX
+            if is_lasting or not store.disk.is_folder(paths.segments):
                 raise
             continue
         if not missing:
@@ -120,14 +124,21 @@ def _copy_segments(
     copier: Copier, disk: Disk, segments: Sequence[SegmentInfo], end: RecordId
 ) -> None:
     for info in segments:
-        if info.is_sealed:
-            copier.copy(info.path, is_sealed=True)
-        elif info.segment_id <= end.segment_index:
-            with disk.open(info.path) as file:
-                size = file.size()
-                is_last = info.segment_id == end.segment_index
-                stored_end = end.segment_offset if is_last else records_end_max(size)
-                copier.copy_open(copier.name(info.path), file, end=stored_end, size=size)
+        is_last = info.segment_id == end.segment_index
+        if not info.is_sealed and info.segment_id > end.segment_index:
+            continue  # nothing in it is durable
+        with disk.open(info.path) as file:
+            name, size = copier.name(info.path), file.size()
+            stored_end = end.segment_offset if is_last else info.end or 0
+            if stored_end > size:
+                told = f"{info.path}: is shorter than the {stored_end} bytes it had"
+                copier.problems.append(told)
+                copier.copy_open(name, file)
+            elif info.is_sealed:
+                copier.copy_open(name, file, is_sealed=True)
+            else:
+                stored_end = stored_end if is_last else records_end_max(size)
+                copier.copy_open(name, file, end=stored_end, size=size)
 
 
 def _copy_indexes(copier: Copier, disk: Disk, paths: LogPaths) -> None:

@@ -5,25 +5,39 @@ so, and stays where it is: a segment that is still written only grows, and is co
 metadata know it. The files of manifests are not copied: all of them are in the metadata, too, and
 are written again from there (`restoring`).
 
+If the metadata are damaged, that is told, and everything is copied as it lies there: their file,
+all segments, and the files of manifests.
+
 The copy of the metadata needs as much space as these do, in a scratch folder outside of the root.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from typing import TYPE_CHECKING
 
-from lakebed.base.errors import NotFound
+from lakebed.base.errors import DataError, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import Disk
+from lakebed.base.units import KIB, MIB
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
-from lakebed.store.backup.copying import Copier, SourceChanged
+from lakebed.store.backup.copying import (
+    Copier,
+    SourceChanged,
+    Unreadable,
+    copy_as_it_is,
+    copy_tree,
+)
 
 # Imported when there are objects: a store that has only logs needs no SQLite.
 if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
+    from lakebed.seglake.meta.rows import SegmentRow
+
+_PIECES_BYTES = (MIB, 4 * KIB, 64, 1)  # the smaller ones for the end of a file
 
 
 def copy_objects(
@@ -31,27 +45,79 @@ def copy_objects(
 ) -> None:
     """Nothing if nobody has stored an object yet."""
     paths = LakePaths(root)
-    if not disk.exists(paths.database):
-        return
+    rows: list[SegmentRow] | None = []
+    if disk.exists(paths.database):
+        rows = _copy_metadata(copier, paths, connector)
+    elif _has_files(disk, paths.segments) and not disk.exists(paths.database):
+        copier.problems.append(f"{paths.database}: is missing")
+        rows = None
+    if rows is None:
+        copy_tree(copier, disk, os.path.dirname(paths.segments))
+    for row in rows or ():
+        _copy_segment(copier, paths, row)
+    if disk.exists(paths.secret_key):
+        copy_as_it_is(copier, paths.secret_key)
+
+
+def _copy_metadata(
+    copier: Copier, paths: LakePaths, connector: Connector | None
+) -> list[SegmentRow] | None:
+    """The segments that they name; None if they cannot tell."""
     from lakebed.seglake.meta.connection import NoMetadata, connect_read_only
     from lakebed.seglake.meta.copies import copy_metadata, segments_of
 
+    connector = connector or connect_read_only
+    rows: list[SegmentRow] | None = None
     with tempfile.TemporaryDirectory(prefix="lakebed-backup-") as scratch:
         copy = os.path.join(scratch, "meta.db")
         try:
-            copy_metadata(paths.database, copy, connector=connector or connect_read_only)
+            copy_metadata(paths.database, copy, connector=connector)
+            rows = segments_of(copy)
         except NoMetadata:
-            return
-        rows = segments_of(copy)
-        copier.copy(copy, disk=real_disk(), name=copier.name(paths.database))
-    for row in rows:
-        path = segment_path(paths.segments, row.segment_id)
-        try:
-            copier.copy(path, end=row.size, is_sealed=row.state == "SEALED")
-        except NotFound as error:
-            copier.problems.append(f"objects: {error}")
-        except SourceChanged:
-            copier.problems.append(f"{path}: is shorter than the {row.size} bytes it had")
-            copier.copy(path)
-    if disk.exists(paths.secret_key):
-        copier.copy(paths.secret_key)
+            return []
+        except UnknownVersion:
+            raise
+        except (DataError, DiskError) as error:
+            copier.problems.append(str(error).replace(copy, paths.database))
+            copy = os.path.join(scratch, "damaged")
+            _copy_damaged(copier, paths.database, copy, connector)
+            copy_as_it_is(copier, f"{paths.database}-wal")  # no lock is ever on it
+        if real_disk().exists(copy):
+            copier.copy(copy, disk=real_disk(), name=copier.name(paths.database))
+    return rows
+
+
+def _copy_damaged(copier: Copier, path: str, target: str, connector: Connector) -> None:
+    """The file's bytes, by SQLite: whoever else closes it ends the locks of this process."""
+    from lakebed.seglake.meta.copies import translating
+
+    try:
+        with (
+            translating(path),
+            contextlib.closing(connector(path)) as source,
+            real_disk().create(target) as file,
+        ):
+            position = 0
+            for length in _PIECES_BYTES:
+                is_whole, data = source.read("main", 0, position, length)
+                while is_whole:
+                    file.pwrite(position, data)
+                    position += length
+                    is_whole, data = source.read("main", 0, position, length)
+    except (DataError, DiskError, NotFound) as error:
+        copier.problems.append(f"not copied: {error}")
+
+
+def _copy_segment(copier: Copier, paths: LakePaths, row: SegmentRow) -> None:
+    path = segment_path(paths.segments, row.segment_id)
+    try:
+        copier.copy(path, end=row.size, is_sealed=row.state == "SEALED")
+    except (NotFound, Unreadable) as error:
+        copier.problems.append(f"objects: {error}")
+    except SourceChanged:
+        copier.problems.append(f"{path}: is shorter than the {row.size} bytes it had")
+        copy_as_it_is(copier, path)
+
+
+def _has_files(disk: Disk, folder: str) -> bool:
+    return disk.is_folder(folder) and bool(disk.names(folder))

@@ -4,8 +4,12 @@ Every part is compared with its hash before it is written. `restoring.json` stan
 the first moment on, and `store.json` comes last, when everything else is durable: what was cut in
 between is opened by nobody, and the same restore goes on with it.
 
+A sync that failed is not repeated: what it covered may look whole and be in memory alone.
+`restoring.json.unsynced` says so, and the next restore here begins anew, with new files.
+
 A part that is damaged costs the files that need it, and no others: all others are restored, and
-the error names them. The root is then not complete, unless that is asked for (`salvage`).
+the error names them. The root is then not complete, unless that is asked for (`salvage`). Of
+`store.json` nothing is needed that is not known otherwise: it is then written anew.
 """
 
 from __future__ import annotations
@@ -19,7 +23,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.checksum import blake3
 from lakebed.base.clock import NS_PER_MS, SystemClock
-from lakebed.base.errors import AlreadyExists, BadName, Corrupt, DataError, NoSpace, NotFound
+from lakebed.base.errors import (
+    AlreadyExists,
+    BadName,
+    Corrupt,
+    DataError,
+    DiskError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    SyncFailed,
+    UnknownVersion,
+)
 from lakebed.base.files import (
     Disk,
     make_folders,
@@ -40,6 +55,7 @@ if TYPE_CHECKING:
 
 _PRIVATE = frozenset((SECRET_KEY_NAME, SETTINGS_NAME))
 _ALLOWED = frozenset((LOCK_NAME, "lost+found", version.RESTORING_NAME))
+_UNSYNCED_NAME = f"{version.RESTORING_NAME}.unsynced"  # none of the files is to be trusted
 _MARKER_BYTES_MAX = 4 * KIB
 
 
@@ -88,9 +104,13 @@ def restore(
     try:
         _check_root(disk, root, snapshot)
         remove_temporaries(disk, root)
+        _remove_untrusted(disk, root)
         _check_space(disk, root, snapshot)
         _mark(disk, root, snapshot)
         return _Restoring(vault, snapshot, root, disk, progress, connector).run(salvage=salvage)
+    except SyncFailed:
+        _distrust(disk, root)
+        raise
     finally:
         lock.release()
 
@@ -123,10 +143,11 @@ class _Restoring:
             else:
                 self._restore(file)
         self._write_manifests()
+        store_version = self._store_version(last)
         if self._damaged and not salvage:
             raise DamagedBackup(self._vault.address, self._damaged, root=self._root)
         self._disk.sync_tree(self._root)
-        self._finish(last)
+        self._finish(store_version)
         return Restored(
             self._snapshot,
             len(self._snapshot.files) - len(self._damaged),
@@ -179,32 +200,59 @@ class _Restoring:
         paths = LakePaths(self._root)
         if not self._disk.exists(paths.database):
             return
-        from lakebed.seglake.meta.connection import connect_read_only
-        from lakebed.seglake.meta.copies import written_manifests
-
         self._make_folder(paths.manifests)
         files = ManifestFiles(paths.manifests, disk=self._disk)
-        connector = self._connector or connect_read_only
         after = ""
-        while found := written_manifests(paths.database, after, connector=connector):
+        while found := self._manifests(paths.database, after):
             files.carry_out([(version_id, TO_BE_WRITTEN, data) for version_id, data in found])
             after = found[-1][0]
 
-    def _finish(self, last: BackedFile | None) -> None:
-        path = os.path.join(self._root, version.FILE_NAME)
+    def _manifests(self, database: str, after: str) -> list[tuple[str, bytes]]:
+        """Some of them; none if the metadata were damaged already when they were copied."""
+        from lakebed.seglake.meta.connection import connect_read_only
+        from lakebed.seglake.meta.copies import written_manifests
+
+        try:
+            return written_manifests(
+                database, after, connector=self._connector or connect_read_only
+            )
+        except (UnknownVersion, SyncFailed):
+            raise
+        except (DataError, DiskError) as error:
+            if not self._snapshot.problems:  # the backup told of it
+                self._damaged.append(f"objects/manifests: {error}")
+            return []
+
+    def _store_version(self, last: BackedFile | None) -> bytes:
+        """The bytes of `store.json`."""
         if last is None:  # only ever written by a bare log manager
-            now_ms = SystemClock().wall_ns() // NS_PER_MS
-            data = version.encode(version.StoreVersion(version.VERSION, now_ms))
-        else:
-            sizes = last.part_sizes(self._snapshot.part_bytes)
+            return self._new_version()
+        sizes = last.part_sizes(self._snapshot.part_bytes)
+        try:
             data = b"".join(
                 self._vault.part(digest, size=size)
                 for digest, size in zip(last.parts, sizes, strict=True)
             )
-            version.decode(data, path=path)
-        replace_atomically(self._disk, path, data)
+            version.decode(data, path=os.path.join(self._root, version.FILE_NAME))
+        except Corrupt as error:
+            self._damaged.append(f"{last.path}: {error}")
+            return self._new_version()
+        return data
+
+    def _new_version(self) -> bytes:
+        """Of the store that the backups are of, as far as these tell."""
+        created_ms = 0
+        with contextlib.suppress(NotFound, DataError):
+            created_ms = self._vault.marker().store_created_ms
+        created_ms = created_ms or SystemClock().wall_ns() // NS_PER_MS
+        return version.encode(version.StoreVersion(version.VERSION, created_ms))
+
+    def _finish(self, store_version: bytes) -> None:
+        replace_atomically(self._disk, os.path.join(self._root, version.FILE_NAME), store_version)
+        # It is a store now: whether the marker comes back after a power cut is all the same.
         self._disk.unlink(os.path.join(self._root, version.RESTORING_NAME))
-        self._disk.sync_folder(self._root)
+        with contextlib.suppress(SyncFailed):
+            self._disk.sync_folder(self._root)
 
     def _make_folder(self, folder: str) -> None:
         if folder not in self._folders:
@@ -261,3 +309,45 @@ def _mark(disk: Disk, root: str, snapshot: Snapshot) -> None:
     document = {"format": "lakebed restore", "version": 1, "snapshot_id": snapshot.snapshot_id}
     path = os.path.join(root, version.RESTORING_NAME)
     replace_atomically(disk, path, json.dumps(document).encode("ascii") + b"\n")
+
+
+# After a failed sync.
+
+
+def _distrust(disk: Disk, root: str) -> None:
+    """Let nobody take what is here for durable: the next restore writes all of it anew.
+
+    That this itself is durable does not matter: after a power cut the files show what they are.
+    """
+    with contextlib.suppress(LakebedError):
+        disk.unlink(os.path.join(root, version.FILE_NAME))
+    try:
+        disk.create(os.path.join(root, _UNSYNCED_NAME)).close()
+    except AlreadyExists:
+        pass
+    except LakebedError:
+        with contextlib.suppress(LakebedError):
+            _remove_contents(disk, root)
+
+
+def _remove_untrusted(disk: Disk, root: str) -> None:
+    path = os.path.join(root, _UNSYNCED_NAME)
+    if disk.exists(path):
+        _remove_contents(disk, root)
+        disk.unlink(path)
+
+
+def _remove_contents(disk: Disk, root: str) -> None:
+    """All but the lock and what says that a restore was begun."""
+    for name in disk.names(root):
+        if name not in _ALLOWED and name != _UNSYNCED_NAME:
+            _remove(disk, os.path.join(root, name))
+
+
+def _remove(disk: Disk, path: str) -> None:
+    if not disk.is_folder(path):
+        disk.unlink(path)
+        return
+    for name in disk.names(path):
+        _remove(disk, os.path.join(path, name))
+    disk.remove_folder(path)

@@ -5,7 +5,7 @@ it is interrupted there is no new snapshot; what it had copied is in the pool, a
 again the next time.
 
 An engine's part that is so damaged that it cannot be read as what it is, is copied as it lies
-there, file by file, and told as a problem.
+there, file by file, and told as a problem. No damage ends a backup: what is missing is named.
 """
 
 from __future__ import annotations
@@ -17,15 +17,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.identity import OWN_FOLDER
 from lakebed.aof.manager import LOCK_NAME
+from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import DataError, InputError, NotFound, UnknownVersion
+from lakebed.base.errors import (
+    BadConfig,
+    DataError,
+    DiskError,
+    InputError,
+    NotFound,
+    UnknownVersion,
+)
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk
 from lakebed.keratin.paths import TOPICS_NAME
 from lakebed.keratin.topics import topic_names
 from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
 from lakebed.store import version
+from lakebed.store.backup.belonging import begin_backup
 from lakebed.store.backup.catalogue import PART_BYTES, Snapshot, snapshot_id_of
-from lakebed.store.backup.copying import Copier, Progress
+from lakebed.store.backup.copying import Copier, Progress, SourceChanged, copy_tree
 from lakebed.store.backup.groups import copy_groups
 from lakebed.store.backup.holding import Holding
 from lakebed.store.backup.logs import copy_log, external_tier2
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
 
 SETTINGS_NAME = "lakebed.toml"
 _ID_RANDOM_BYTES = 4
+_READING = ("read", "map")  # what a disk refuses if it is damaged
 _COPIED = frozenset(
     ("aof", TOPICS_NAME, GROUPS_NAME, "objects", OWN_FOLDER, DATABASE_NAME, SECRET_KEY_NAME,
      SETTINGS_NAME, version.FILE_NAME)
@@ -74,7 +84,7 @@ def take_backup(
     created_ms = clock.wall_ns() // NS_PER_MS
     check_apart(store.root, vault.address)
     with vault.lock():
-        vault.begin(store_created_ms=0 if store.version is None else store.version.created_ms)
+        previous = begin_backup(vault, store)
         with Holding(store.pins, clock=clock) as holding:
 
             def advance(done_bytes: int) -> None:
@@ -85,7 +95,7 @@ def take_backup(
                 vault,
                 disk=store.disk,
                 root=store.root,
-                previous=_newest(vault),
+                previous=previous,
                 progress=advance,
                 part_bytes=part_bytes,
             )
@@ -103,7 +113,7 @@ def take_backup(
             files=tuple(copier.files[name] for name in sorted(copier.files)),
             external=tuple(external),
             left_out=tuple(map(_plain, _left_out(store.disk, store.root))),
-            problems=tuple(map(_plain, copier.problems)),
+            problems=tuple(dict.fromkeys(map(_plain, copier.problems))),
         )
         vault.put_snapshot(snapshot)
     return Taken(snapshot, copier.put_count, copier.put_bytes)
@@ -163,39 +173,23 @@ class _Damage:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, DataError) or isinstance(error, UnknownVersion):
+        if error is None or not self._is_damage(error):
             return False
         self._copier.problems.append(str(error))
         self._copier.forget(f"{self._copier.name(self._folder)}/")
         copy_tree(self._copier, self._disk, self._folder)
         return True
 
-
-def copy_tree(copier: Copier, disk: Disk, folder: str) -> None:
-    """Every file below a folder as it is now; what goes away meanwhile is not needed."""
-    if not disk.is_folder(folder):
-        return
-    for name in disk.names(folder):
-        path = os.path.join(folder, name)
-        if disk.is_folder(path):
-            copy_tree(copier, disk, path)
-        elif not name.endswith(TEMPORARY_SUFFIX):
-            try:
-                copier.copy(path)
-            except NotFound:
-                continue
-
-
-def _newest(vault: Vault) -> Snapshot | None:
-    """The last snapshot that can be read."""
-    for snapshot_id in reversed(vault.snapshot_ids()):
-        try:
-            return vault.snapshot(snapshot_id)
-        except UnknownVersion:
-            raise
-        except (DataError, NotFound):
-            continue
-    return None
+    def _is_damage(self, error: BaseException) -> bool:
+        """Of the store: not of the vault, nor something that passes."""
+        match error:
+            case UnknownVersion() | Tier2Error():
+                return False
+            case NotFound():
+                return self._disk.is_folder(self._folder)
+            case DiskError():
+                return error.operation in _READING
+        return isinstance(error, DataError | BadConfig | SourceChanged)
 
 
 def _left_out(disk: Disk, root: str) -> list[str]:

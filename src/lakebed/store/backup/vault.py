@@ -103,8 +103,11 @@ class Vault:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             raise Corrupt("not the beginning of a backup", path=path) from None
 
-    def begin(self, *, store_created_ms: int) -> None:
-        """Make it the place of that store's backups, or see that it is."""
+    def begin(self, *, store_created_ms: int, is_ours: Callable[[], bool] = lambda: True) -> None:
+        """Make it the place of that store's backups, or see that it is.
+
+        A store that does not say when it was made is 0; `is_ours` is asked about its backups.
+        """
         try:
             marker = self.marker()
         except NotFound:
@@ -114,8 +117,12 @@ class Vault:
                 ) from None
             marker = Marker(store_created_ms=store_created_ms)
             self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")
-        if marker.store_created_ms != store_created_ms:
+        known_ms = marker.store_created_ms
+        if (known_ms and known_ms != store_created_ms) or (not known_ms and not is_ours()):
             raise InputError(f"{self.address}: has the backups of another store")
+        if known_ms != store_created_ms:  # it says it now
+            marker = Marker(store_created_ms=store_created_ms)
+            self._put(MARKER_KEY, msgspec.json.encode(marker) + b"\n")
 
     # Snapshots.
 
