@@ -49,6 +49,16 @@ def refused(root: Path, *arguments: str, **variables: str) -> subprocess.Complet
     )
 
 
+def document_of(process: subprocess.Popen[str]) -> Any:
+    """What a node with `--json` prints when it serves."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not lines or lines[-1].rstrip() != "}":
+        lines.append(process.stdout.readline())
+        assert lines[-1], "it does not serve"
+    return json.loads("".join(lines))
+
+
 def is_listening(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=30).close()
@@ -65,10 +75,7 @@ def test_the_first_start_makes_a_key_and_tells_it_once(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={})
         assert process.stdout is not None
         with process.stdout:
-            lines = [process.stdout.readline()]
-            while lines[-1].rstrip() != "}":
-                lines.append(process.stdout.readline())
-            told.append(json.loads("".join(lines)))
+            told.append(document_of(process))
             if len(told) == 1:
                 s3 = boto3.client(
                     "s3",
@@ -82,6 +89,26 @@ def test_the_first_start_makes_a_key_and_tells_it_once(tmp_path: Path) -> None:
             assert process.wait(60) == 0
     assert set(told[0]) == {"s3", "http", "region", "access_key", "secret_key", "connect"}
     assert set(told[1]) == {"s3", "http", "region"}
+
+
+def test_a_start_that_fails_makes_no_key_and_the_next_one_tells_it(tmp_path: Path) -> None:
+    """A key that was made and not told would be of use to nobody, and no other would be made."""
+    root = tmp_path / "root"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for option in ("--s3-port", "--http-port"):
+            found = refused(root, option, port)
+            assert (found.returncode, found.stdout) == (75, "")
+            assert found.stderr.count("\n") == 1, found.stderr
+            assert f"127.0.0.1:{port}: somebody listens there already" in found.stderr
+    everywhere = "0.0.0.0"  # noqa: S104 - it will have a key, so it may
+    command = [*COMMAND, "--root", str(root), "--json", "serve", "--s3-host", everywhere]
+    command += ["--s3-port", "0", "--http-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={}) as process:
+        told = document_of(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert {"access_key", "secret_key", "connect"} < set(told)
 
 
 def test_keys_of_the_command_line_can_be_used_until_they_are_disabled(tmp_path: Path) -> None:

@@ -10,7 +10,16 @@ from lakebed.api import admin, groups, logs, media, objects, topics
 from lakebed.api.operation import Nothing
 from lakebed.api.operations import OPERATIONS
 from lakebed.api.problems import Unauthenticated, Unreachable
-from lakebed.base.errors import BadName, Busy, Closed, InputError, NotFound, TooLarge
+from lakebed.base.errors import (
+    BadName,
+    Busy,
+    Closed,
+    InputError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    TooLarge,
+)
 from lakebed.base.units import MIB
 from lakebed.client.caller import ANSWER_BYTES_MAX, target_of
 from lakebed.client.connection import Pieces
@@ -280,6 +289,38 @@ def test_an_earlier_doubt_is_not_forgotten() -> None:
         runner.sleep_ns = stop_then_sleep  # type: ignore[method-assign]
         with pytest.raises(Unreachable, match="refused; whether the call was carried out is not"):
             caller.call(topics.CREATE_TOPIC, body=NEW, is_repeatable=True)
+
+
+@pytest.mark.parametrize("error", [Busy("full"), Closed("the store is closed"), NoSpace("full")])
+def test_a_refusal_behind_a_lost_answer_does_not_say_that_nothing_was_done(
+    error: LakebedError,
+) -> None:
+    """Who trusts that `Busy` changed nothing sends it again, and it would be there twice."""
+    told = problem(error, retry_after_s=1)
+    with (
+        calling(hangs_up, *[says(told)] * 9, retry_s=3.0) as (server, caller, _),
+        pytest.raises(Unreachable, match=r"full|closed") as found,
+    ):
+        caller.call(topics.PRODUCE, ORDERS, body=topics.Produce([b"x"]), is_repeatable=True)
+    assert str(found.value).endswith("; whether the call was carried out is not known")
+    assert len(server.seen) > 1
+
+
+def test_a_refusal_behind_a_lost_answer_is_itself_if_the_call_changes_nothing() -> None:
+    told = problem(Busy("full"), retry_after_s=1)
+    with (
+        calling(hangs_up, *[says(told)] * 9, retry_s=3.0) as (_, caller, _),
+        pytest.raises(Busy, match="full"),
+    ):
+        caller.call(topics.DESCRIBE_TOPIC, ORDERS)
+
+
+def test_what_is_wrong_with_a_call_is_told_behind_a_lost_answer_too() -> None:
+    with (
+        calling(hangs_up, says(problem(NotFound("there is none")))) as (_, caller, _),
+        pytest.raises(NotFound, match="there is none"),
+    ):
+        caller.call(topics.PRODUCE, ORDERS, body=topics.Produce([b"x"]), is_repeatable=True)
 
 
 def test_a_closed_caller_says_so() -> None:

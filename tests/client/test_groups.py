@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +117,17 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
     assert group.redrive() == 1
     assert group.dead_letters() == []
     assert [one.value for one in group.lease()] == [b"a", b"b"]
+
+
+def test_of_settings_given_as_a_whole_those_are_kept_that_differ_from_the_stores(
+    store: Any, request: pytest.FixtureRequest
+) -> None:
+    own = request.getfixturevalue("door").store if isinstance(store, RemoteStore) else store
+    store.topic("orders").group("g", config=GroupConfig(lease_ms=5000))
+    (file,) = Path(own.root, "groups").glob("*.settings")
+    assert json.loads(file.read_bytes())["config"] == {"lease_ms": 5000}
+    store.topic("orders").group("g", config=GroupConfig())
+    assert not file.exists()
 
 
 def test_ten_consumers_share_a_group(remote: RemoteStore) -> None:

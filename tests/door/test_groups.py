@@ -174,6 +174,25 @@ def test_settings_are_kept_when_the_writer_ends_and_another_begins(tmp_path: Pat
         assert lease(door).leases[0].values == [b"a", b"b", b"c"]
 
 
+def test_a_setting_that_is_named_stays_when_the_stores_changes(tmp_path: Path) -> None:
+    """Also one that is as the store's is now; one that is not named is as the store's is then."""
+    with open_door(tmp_path, topic_config=SMALL, group_config=GroupConfig(in_flight_max=1)) as door:
+        door.call(topics.CREATE_TOPIC, body=NewTopic("orders"))
+        door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup({"lease_ms": 5000}))
+        settings: Settings = {"in_flight_max": 1}
+        door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup(settings))
+        produce(door, 0, b"a", b"b", b"c")
+    later = GroupConfig(in_flight_max=2, lease_ms=7000)
+    with open_door(tmp_path, topic_config=SMALL, group_config=later) as door:
+        assert [one.values for one in lease(door).leases] == [[b"a"]]
+        (part,) = door.store.topic("orders").group("billing").parts
+        assert part._config.lease_ms == 7000, "the first settings were replaced"
+        door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup({}))
+    with open_door(tmp_path, topic_config=SMALL, group_config=later) as door:
+        door.call(groups.RESET, BILLING, body=Reset())
+        assert [one.values for one in lease(door).leases] == [[b"a", b"b"]]
+
+
 @pytest.mark.parametrize(
     ("settings", "what"),
     [

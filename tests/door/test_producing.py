@@ -14,12 +14,21 @@ import pytest
 from lakebed.api import media, topics
 from lakebed.api.problems import Refused
 from lakebed.api.topics import Appended, Messages, NewTopic, Produce, WireProducer
-from lakebed.base.errors import Busy, Closed, InputError, LakebedError, NotFound, TooLarge
+from lakebed.base.errors import (
+    Busy,
+    Closed,
+    InputError,
+    LakebedError,
+    NotFound,
+    SyncFailed,
+    TooLarge,
+)
 from lakebed.keratin.errors import OutOfOrderSequence, PartlyAppended, ProducerFenced
 from lakebed.keratin.message import NOT_BEFORE_HEADER
 from lakebed.keratin.partitioner import partition_of
 from tests.door.door import Answer, LiveDoor, open_door
 from tests.door.waiters import begin, fresh_topic, told
+from tests.fakes.failing_disk import FailingDisk
 from tests.store.queues import SMALL
 
 ORDERS = {"topic": "orders"}
@@ -370,6 +379,36 @@ def test_what_is_appended_in_part_says_what_is_there(door: LiveDoor) -> None:
         counts[1],
         0,
     ]
+
+
+KEYS_OF: dict[int, list[bytes | None]] = {
+    number: [key for key in map(b"%d".__mod__, range(20)) if partition_of(key, 3) == number]
+    for number in range(3)
+}
+
+
+def test_a_sync_that_failed_is_not_hidden_behind_a_full_queue(tmp_path: Path) -> None:
+    """`Busy` would say that nothing was appended, and nobody knows that."""
+    disk = FailingDisk()
+    with open_door(tmp_path, topic_config=SMALL, disk=disk) as door:
+        for topic, numbers in (("wide", (0, 2)), ("other", (0, 1, 2))):
+            fresh_topic(door, topic, partitions=3)
+            keys = [key for number in numbers for key in KEYS_OF[number]]
+            asked = Produce([b"v"] * len(keys), keys=keys)
+            disk.failing = f"/topics/{topic}/0/"
+            with no_room_in(door, topic, 2):
+                answer = door.ask(
+                    "POST", f"/v1/topics/{topic}/messages", msgspec.json.encode(asked)
+                )
+            disk.failing = ""
+            assert (answer.status, "retry-after" in answer.headers) == (500, False)
+            if topic == "wide":  # nothing is there for certain
+                assert isinstance(answer.problem, SyncFailed)
+                continue
+            assert isinstance(answer.problem, PartlyAppended)
+            assert [one.partition for one in answer.problem.appended] == [1]
+            assert "fdatasync" in answer.problem.cause
+            assert "after an error of the disk" in answer.json["advice"]
 
 
 def test_what_is_not_appended_at_all_may_be_sent_again(door: LiveDoor) -> None:

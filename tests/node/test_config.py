@@ -127,6 +127,17 @@ def test_a_certificate_of_the_file_and_a_key_of_an_option_make_a_pair(tmp_path: 
         settings_of(tmp_path, "", key, beside)
 
 
+def test_who_reads_the_certificate_anyway_need_not_have_it_read_twice(tmp_path: Path) -> None:
+    """Half a pair is found in any case."""
+    (tmp_path / "lakebed.toml").write_text("[node]\ntls_cert = 'none.pem'\ntls_key = 'none.pem'\n")
+    found = node_settings(tmp_path, environment={}, reads_certificate=False)
+    with pytest.raises(BadConfig, match="no certificate"):
+        tls_of(found)
+    (tmp_path / "lakebed.toml").write_text("[node]\ntls_cert = 'none.pem'\n")
+    with pytest.raises(BadConfig, match="belong together"):
+        node_settings(tmp_path, environment={}, reads_certificate=False)
+
+
 def test_the_store_leaves_the_section_to_the_node(tmp_path: Path) -> None:
     """Also one that the node refuses: whoever embeds the store serves nothing."""
     (tmp_path / "lakebed.toml").write_text("[node]\ns3_prot = 1\n")

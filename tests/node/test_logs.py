@@ -15,7 +15,7 @@ from lakebed.base.events import event
 from lakebed.http.request_id import CURRENT
 from lakebed.node.logs import ACCESS_LOGGER, NodeLogs
 
-SECRET = "a secret of the tests"  # noqa: S105
+SECRET = 'figs, "plums" and \\pears'  # noqa: S105 - with what quoting changes
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 _log = logging.getLogger("lakebed.tests")
@@ -93,24 +93,47 @@ def test_a_console_line_is_one_line_whatever_is_in_it(logs: Logs) -> None:
     assert rest == 'odd name="two words" path=a\\nb\\x1b[2J empty="" quote="\\""\n'
 
 
+def test_the_lines_of_a_trace_are_told_from_events(logs: Logs) -> None:
+    logs.configure("console")
+    try:
+        raise ValueError("no\n2026-01-31T12:00:00.000Z INFO    forged\r\x1b[2Jluck")
+    except ValueError:
+        _log.exception("it failed")
+    first, *trace = logs.take().split("\n")[:-1]
+    assert first.endswith("ERROR   it failed")
+    assert all(one.startswith("    ") and one.isprintable() for one in trace)
+    assert [one.strip() for one in trace[-3:]] == [
+        "ValueError: no",
+        "2026-01-31T12:00:00.000Z INFO    forged",
+        "\\x1b[2Jluck",
+    ]
+
+
+def test_a_secret_that_is_a_part_of_another_leaves_nothing_of_it(logs: Logs) -> None:
+    logs.node.hide("nuts and dates", "nuts and dates and limes")
+    _log.warning("nuts and dates and limes")
+    assert logs.document()["message"] == "(hidden)"
+
+
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_secrets_are_in_no_line(logs: Logs, log_format: str) -> None:
     logs.configure(log_format)
     secrets: dict[str, Any] = dict.fromkeys(("secret_key", "token", "password"), "short")
     event(_log, "key", **secrets, access_key="LAKE")
-    event(_log, "odd", why=f"wrong: {SECRET}!", all=[SECRET])
+    event(_log, "odd", why=f"wrong: {SECRET}!", alone=SECRET, all=[SECRET], error=KeyError(SECRET))
     _log.warning("plain %s", SECRET)
-    try:
-        raise ValueError(SECRET)
-    except ValueError:
-        _log.exception("trace")
+    for kind in (ValueError, KeyError):  # as it is, and as `repr` has it
+        try:
+            raise kind(SECRET)
+        except kind:
+            _log.exception("trace")
     logs.node.hide("another secret")
     _log.warning("plain another secret")
     text = logs.take()
-    assert SECRET not in text
+    assert not any(part in text for part in ("figs", "plums", "pears")), "however it is quoted"
     assert "another secret" not in text
     assert "short" not in text
-    assert text.count("(hidden)") == 3 + 2 + 1 + 1 + 1
+    assert text.count("(hidden)") == 3 + 4 + 1 + 2 + 1
     assert "LAKE" in text
 
 

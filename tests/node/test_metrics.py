@@ -21,10 +21,12 @@ from lakebed.node.metrics import (
     TEXT,
     NodeFacts,
     accepted,
+    counted_totals,
     cumulative,
     rendered,
 )
 from lakebed.node.observing import OTHER, TOLD_APART_MAX, Observer
+from lakebed.node.readiness import Look
 from lakebed.store.counters import Counted
 from lakebed.store.store import Store
 from tests.node.requests import request_of
@@ -55,7 +57,13 @@ SPECIFIED = {
     "aof_tier0_activation_queue_depth": "gauge",
     "aof_tier2_retries": "counter",
     **{f"aof_tier{tier}_segments": "gauge" for tier in range(3)},
-    # Of the object store: requests_total{op,status_class}, inflight{op} and so on.
+    # Of the object store: how much is in it, manifests_total without what is of counters alone.
+    "seglake_objects": "gauge",
+    "seglake_segments": "gauge",
+    "seglake_bytes_live": "gauge",
+    "seglake_live_manifests": "gauge",
+    "seglake_manifests": "gauge",
+    # Of its requests: requests_total{op,status_class}, inflight{op} and so on.
     "lakebed_requests": "counter",
     "lakebed_inflight": "gauge",
     "lakebed_bytes_in": "counter",
@@ -69,6 +77,7 @@ SPECIFIED = {
 }
 
 
+DISK = Look(100, 50, ())
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
     "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -81,13 +90,13 @@ def facts_of(*observers: Observer) -> NodeFacts:
         seen=seen,
         connections={one.endpoint: 3 for one in seen},
         replays_detected=2,
-        free_bytes=100,
-        reserve_bytes=50,
     )
 
 
-def families(facts: NodeFacts, counts: list[Counted], kind: str = TEXT) -> dict[str, Metric]:
-    text = rendered(facts, counts, content_type=kind).decode()
+def families(
+    facts: NodeFacts, counts: list[Counted], kind: str = TEXT, *, disk: Look = DISK
+) -> dict[str, Metric]:
+    text = rendered(facts, disk, counts, content_type=kind).decode()
     read = read_open if kind == OPEN_METRICS else read_text
     found = list(read(text))
     assert len({one.name for one in found}) == len(found), "a name has one family"
@@ -108,15 +117,21 @@ def store(tmp_path: Path) -> Iterator[Store]:
         topic = opened.topic("events", partitions=2)
         topic.append_batch([b"a", b"b"], partition=1).result()
         topic.group('odd "name"\\').lease(max_messages=1)
-        opened.bucket("photos")
+        opened.bucket("photos").put("one", b"x" * 1000)
         yield opened
+
+
+def everything(store: Store) -> list[Counted]:
+    totals = store.object_totals()
+    assert totals is not None
+    return [*store.counts(), counted_totals(totals)]
 
 
 @pytest.mark.parametrize("kind", [TEXT, OPEN_METRICS])
 def test_everything_that_the_specifications_name_is_there(store: Store, kind: str) -> None:
     observer = Observer("s3")
     finished(observer, Asked("PutObject", "photos", "LAKE"))
-    found = families(facts_of(observer), store.counts(), kind)
+    found = families(facts_of(observer), everything(store), kind)
     for name, metric_type in SPECIFIED.items():
         assert name in found, name
         assert found[name].type == metric_type, name
@@ -128,7 +143,7 @@ def test_everything_that_the_specifications_name_is_there(store: Store, kind: st
 
 @pytest.mark.parametrize("kind", [TEXT, OPEN_METRICS])
 def test_things_are_told_apart_by_their_labels(store: Store, kind: str) -> None:
-    found = families(facts_of(), store.counts(), kind)
+    found = families(facts_of(), everything(store), kind)
 
     def values(name: str) -> dict[tuple[str, ...], float]:
         samples = [one for one in found[name].samples if one.name.endswith("_total")]
@@ -138,13 +153,14 @@ def test_things_are_told_apart_by_their_labels(store: Store, kind: str) -> None:
     labels = [one.labels for one in found["keratin_commit_items"].samples]
     assert {"partition": "0", "topic": "events"} in labels
     assert {"partition": "1", "topic": "events"} in labels
+    assert found["seglake_bytes_live"].samples[0][:3] == ("seglake_bytes_live", {}, 1000)
     groups = [one.labels for one in found["stroma_folds"].samples]
     assert {"group": 'odd "name"\\', "partition": "1", "topic": "events"} in groups
 
 
 def test_names_of_two_engines_do_not_meet(store: Store) -> None:
     """Each counter of each engine has a family of its own, with one set of labels."""
-    found = families(facts_of(), store.counts())
+    found = families(facts_of(), everything(store))
     for name, family in found.items():
         shapes = {tuple(sorted(one.labels.keys() - {"le"})) for one in family.samples}
         assert len(shapes) <= 1, (name, shapes)
@@ -240,6 +256,9 @@ def test_the_process_and_the_build_are_told() -> None:
     assert found["process_resident_memory_bytes"].samples[0].value > 1_000_000
     assert found["lakebed_disk_free_bytes"].samples[0].value == 100
     assert found["lakebed_disk_reserve_bytes"].samples[0].value == 50
+    assert found["lakebed_not_writable"].samples[0].value == 0
+    unknown = Look(None, 50, ("the store is closed",))
+    assert "lakebed_disk_free_bytes" not in families(facts_of(), [], disk=unknown), "it is not 0"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +15,7 @@ import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.api.problems import Unauthenticated
+from lakebed.base.errors import DiskError, SyncFailed
 from lakebed.base.units import TIB
 from lakebed.door.guard import Identity
 from lakebed.http.request import Request
@@ -23,11 +26,17 @@ from lakebed.node.metrics import OPEN_METRICS, TEXT, NodeFacts
 from lakebed.node.pages import Pages, is_local
 from lakebed.node.readiness import Readiness, look, reserve_of
 from lakebed.store.store import Store
+from tests.fakes.failing_disk import FailingDisk
 from tests.http.serving import Answer, Serving, in_loop, serving
 from tests.node.requests import request_of
 
-FACTS = NodeFacts(seen=[], connections={}, replays_detected=0, free_bytes=0, reserve_bytes=0)
+FACTS = NodeFacts(seen=[], connections={}, replays_detected=0)
 PROXIED = "X-Forwarded-For: 10.0.0.9"
+STUCK = [
+    f"{one} that take no writes since one failed, until the node is started again: 1"
+    for one in ("logs", "partitions")
+]
+GROUP = "groups that cannot be written now: 1"
 
 
 class OneKey:
@@ -113,13 +122,74 @@ async def test_it_is_ready_until_it_drains_or_its_store_is_closed(tmp_path: Path
 @in_loop
 async def test_below_the_reserve_it_is_not_ready(tmp_path: Path) -> None:
     config = AofConfig(flush=FlushConfig(reserve_bytes=TIB))
-    async with pages(tmp_path, config=config) as scene:
-        if scene.store.disk.free_bytes(tmp_path) >= TIB:
-            pytest.skip("this disk has more than any reserve")
+    disk = FailingDisk(told_free_bytes=TIB - 1)
+    async with pages(tmp_path, config=config, disk=disk) as scene:
         assert reserve_of(scene.store) == TIB
         answer = await scene.get("/readyz")
         assert answer.status == 503
-        assert b"free, and 1TiB are kept in reserve: writes are refused\n" in answer.body
+        assert answer.body == (
+            b"the disk has 1048575MiB free, and 1TiB are kept in reserve: writes are refused\n"
+        )
+        metrics = (await scene.get("/metrics")).body
+        assert b"\nlakebed_disk_free_bytes 1.099511627775e" in metrics
+        assert b"\nlakebed_disk_reserve_bytes 1.099511627776e" in metrics
+        disk.told_free_bytes = TIB
+        assert (await scene.get("/readyz")).status == 200
+
+
+@in_loop
+async def test_what_failed_makes_it_not_ready_and_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FailingDisk()
+    async with pages(tmp_path, disk=disk) as scene:
+        log, topic = scene.store.log("orders"), scene.store.topic("events", partitions=2)
+        group = topic.group("billing")
+        assert (await scene.get("/readyz")).status == 200
+        disk.failing = "/topics/events/1/"
+        with pytest.raises(SyncFailed):
+            topic.append_batch([b"x"], partition=1).result()
+        log.append_record(b"x")
+        disk.failing = "/aof/orders/"
+        with pytest.raises(DiskError):
+            log.flush()
+        disk.failing = "/groups/"
+        topic.append_batch([b"y"], partition=0).result()
+        with pytest.raises(DiskError):
+            group.lease()
+        for _ in range(2):
+            answer = await scene.get("/readyz")
+            assert (answer.status, answer.body.decode().splitlines()) == (503, [*STUCK, GROUP])
+        assert b"lakebed_not_writable 3.0\n" in (await scene.get("/metrics")).body
+        disk.failing = ""
+        assert [one.value for one in group.lease()] == [b"y"], "it goes on in new files"
+        answer = await scene.get("/readyz")
+        assert answer.body.decode().splitlines() == STUCK, "these do not"
+        told = [vars(one)["facts"] for one in caplog.records if "not_writable" in str(vars(one))]
+        assert sorted(one["name"] for one in told) == ["events 0 billing", "events-1", "orders"]
+        with contextlib.suppress(DiskError):  # of what was appended and is not durable
+            scene.store.close()
+
+
+@pytest.mark.parametrize("how", ["it is mounted for reading", "it belongs to somebody else"])
+def test_a_folder_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    statvfs = os.statvfs
+
+    def for_reading(path: str) -> os.statvfs_result:
+        facts = list(statvfs(path))
+        facts[8] |= os.ST_RDONLY  # f_flag
+        return os.statvfs_result(facts)
+
+    with Store.open(tmp_path, serves=False) as store:
+        assert look(store).problems == ()
+        if how == "it is mounted for reading":
+            monkeypatch.setattr(os, "statvfs", for_reading)
+        else:
+            monkeypatch.setattr(os, "access", lambda *_: False)
+        assert look(store).problems == ("the store's folder cannot be written",)
+        monkeypatch.undo()
 
 
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:

@@ -82,6 +82,23 @@ def test_settings_that_are_not_its_own_are_the_stores_as_they_are_now(world: Wor
     assert store.topic("orders").group("billing").parts[0]._config.in_flight_max == 7
 
 
+def test_what_is_named_is_kept_also_if_it_is_as_the_stores_is(world: World) -> None:
+    store = opened(world)
+    topic = store.topic("orders")
+    append(topic, b"a")
+    topic.group("billing", config=GROUP)
+    assert not world.disk.exists(PATH)
+    group = topic.group_with("billing", GROUP, named=["lease_ms"])
+    assert topic.group("billing") is group
+    assert b'"config": {"lease_ms": 1000}}' in read_file(world.disk, PATH, size_max=1000)
+    store.close()
+    store = opened(world, group_config=GroupConfig(lease_ms=9000, in_flight_max=7))
+    assert leased_ms(store.topics) == 1000
+    assert store.topic("orders").group("billing").parts[0]._config.in_flight_max == 7
+    store.topic("orders").group_with("billing", GROUP, named=[])
+    assert not world.disk.exists(PATH)
+
+
 @pytest.mark.parametrize("what", ["the group", "the topic"])
 def test_they_go_with_the_group(world: World, what: str) -> None:
     store = opened(world)

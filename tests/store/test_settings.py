@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.base.errors import BadConfig
-from lakebed.cli.aof import app
 from lakebed.store.settings import SECTIONS, AofSection, aof_config, settings_of
 from lakebed.store.store import Store
 
@@ -103,13 +100,3 @@ def test_the_guide_lists_every_setting_of_a_log_and_no_other() -> None:
         for field in dataclasses.fields(config)
     }
     assert listed == known
-
-
-def test_the_guide_lists_every_command_and_only_options_that_exist() -> None:
-    text = (GUIDES / "command-line.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `lakebed aof ([\w-]+)([^`]*)` \|", text, flags=re.MULTILINE))
-    group: Any = get_command(app)
-    assert set(rows) == set(group.commands)
-    for name, shown in rows.items():
-        known = {option for parameter in group.commands[name].params for option in parameter.opts}
-        assert set(re.findall(r"(?<!\w)--?[a-z][a-z0-9-]*", shown)) <= known

@@ -19,9 +19,13 @@ class FlushConfig:
     """When appended bytes are made durable without anybody asking for it."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
+    """A flush begins when so many bytes wait."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
+    """A flush begins so long after an append that nobody waits for."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    """Appends are refused while so many bytes are not durable."""
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
+    """Appends leave so much of the disk free."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -51,9 +55,13 @@ class RetentionConfig:
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
+    """Segments that were sealed longer ago leave; 0 sets no limit."""
     bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
+    """Segments leave while the sealed ones have more bytes; 0 sets no limit."""
     count_max: int = bounded(0, minimum=0, maximum=1_000_000)
+    """Segments leave while there are more sealed ones than this; 0 sets no limit."""
     archive: bool = False
+    """Whether they are moved to `archive/` and not deleted."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -63,7 +71,8 @@ class RetentionConfig:
 class ManagerConfig:
     """What all the logs of a root share."""
 
-    spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of files made ahead
+    spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
+    """Files made ahead of need take so much together, of all logs; 0 makes none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -74,9 +83,13 @@ class AofConfig:
     """One log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
+    """The size of a segment, a power of two; a record must fit in it."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    zero_fill_spares: bool = True  # of busy logs, in their pauses
+    """So many segments are made ahead of need."""
+    zero_fill_spares: bool = True
+    """Whether those of a busy log are filled with zeros, in its pauses."""
     enable_sparse_index: bool = False
+    """Whether a sealed segment gets an index file beside it."""
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     manifest: ManifestConfig = field(default_factory=ManifestConfig)

@@ -66,6 +66,11 @@ class Flushing:
         self._ticket: Ticket[Chunk, None] | None = None  # guarded by the mutex, as is the next
         self._retry_at_ns = 0
 
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing is written any more."""
+        return self._state.failure or self._barrier.failure
+
     def start(self) -> None:
         """Publish the durable end; called once, before anything else."""
         state = self._state

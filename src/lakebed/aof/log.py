@@ -49,7 +49,7 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy, Closed, DiskError, InputError, NoSpace
+from lakebed.base.errors import Busy, Closed, DiskError, InputError, LakebedError, NoSpace
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -290,6 +290,11 @@ class Aof:
     def on_used(self, info: SegmentInfo) -> None:
         if self._tiering is not None:
             self._tiering.on_used(info)
+
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing is written until it is opened again; None as long as it is."""
+        return self._flushing.failure
 
     def segments(self) -> Sequence[SegmentInfo]:
         with self._state.mutex:

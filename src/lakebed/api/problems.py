@@ -92,7 +92,8 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     errors.Closed: "the store is being closed, or the thing was deleted: open it again",
     stroma_errors.StaleLease: "the lease is over: lease again",
     keratin_errors.OutOfOrderSequence: "send what is missing first",
-    keratin_errors.PartlyAppended: "send again only what is not among the facts as appended",
+    keratin_errors.PartlyAppended: "send again only what is not among the facts as appended, and "
+    "after an error of the disk only what is not there",
     keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
     LakebedError: "look at the server's log",
 }

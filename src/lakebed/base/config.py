@@ -5,10 +5,14 @@
         \"\"\"When a batch is written.\"\"\"
 
         batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
+        \"\"\"A commit takes so many bytes at most.\"\"\"
         delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
+        \"\"\"Items that nobody waits for are committed after so long.\"\"\"
 
         def __post_init__(self) -> None:
             check(self)
+
+The sentence behind a field is what the reference of the settings says of it.
 
 `check` makes an instance with a value of the wrong type or outside its limits impossible;
 comparisons between fields follow it in `__post_init__` and raise `BadConfig` themselves.

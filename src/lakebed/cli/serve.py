@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,10 +123,8 @@ def serve(
     _check_root(run)
     options = [*_node_options(given), *_s3_options(s3 or [])]
 
-    def read() -> Settings:
-        return node_settings(run.root, environment=os.environ, options=options)
-
-    settings = read()
+    read = partial(node_settings, run.root, environment=os.environ, options=options)
+    settings = read(reads_certificate=dry_run)  # a node reads it itself
     if dry_run:
         _show(run, settings)
         return
@@ -134,7 +133,7 @@ def serve(
     if not serving.serve(
         run.root,
         settings=settings,
-        read_again=read,
+        read_again=partial(read, reads_certificate=False),
         environment=os.environ,
         on_ready=lambda ready: _tell(run, ready),
     ):

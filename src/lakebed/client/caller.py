@@ -20,7 +20,15 @@ from msgspec import Struct
 from lakebed.api import media
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.problems import Unreachable, error_of
-from lakebed.base.errors import BadName, Busy, InputError, LakebedError, TooLarge
+from lakebed.base.errors import (
+    BadName,
+    Busy,
+    Closed,
+    InputError,
+    LakebedError,
+    RetryError,
+    TooLarge,
+)
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB, shown
 from lakebed.client.address import Address
@@ -256,7 +264,8 @@ class Caller:
                 self._check_open(interruption)
                 delay_ns = patience.after_failure(failure, now_ns=clock.monotonic_ns())
                 if delay_ns is None or request.is_used_up:
-                    raise self._unreachable(request, failure, is_doubtful=is_doubtful) from None
+                    why = self._why(failure)
+                    raise _unreachable(request, why, is_doubtful=is_doubtful) from None
             except _Refusal as refusal:
                 delay_ns = patience.after_refusal(
                     refusal.error,
@@ -265,7 +274,7 @@ class Caller:
                     now_ns=clock.monotonic_ns(),
                 )
                 if delay_ns is None or request.is_used_up:
-                    raise refusal.error from None
+                    raise self._refused(request, refusal, is_doubtful=is_doubtful) from None
             except SourceFailed as failed:
                 raise failed.error from None
             self.runner.sleep_ns(delay_ns)
@@ -280,16 +289,26 @@ class Caller:
             yield from pieces
         except Failure as failure:
             self._connections.check()
-            raise self._unreachable(request, failure, is_doubtful=True) from None
+            raise _unreachable(request, self._why(failure), is_doubtful=True) from None
 
-    def _unreachable(self, request: Request, failure: Failure, *, is_doubtful: bool) -> Unreachable:
-        why = str(failure)
-        if failure.is_sent:
-            why = f"{self.address}: {why}"
-        if request.operation.method == "GET":
-            return Unreachable(why)
-        what = "whether the call was carried out is not known"
-        return Unreachable(f"{why}; {what if is_doubtful else 'the call was not carried out'}")
+    def _why(self, failure: Failure) -> str:
+        return f"{self.address}: {failure}" if failure.is_sent else str(failure)
+
+    def _refused(self, request: Request, refusal: _Refusal, *, is_doubtful: bool) -> LakebedError:
+        """What to tell of a refusal: that nothing was done is true of the last try alone."""
+        error = refusal.error
+        may_come_again = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)
+        if not is_doubtful or not may_come_again or request.operation.method == "GET":
+            return error
+        why = f"{self.address}: an answer was lost, and then: {error}"
+        return _unreachable(request, why, is_doubtful=True)
+
+
+def _unreachable(request: Request, why: str, *, is_doubtful: bool) -> Unreachable:
+    if request.operation.method == "GET":
+        return Unreachable(why)
+    what = "whether the call was carried out is not known"
+    return Unreachable(f"{why}; {what if is_doubtful else 'the call was not carried out'}")
 
 
 def target_of(operation: Operation[object], names: Names, query: Struct | None) -> str:

@@ -2,7 +2,8 @@
 
 What is safe to repeat: a call that provably never reached the server; one that was refused because
 the server is busy or not ready (nothing was changed); and after a lost answer, only one that done
-twice is as done once. Waiting ends at a deadline.
+twice is as done once. A refusal behind a lost answer tells nothing of the try before it: whoever
+gives up then does not know. Waiting ends at a deadline.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from lakebed.api import admin
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
 from lakebed.api.staged import CommittedPartition, Staged
@@ -25,6 +26,8 @@ from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.stroma.config import GroupConfig
+
+_GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class RemoteTopic:
@@ -119,7 +122,7 @@ class RemoteTopic:
         `config` is kept, and counts from the group's next opening on: at once, if it was not open.
         Without one the group has what was kept, or else that of the store.
         """
-        settings = None if config is None else dataclasses.asdict(config)
+        settings = None if config is None else self._own_settings(config)
         state = self._caller.call(
             wire_groups.OPEN_GROUP,
             {"topic": self.name, "group": name},
@@ -139,6 +142,13 @@ class RemoteTopic:
         """As the server will."""
         chosen = self.config.ack_level if ack is None else ack
         build_append(payloads, config=self.config, ack=chosen, timestamps_ms=0, keys=keys)
+
+    def _own_settings(self, config: GroupConfig) -> dict[str, Any]:
+        """What differs from the store's, as it is embedded: what is named is kept, whatever the
+        store's are later."""
+        defaults = self._caller.call(admin.CONFIGURATION).sections.get(_GROUPS_SECTION, {})
+        given = dataclasses.asdict(config)
+        return {name: value for name, value in given.items() if value != defaults.get(name)}
 
     def _partition_for(self, key: Buffer) -> int:
         return partition_of(key, len(self._partitions))

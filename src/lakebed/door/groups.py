@@ -48,8 +48,11 @@ async def list_groups(service: Service, call: Call) -> GroupNames:
 
 async def open_group(service: Service, call: Call) -> GroupState:
     asked, topic = await call.document(OpenGroup), await topic_of(service, call)
-    config = _config(service.store.topics.group_config, asked.settings)
-    return await service.run(lambda: _state(topic.group(call.names["group"], config=config)))
+    name, settings = call.names["group"], asked.settings
+    if settings is None:
+        return await service.run(lambda: _state(topic.group(name)))
+    config = _config(service.store.topics.group_config, settings)
+    return await service.run(lambda: _state(topic.group_with(name, config, named=settings)))
 
 
 async def describe_group(service: Service, call: Call) -> GroupState:
@@ -93,10 +96,8 @@ async def redrive(service: Service, call: Call) -> Redriven:
     return Redriven(await service.run(lambda: group.redrive(max_messages=asked.max_messages)))
 
 
-def _config(defaults: GroupConfig, settings: Settings | None) -> GroupConfig | None:
+def _config(defaults: GroupConfig, settings: Settings) -> GroupConfig:
     """On top of the store's; `BadConfig` if one is unknown or wrong."""
-    if settings is None:
-        return None
     loaded = load(GroupConfig, settings, where="the group's settings")
     return replace(defaults, **{name: getattr(loaded, name) for name in settings})
 

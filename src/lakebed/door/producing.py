@@ -2,7 +2,8 @@
 
 All of a body is read and checked before the first message is appended. An append is handed to its
 partition and awaited: no thread waits for the disk. What goes to several partitions is one append
-for each; if one of them fails the others stand, and it is told which: `PartlyAppended`. With a
+for each; if one of them fails the others stand, and it is told which: `PartlyAppended`. What may or
+may not have been done (a sync that failed) is told before what was not done (a full queue). With a
 producer all go to one partition, so that what failed may be sent again as it is.
 """
 
@@ -29,7 +30,7 @@ from lakebed.door.call import Call
 from lakebed.door.lookup import topic_of
 from lakebed.door.message_lines import read_lines
 from lakebed.door.service import Service
-from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.append_future import AppendFuture, graver
 from lakebed.keratin.config import Ack
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.headers import Header, Producer
@@ -78,7 +79,7 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
         try:
             appended.append(_appended(future, await service.done(future)))
         except LakebedError as error:
-            failure = failure or error.with_traceback(None)
+            failure = graver(failure, error.with_traceback(None))
     if failure is None:
         return Produced(appended)
     if not appended:

@@ -25,8 +25,7 @@ class TlsFiles:
         """`BadCertificate`."""
         self._certificate = os.fspath(certificate)
         self._key = os.fspath(key)
-        self._current = self._load()
-        self.context = self._load()
+        self.context = self._current = self._load()
         self.context.sni_callback = self._choose
 
     def reload(self) -> None:

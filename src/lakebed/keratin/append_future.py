@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
 from lakebed.base.commit import Ticket
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import Busy, InputError, LakebedError, NoSpace
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.work import Appended, Work
+
+_NOTHING_DONE = (InputError, Busy, NoSpace)
 
 
 class AppendFuture:
@@ -90,6 +92,19 @@ def after_failure(cause: LakebedError, begun: Iterable[Outcome]) -> LakebedError
     """
     appended = []
     for one in begun:
-        with contextlib.suppress(LakebedError):
+        try:
             appended.append(AppendedPart(one.partition, *one.result()))
+        except LakebedError as error:
+            cause = graver(cause, error)
     return PartlyAppended(cause, appended) if appended else cause
+
+
+def graver(first: LakebedError | None, second: LakebedError) -> LakebedError:
+    """Which of two is told: the first, unless that changed nothing, and of the other who knows.
+
+    A refusal (`Busy`) must not hide a sync that failed: who trusts it would send that one again.
+    """
+    if first is None:
+        return second
+    is_hiding = isinstance(first, _NOTHING_DONE) and not isinstance(second, _NOTHING_DONE)
+    return second if is_hiding else first

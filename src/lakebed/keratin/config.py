@@ -41,24 +41,43 @@ class TopicConfig:
     """One topic: all of its partitions. 0 turns a limit of retention off."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
+    """A new segment begins behind so many bytes."""
     index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
+    """So much of a log lies between two entries of its index."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
+    """So many segments of a partition are kept open for reading."""
     batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
-    batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)  # messages
+    """Appends are written together up to so many bytes."""
+    batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
+    """Appends are written together up to so many messages."""
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
-    queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)  # appends
-    request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)  # of one append
+    """A busy partition waits so long for more appends."""
+    queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
+    """So many appends may wait; more are held back."""
+    request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
+    """One append has so many bytes at most."""
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
+    """One message has so many bytes at most, with its key and headers."""
     ack: str = "after_fsync"
-    sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)  # of what was only written
+    """When an append is acknowledged: `after_fsync`, or `after_write`."""
+    sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
+    """What was only written is synced after so long."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
-    zero_fill: bool = True  # ahead of a busy partition's end, in its pauses
-    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    """The manifest is written so often while messages come."""
+    zero_fill: bool = True
+    """Whether files are filled ahead of a busy partition's end, in its pauses."""
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
+    """Appends leave so much of the disk free."""
     retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)  # of a partition
-    compact: bool = False  # keep the last value of each key
+    """Segments whose newest message is older are removed; 0 sets no limit."""
+    retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)
+    """The oldest segments are removed while a partition is larger; 0 sets no limit."""
+    compact: bool = False
+    """Whether only the last value of each key is kept."""
     tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)
-    producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)  # they are remembered
+    """The tombstone of a deleted key stays so long."""
+    producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)
+    """Producers are remembered so long after their last message."""
 
     def __post_init__(self) -> None:
         check(self)

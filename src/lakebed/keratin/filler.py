@@ -97,6 +97,11 @@ class Filler:
                 done = self._done = self._done or self._runner.event()
             done.wait()
 
+    @property
+    def failure(self) -> DiskError | None:
+        """Why the next sync of the writer will not be trusted."""
+        return self._failure
+
     def check(self) -> None:
         """`DiskError` if the file cannot be trusted any more."""
         if self._failure is not None:

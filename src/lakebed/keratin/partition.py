@@ -86,7 +86,7 @@ class Partition:
             next_offset=recovered.next_offset,
             start_offset=recovered.start_offset,
         )
-        filler = Filler(
+        self._filler = filler = Filler(
             disk, paths, runner, config=config, budget=spare_budget, counters=self.counters
         )
         self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
@@ -150,6 +150,11 @@ class Partition:
     @property
     def runner(self) -> Runner:
         return self._runner
+
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why it takes no more writes until it is opened again; None as long as it does."""
+        return self._barrier.failure or self._filler.failure
 
     def segments(self) -> Sequence[SegmentInfo]:
         return self._state.segments()

@@ -42,18 +42,31 @@ class NodeConfig:
     """How a store is served, and what is said about it."""
 
     s3_host: str = LOOPBACK
-    s3_port: int = bounded(9000, minimum=0, maximum=65_535)  # 0 takes a free one
-    http: bool = True  # whether there is an HTTP API on a port
+    """The address of S3."""
+    s3_port: int = bounded(9000, minimum=0, maximum=65_535)
+    """The port of S3; 0 takes a free one."""
+    http: bool = True
+    """Whether there is an HTTP port: the API, `/metrics`, `/healthz`, `/readyz`."""
     http_host: str = LOOPBACK
+    """The address of HTTP."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
-    http_insecure: bool = False  # it may be reached from other machines without TLS
-    tls_cert: str = ""  # both are served by TLS; a path in the file is relative to its folder
+    """The port of HTTP; 0 takes a free one."""
+    http_insecure: bool = False
+    """Whether other machines may send access keys to it without TLS."""
+    tls_cert: str = ""
+    """A certificate: both ports speak TLS. A path in the file is relative to the root."""
     tls_key: str = ""
-    drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)  # for requests under way
+    """The key of the certificate."""
+    drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
+    """Requests under way may take so long at the end."""
     log_format: str = "console"
+    """How log lines are written: `console` or `json`."""
     log_level: str = "info"
-    access_log: bool = False  # a line for every request
-    metrics_public: bool = False  # /metrics needs no key, wherever who asks is
+    """What is logged: `debug`, `info`, `warning` or `error`."""
+    access_log: bool = False
+    """Whether there is a line for every request, whatever the level is."""
+    metrics_public: bool = False
+    """Whether `/metrics` needs no key, wherever who asks is."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -75,29 +88,30 @@ class Option(NamedTuple):
 
 
 def node_settings(
-    root: Path, *, environment: Mapping[str, str], options: Iterable[Option] = ()
+    root: Path,
+    *,
+    environment: Mapping[str, str],
+    options: Iterable[Option] = (),
+    reads_certificate: bool = True,
 ) -> Settings:
-    """All settings of the root and the node, each and together checked; `BadConfig`."""
+    """All settings of the root and the node, each and together checked; `BadConfig`.
+
+    Whoever reads the certificate anyway, by `tls_of`, need not have it read here.
+    """
     sections = MappingProxyType({NODE_SECTION: NodeConfig})
     settings = store_settings.settings_of(root, environment=environment, more=sections)
     settings = _with_options(settings, options)
     check_exposure(settings)
     _check_ports(settings)
-    tls_of(settings)
+    if _has_tls(settings) and reads_certificate:
+        tls_of(settings)
     return settings
 
 
 def tls_of(settings: Settings) -> TlsFiles | None:
     """The certificate and its key, read; None if there are none."""
-    config = settings.config(NodeConfig)
-    if not config.tls_cert and not config.tls_key:
+    if not _has_tls(settings):
         return None
-    if not config.tls_cert or not config.tls_key:
-        given = "tls_cert" if config.tls_cert else "tls_key"
-        raise BadConfig(
-            f"{_place(settings, given)}: a certificate and its key belong together: "
-            "give both, or neither"
-        )
     try:
         return TlsFiles(_path(settings, "tls_cert"), _path(settings, "tls_key"))
     except BadCertificate as error:
@@ -157,6 +171,18 @@ def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise BadConfig(f"{name} = {shown(value)}: allowed are {', '.join(allowed)}")
+
+
+def _has_tls(settings: Settings) -> bool:
+    """`BadConfig` for half a pair."""
+    config = settings.config(NodeConfig)
+    if bool(config.tls_cert) == bool(config.tls_key):
+        return bool(config.tls_cert)
+    given = "tls_cert" if config.tls_cert else "tls_key"
+    raise BadConfig(
+        f"{_place(settings, given)}: a certificate and its key belong together: "
+        "give both, or neither"
+    )
 
 
 def _check_ports(settings: Settings) -> None:

@@ -4,8 +4,8 @@
     {"time": "2026-01-31T12:00:00.123Z", "level": "info", "event": "segment_sealed", …}
 
 A line of a request has its id. What a fact's name calls a secret is never printed, nor is any text
-that a secret was said to be; nothing that is printed breaks out of its line. Format and level can
-be changed while the node runs.
+that a secret was said to be, as it is or quoted. Nothing that is printed breaks out of its line;
+those of a trace are indented. Format and level can be changed while the node runs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ACCESS_LOGGER: Final = "lakebed.access"
 
 _OWN_NAMES: Final = frozenset({"time", "level", "logger", "event", "message", "error_trace"})
 _SECRET_CHARACTERS_MIN: Final = 8  # shorter text would be found everywhere
+_INDENT: Final = "    "
 
 
 class NodeLogs:
@@ -44,7 +45,10 @@ class NodeLogs:
 
     def hide(self, *secrets: str) -> None:
         """Texts that are never printed, wherever they stand."""
-        self._secrets.update(one for one in secrets if len(one) >= _SECRET_CHARACTERS_MIN)
+        for one in secrets:
+            if len(one) >= _SECRET_CHARACTERS_MIN:
+                # And as others quote them: `repr` of a list or in an error, JSON in a message.
+                self._secrets.update((one, repr(one)[1:-1], json.dumps(one)[1:-1]))
 
     def configure(self, *, log_format: str, log_level: str, access_log: bool) -> None:
         """As the settings have it, from the next line on."""
@@ -101,7 +105,8 @@ class JsonLines(logging.Formatter):
 
 
 class ConsoleLines(logging.Formatter):
-    """`key=value` behind the event; a value with spaces is quoted. A trace has lines of its own."""
+    """`key=value` behind the event; a value with spaces is quoted. A trace has lines of its own,
+    indented, so that none of them can be taken for another event."""
 
     def __init__(self, secrets: set[str]) -> None:
         super().__init__()
@@ -109,12 +114,15 @@ class ConsoleLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         name = getattr(record, "event", None)
-        words = [record.getMessage() if name is None else str(name)]
-        words += [f"{fact}={_quoted(value)}" for fact, value in _facts(record).items()]
-        text = _without(" ".join(words), self._secrets)
-        line = f"{_time(record)} {record.levelname:<7} {_escaped(text)}"
-        trace = _trace(self, record)
-        return f"{line}\n{_without(trace, self._secrets)}" if trace else line
+        words = [self._hidden(record.getMessage() if name is None else name)]
+        for fact, value in _facts(record).items():
+            words.append(f"{fact}={_quoted(self._hidden(value))}")
+        line = f"{_time(record)} {record.levelname:<7} {_escaped(' '.join(words))}"
+        trace = self._hidden(_trace(self, record))
+        return "\n".join([line, *(_INDENT + _escaped(one) for one in trace.splitlines())])
+
+    def _hidden(self, value: object) -> str:
+        return _without(str(value), self._secrets)
 
 
 def _loggers() -> tuple[logging.Logger, logging.Logger, logging.Logger]:
@@ -140,14 +148,13 @@ def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _without(text: str, secrets: set[str]) -> str:
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be a part of another
         if secret in text:
             text = text.replace(secret, HIDDEN)
     return text
 
 
-def _quoted(value: object) -> str:
-    text = str(value)
+def _quoted(text: str) -> str:
     return text if text and " " not in text and '"' not in text else json.dumps(text)
 
 

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lakebed import kernels
 from lakebed.base.clock import NS_PER_S
-from lakebed.base.counters import HistogramSnapshot
+from lakebed.base.counters import HistogramSnapshot, Snapshot
 from lakebed.base.units import GIB, KIB, MIB
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.observing import Counted, Seen
+from lakebed.node.readiness import Look
 from lakebed.store.counters import Counted as EngineCounted
 from lakebed.version import VERSION
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
+    from lakebed.seglake.meta.rows import Totals
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -39,8 +42,6 @@ class NodeFacts(NamedTuple):
     seen: Sequence[Seen]
     connections: Mapping[str, int]  # by endpoint
     replays_detected: int
-    free_bytes: int
-    reserve_bytes: int
 
 
 def accepted(accept: str) -> str:
@@ -55,12 +56,19 @@ def accepted(accept: str) -> str:
     return TEXT
 
 
-def rendered(facts: NodeFacts, counts: Iterable[EngineCounted], *, content_type: str) -> bytes:
+def counted_totals(totals: Totals) -> EngineCounted:
+    """As if the engine counted them itself."""
+    return EngineCounted("seglake", {}, Snapshot({}, {**totals._asdict()}, {}))
+
+
+def rendered(
+    facts: NodeFacts, disk: Look, counts: Iterable[EngineCounted], *, content_type: str
+) -> bytes:
     """In any thread."""
     from prometheus_client import exposition
     from prometheus_client.openmetrics import exposition as open_exposition
 
-    everything = _Everything(lambda: _families(facts, counts))
+    everything = _Everything(lambda: _families(facts, disk, counts))
     if content_type == OPEN_METRICS:
         text: bytes = open_exposition.generate_latest(everything)  # type: ignore[no-untyped-call]
         return text
@@ -77,10 +85,11 @@ class _Everything:
         return self._families()
 
 
-def _families(facts: NodeFacts, counts: Iterable[EngineCounted]) -> Iterator[Metric]:
+def _families(facts: NodeFacts, disk: Look, counts: Iterable[EngineCounted]) -> Iterator[Metric]:
     yield from _of_engines(counts)
     yield from _of_requests(facts)
-    yield from _of_process(facts)
+    yield from _of_process()
+    yield from _of_disk(disk)
 
 
 def _of_engines(counts: Iterable[EngineCounted]) -> Iterator[Metric]:
@@ -204,8 +213,8 @@ def _add_requests(
         _add_histogram(found, told, labels, histogram, scale=NS_PER_S, bounds=SECONDS)
 
 
-def _of_process(facts: NodeFacts) -> Iterator[Metric]:
-    from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+def _of_process() -> Iterator[Metric]:
+    from prometheus_client.core import InfoMetricFamily
     from prometheus_client.process_collector import ProcessCollector
 
     yield InfoMetricFamily(
@@ -217,12 +226,23 @@ def _of_process(facts: NodeFacts) -> Iterator[Metric]:
             "kernels": "compiled" if kernels.COMPILED else "reference",
         },
     )
-    yield GaugeMetricFamily(
-        "lakebed_disk_free_bytes", "Free space for the store.", value=facts.free_bytes
-    )
+    yield from ProcessCollector(registry=None).collect()
+
+
+def _of_disk(disk: Look) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    if disk.free_bytes is not None:
+        yield GaugeMetricFamily(
+            "lakebed_disk_free_bytes", "Free space for the store.", value=disk.free_bytes
+        )
     yield GaugeMetricFamily(
         "lakebed_disk_reserve_bytes",
         "Free space below which the store takes no more writes.",
-        value=facts.reserve_bytes,
+        value=disk.reserve_bytes,
     )
-    yield from ProcessCollector(registry=None).collect()
+    yield GaugeMetricFamily(
+        "lakebed_not_writable",
+        "Logs, partitions and groups that take no writes since something failed.",
+        value=len(disk.failed),
+    )

@@ -21,6 +21,7 @@ import uvloop
 
 from lakebed.base.files import PathLike
 from lakebed.base.runner import ThreadRunner
+from lakebed.node.config import LOOPBACK
 from lakebed.node.s3_endpoint import S3Endpoint
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.key_ring import Credentials
@@ -28,7 +29,6 @@ from lakebed.spark.own_s3 import OwnS3, Served
 from lakebed.store.settings import settings_of
 from lakebed.store.store import Store
 
-LOOPBACK: Final = "127.0.0.1"
 DRAIN_S: Final = 10.0
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError
@@ -21,9 +21,13 @@ from lakebed.door.guard import Guard
 from lakebed.http.answering import Handler
 from lakebed.http.request import Asked, Request
 from lakebed.http.response import Response
-from lakebed.node.metrics import NodeFacts, accepted, rendered
+from lakebed.node.metrics import NodeFacts, accepted, counted_totals, rendered
 from lakebed.node.readiness import Readiness, look
+from lakebed.node.totals import ObjectTotals
 from lakebed.store.store import Store
+
+if TYPE_CHECKING:
+    from lakebed.seglake.meta.rows import Totals
 
 Page = Callable[[Request], Response | Awaitable[Response]]
 
@@ -45,12 +49,13 @@ class Pages:
         facts: Callable[[], NodeFacts],
         is_public: bool,
     ) -> None:
-        """`facts` are those of the node, without what the disk says; `is_public`: the metrics."""
+        """`facts` are those of the node at that moment; `is_public`: the metrics."""
         self._store = store
         self._guard = guard
         self._readiness = readiness
         self._facts = facts
         self._is_public = is_public
+        self._totals = ObjectTotals(store)
         self._scraping = asyncio.Lock()
         self._scrapes = 0
         self._pages: dict[bytes, tuple[str, Page]] = {
@@ -111,15 +116,17 @@ class Pages:
         self._scrapes += 1
         try:
             async with self._scraping:
+                totals = await self._totals.seen()
                 facts = self._facts()
-                return await asyncio.to_thread(self._render, facts, content_type)
+                return await asyncio.to_thread(self._render, facts, totals, content_type)
         finally:
             self._scrapes -= 1
 
-    def _render(self, facts: NodeFacts, content_type: str) -> bytes:
-        found = look(self._store)
-        facts = facts._replace(free_bytes=found.free_bytes, reserve_bytes=found.reserve_bytes)
-        return rendered(facts, self._store.counts(), content_type=content_type)
+    def _render(self, facts: NodeFacts, totals: Totals | None, content_type: str) -> bytes:
+        counts = self._store.counts()
+        if totals is not None:
+            counts.append(counted_totals(totals))
+        return rendered(facts, look(self._store), counts, content_type=content_type)
 
 
 def is_local(request: Request) -> bool:

@@ -1,29 +1,45 @@
 """Whether a node can do its work: its store is open, can be written, and has room.
 
-A look asks the file system and writes nothing. One that has not come back is waited for, not
-repeated: a disk that hangs takes one thread, however often somebody asks.
+A look asks the file system, and the engines what has failed, and writes nothing. One that has not
+come back is waited for, not repeated: a disk that hangs takes one thread, however often somebody
+asks. Anybody may ask: what failed is told by kind and number, and by name in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.base.errors import LakebedError
+from lakebed.base.events import event
 from lakebed.base.units import MIB, format_bytes
+from lakebed.store.failures import Failed
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
+
+_log = logging.getLogger(__name__)
+
+_UNTIL_RESTART: Final = "take no writes since one failed, until the node is started again"
+_FAILED: Final = {
+    "log": f"logs that {_UNTIL_RESTART}",
+    "partition": f"partitions that {_UNTIL_RESTART}",
+    "group": "groups that cannot be written now",
+    "object store": f"object stores that {_UNTIL_RESTART}",
+}
 
 
 class Look(NamedTuple):
     """`problems` is empty if all is well."""
 
-    free_bytes: int
+    free_bytes: int | None  # None: it is not known
     reserve_bytes: int
     problems: tuple[str, ...]
+    failed: Sequence[Failed] = ()
 
 
 class Readiness:
@@ -36,6 +52,7 @@ class Readiness:
         self._is_draining = is_draining
         self._answer_s = answer_s
         self._looking: asyncio.Future[Look] | None = None
+        self._told: set[tuple[str, str]] = set()  # kind and name of what the log told as failed
 
     async def problems(self) -> tuple[str, ...]:
         """Why it is not ready, a line each."""
@@ -46,19 +63,29 @@ class Readiness:
         await asyncio.wait([self._looking], timeout=self._answer_s)
         if not self._looking.done():
             return (f"the disk has not answered for {self._answer_s:g} s",)
-        return self._looking.result().problems
+        found = self._looking.result()
+        self._tell(found.failed)
+        return found.problems
+
+    def _tell(self, failed: Iterable[Failed]) -> None:
+        """Once of each."""
+        now = {(one.kind, one.name): one.error for one in failed}
+        for kind, name in now.keys() - self._told:
+            why = now[kind, name]
+            event(_log, "not_writable", level=logging.ERROR, kind=kind, name=name, why=why)
+        self._told = set(now)
 
 
 def look(store: Store) -> Look:
     """In any thread; it may wait for the disk."""
     reserve_bytes = reserve_of(store)
     if not store.is_open:
-        return Look(0, reserve_bytes, ("the store is closed",))
+        return Look(None, reserve_bytes, ("the store is closed",))
     try:
         free_bytes = store.disk.free_bytes(store.root)
         flags = os.statvfs(store.root).f_flag
     except (LakebedError, OSError) as error:
-        return Look(0, reserve_bytes, (f"the store's folder cannot be looked at: {error}",))
+        return Look(None, reserve_bytes, (f"the store's folder cannot be looked at: {error}",))
     problems = []
     if flags & os.ST_RDONLY or not os.access(store.root, os.W_OK):
         problems.append("the store's folder cannot be written")
@@ -67,7 +94,10 @@ def look(store: Store) -> Look:
             f"the disk has {_rounded(free_bytes)} free, and {format_bytes(reserve_bytes)} are "
             "kept in reserve: writes are refused"
         )
-    return Look(free_bytes, reserve_bytes, tuple(problems))
+    failed = store.failures()
+    counts = Counter(one.kind for one in failed)
+    problems += [f"{_FAILED[kind]}: {count}" for kind, count in counts.items()]
+    return Look(free_bytes, reserve_bytes, tuple(problems), failed)
 
 
 def reserve_of(store: Store) -> int:

@@ -1,9 +1,10 @@
 """A node: one process that has a store open and serves it, until it is told to stop.
 
-It starts in this order: the settings, the logs, the store, the credentials, the listeners, and says
-so; it stops in the other one. SIGTERM and SIGINT stop it: no new requests, those under way are
-finished, what is left after the limit is cut. A second one does not wait. SIGHUP reads the
-certificates again, and from the settings what is logged and how; what is wrong changes nothing.
+It starts in this order: the settings, the logs, the store, the listeners, the first access key if
+there is none, and says so; it stops in the other one. So a start that fails made no key that nobody
+was told. SIGTERM and SIGINT stop it: no new requests, those under way are finished, what is left
+after the limit is cut. A second one does not wait. SIGHUP reads the certificates again, and from
+the settings what is logged and how; what is wrong changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from lakebed.node.observing import Observer
 from lakebed.node.pages import Pages
 from lakebed.node.readiness import Readiness
 from lakebed.node.s3_endpoint import S3Endpoint
-from lakebed.s3.auth.first_credentials import FirstCredentials, first_credentials
+from lakebed.s3.auth.first_credentials import first_credentials, given_credentials
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.key_ring import Credentials
 from lakebed.store.store import Store
@@ -75,15 +76,18 @@ def serve(
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # too early to read anything again
     objects = settings.config(SeglakeConfig)
+    given, tls = given_credentials(environment), tls_of(settings)
     with _logs(settings) as logs, Store.open(root, object_config=objects) as store:
-        first = first_credentials(environment, store.lake.keys)
-        if first.credentials is not None:
-            logs.hide(first.credentials.secret)
-        _check_credentials(store, first, settings.config(NodeConfig))
-        node = _Node(store, settings, logs=logs, read_again=read_again, first=first.credentials)
-        told = first.credentials if first.is_new else None
+        if given is not None:
+            logs.hide(given.secret)
+        _check_credentials(store, given, settings.config(NodeConfig))
+        node = _Node(store, settings, logs=logs, read_again=read_again, first=given, tls=tls)
 
         def tell(s3_url: str, http_url: str | None) -> None:
+            first = first_credentials(environment, store.lake.keys)
+            told = first.credentials if first.is_new else None
+            if told is not None:
+                logs.hide(told.secret)
             on_ready(Ready(s3_url, http_url, objects.region, told))
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -101,13 +105,15 @@ class _Node:
         logs: NodeLogs,
         read_again: Callable[[], Settings],
         first: Credentials | None,
+        tls: TlsFiles | None,
     ) -> None:
+        """`first` are those of the environment; a key of the store is found by whoever asks."""
         self._store = store
         self._settings = settings
         self._config = settings.config(NodeConfig)
         self._logs = logs
         self._read_again = read_again
-        self._tls = tls_of(settings)
+        self._tls = tls
         self._first = first
         self._s3: S3Endpoint | None = None
         self._door: Door | None = None
@@ -116,14 +122,14 @@ class _Node:
         self._cuts = asyncio.Event()
 
     async def run(self, tell: Callable[[str, str | None], None]) -> bool:
-        try:
-            s3_url, http_url = await self._listen()
-        except BaseException:
-            self._cut()
-            raise
-        with self._signals():
-            event(_log, "serving", version=VERSION, root=self._store.root, s3=s3_url, http=http_url)
-            tell(s3_url, http_url)
+        with self._signals():  # before `tell`: what it makes is told, whoever wants it to stop
+            try:
+                s3_url, http_url = await self._listen()
+                self._tell_serving(s3_url, http_url)
+                tell(s3_url, http_url)
+            except BaseException:
+                self._cut()
+                raise
             await self._stops.wait()
             event(_log, "draining", limit_s=self._config.drain_s)
             draining = asyncio.ensure_future(self._drain())
@@ -136,6 +142,9 @@ class _Node:
             is_clean = await draining and not is_cut
             event(_log, "drained", is_clean=is_clean)
             return is_clean
+
+    def _tell_serving(self, s3_url: str, http_url: str | None) -> None:
+        event(_log, "serving", version=VERSION, root=self._store.root, s3=s3_url, http=http_url)
 
     # The listeners.
 
@@ -188,8 +197,6 @@ class _Node:
             seen=[self._observers[name].seen() for name in endpoints],
             connections={name: one.server.connection_count for name, one in endpoints.items()},
             replays_detected=0 if self._s3 is None else self._s3.replays_detected,
-            free_bytes=0,
-            reserve_bytes=0,
         )
 
     # Its end.
@@ -263,13 +270,14 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
         logs.close()
 
 
-def _check_credentials(store: Store, first: FirstCredentials, config: NodeConfig) -> None:
+def _check_credentials(store: Store, given: Credentials | None, config: NodeConfig) -> None:
     """Other machines may only ask where somebody can be told from anybody."""
     hosts = [config.s3_host, *([config.http_host] if config.http else [])]
     elsewhere = [host for host in hosts if not is_loopback(host)]
-    if not elsewhere or first.credentials is not None:
+    keys = store.lake.keys.list()
+    if not elsewhere or given is not None or not keys:  # the first one will be made
         return
-    if not any(key.is_enabled for key in store.lake.keys.list()):
+    if not any(key.is_enabled for key in keys):
         raise BadConfig(
             f"{elsewhere[0]} can be reached from other machines, and no access key is enabled: "
             "lakebed s3 keys create makes one"

@@ -112,7 +112,7 @@ class CopyObject(OnObject):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObject(OnObject):
-    """`overrides` are the `response-…` parameters, as (header name, value)."""
+    """Headers that `response-…` parameters set are its `overrides`, as (header name, value)."""
 
     version_id: str | None = None
     part_number: int | None = None

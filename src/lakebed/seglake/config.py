@@ -18,16 +18,27 @@ class SeglakeConfig(EndpointConfig):
     """What the specification fixes (chunks of 4 MiB, limits of parts) is not here."""
 
     segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
+    """A new segment begins behind so many bytes."""
     segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
-    sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)  # ceilings: a flush waits for
-    sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)  # neither if it need not
-    max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)  # 0 is no limit
-    part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)  # of all parts but the last
-    cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)  # of verified chunks
+    """A segment that nobody wrote to for so long is sealed."""
+    sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)
+    """A commit waits so long for more requests at most."""
+    sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)
+    """So many bytes may wait for a commit."""
+    max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)
+    """Objects of more bytes are refused; 0 sets no limit."""
+    part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)
+    """Parts of an upload have so many bytes, but for the last."""
+    cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
+    """So many bytes of checked chunks are kept in memory."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    readers_max: int = bounded(16, minimum=1, maximum=1000)  # connections to the metadata
-    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    """So many segments are kept open for reading."""
+    readers_max: int = bounded(16, minimum=1, maximum=1000)
+    """So many connections to the metadata are kept for reading."""
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
+    """Writes leave so much of the disk free."""
     default_versioning: str = "enabled"
+    """Whether new buckets keep old versions: `enabled`, or `unversioned`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,15 +15,25 @@ class EndpointConfig:
     """By the specification's names."""
 
     region: str = "us-east-1"
-    any_region: bool = False  # whether requests may be signed for another one
-    domain: str = ""  # the base of virtual-hosted names; "" also takes <bucket>.localhost
+    """What requests are signed for."""
+    any_region: bool = False
+    """Whether they may be signed for another region."""
+    domain: str = ""
+    """`bucket.domain` is a name of the bucket then; `bucket.localhost` always is."""
     allow_unsigned_payload: bool = True
+    """Whether a body may come without a signature of its own."""
     require_content_md5: bool = False
-    require_if_match_buckets: str = ""  # names, separated by commas; * is all
-    replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)  # 0: not looked for
+    """Whether every body needs a `Content-MD5`."""
+    require_if_match_buckets: str = ""
+    """Buckets where overwriting needs `If-Match`, separated by commas; `*`: all."""
+    replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
+    """A signature is remembered so long, to notice that it comes again; 0: not at all."""
     replay_block: bool = False
+    """Whether such a request is refused, and not only logged."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)  # of one access key
+    """So many signatures are remembered."""
+    inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
+    """One access key has so many requests under way."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -32,6 +32,7 @@ from lakebed.seglake.keys import Keys
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.meta.database import Database
+from lakebed.seglake.meta.rows import Totals
 from lakebed.seglake.model import State
 from lakebed.seglake.multipart import Uploads
 from lakebed.seglake.objects import Objects
@@ -96,6 +97,17 @@ class Lake:
             self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
             self._undo = undo.pop_all()
         self._is_closed = False
+
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing can be changed until it is opened again. A disk that failed is no reason:
+        the next change goes to other files, and to a database that is opened anew."""
+        return self._barrier.failure
+
+    def totals(self) -> Totals:
+        """How much is stored. Reads all metadata: seconds, where there are millions of objects."""
+        with self._database.asking() as reader:
+            return reader.totals()
 
     def close(self) -> None:
         """Finish what was handed over, seal all segments, write what is due. Idempotent."""

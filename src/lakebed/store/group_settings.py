@@ -2,15 +2,17 @@
 
     {"format": "lakebed group", "version": 1, "config": {"lease_ms": 5000}}
 
-`config` has only what differs from the store's own settings, as in `topic.json`. A group without
-such a file has the store's. It stands beside the files of partition 0, is written when these are
-there, and goes first when they go: no other group of that name ever inherits it.
+`config` has only what is the group's own, as in `topic.json`: what was named, or what differs from
+the store's settings where all of them were given. The rest is as the store's are whenever the group
+is opened. A group without such a file has the store's. It stands beside the files of partition 0,
+is written when these are there, and goes first when they go: no other group of that name ever
+inherits it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from lakebed.base.config import Value, field_names, load
@@ -41,19 +43,26 @@ class GroupSettings:
             return self._defaults
         return replace(self._defaults, **_decode(data, path))  # type: ignore[arg-type]
 
-    def keep(self, topic: str, group: str, config: GroupConfig) -> None:
-        """Durable when it returns. The group has files."""
+    def keep(
+        self, topic: str, group: str, config: GroupConfig, *, named: Collection[str] | None = None
+    ) -> None:
+        """Durable when it returns. The group has files.
+
+        `named` are the settings that are its own; None: those that differ from the store's.
+        """
         path = self._path(topic, group)
-        own = {
-            name: getattr(config, name)
-            for name in field_names(GroupConfig)
-            if getattr(config, name) != getattr(self._defaults, name)
-        }
+        if named is None:
+            named = self._differing(config)
+        own = {name: getattr(config, name) for name in field_names(GroupConfig) if name in named}
         if not own:
             GroupPaths(self._root, GroupName(topic, 0, group)).remove_settings(self._disk)
         elif not self._is_kept(path, own):
             document = {"format": FORMAT, "version": VERSION, "config": own}
             replace_atomically(self._disk, path, json.dumps(document).encode("ascii") + b"\n")
+
+    def _differing(self, config: GroupConfig) -> set[str]:
+        names = field_names(GroupConfig)
+        return {one for one in names if getattr(config, one) != getattr(self._defaults, one)}
 
     def _is_kept(self, path: str, own: Mapping[str, Value]) -> bool:
         try:

@@ -14,7 +14,7 @@ import contextlib
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
@@ -26,6 +26,7 @@ from lakebed.base.errors import Closed, InputError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.partition import Partition
 from lakebed.keratin.topics import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
@@ -35,6 +36,7 @@ from lakebed.store import version
 from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
 from lakebed.store.doorway import open_doorway
+from lakebed.store.failures import Failed, engine_failures
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.opened import Opened
@@ -44,6 +46,7 @@ from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.topics import StoreTopic, StoreTopics
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.group import PartitionGroup
 from lakebed.version import VERSION as RELEASE
 
 # Imported when somebody asks for a bucket: a program that has only logs needs no SQLite.
@@ -53,9 +56,19 @@ if TYPE_CHECKING:
     from lakebed.seglake.keys import Keys
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
+    from lakebed.seglake.meta.rows import Totals
     from lakebed.store.bucket import Bucket
 
 QUARANTINE_NAME = "quarantine"
+
+
+class _OpenThings(TypedDict):
+    """Of each engine, what somebody has asked for since the store was opened."""
+
+    logs: dict[str, Aof]
+    partitions: list[Partition]
+    groups: list[PartitionGroup]
+    lake: Lake | None
 
 
 class Store:
@@ -301,14 +314,27 @@ class Store:
 
     def counts(self) -> list[Counted]:
         """The same, each with its labels, and histograms whole."""
+        return engine_counts(**self._open_things(), tiers=self._manager.tier_counters)
+
+    def failures(self) -> list[Failed]:
+        """What of all that is open takes no writes, and why."""
+        return engine_failures(**self._open_things())
+
+    def object_totals(self) -> Totals | None:
+        """How much the object store has, None if it is not open; see `Lake.totals`."""
+        lake = self._lakes.opened().get("")
+        return None if lake is None else lake.totals()
+
+    def _open_things(self) -> _OpenThings:
         opened = [one.opened() for one in self._topics.opened().values()]
-        return engine_counts(
-            logs=self._logs.opened(),
-            partitions=[part for topics, _ in opened for one in topics for part in one.partitions],
-            groups=[part for _, groups in opened for one in groups for part in one.parts],
-            lake=self._lakes.opened().get(""),
-            tiers=self._manager.tier_counters,
-        )
+        return {
+            "logs": self._logs.opened(),
+            "partitions": [
+                part for topics, _ in opened for one in topics for part in one.partitions
+            ],
+            "groups": [part for _, groups in opened for one in groups for part in one.parts],
+            "lake": self._lakes.opened().get(""),
+        }
 
     def _open_lake(self, config: SeglakeConfig, connector: Connector | None, name: str) -> Lake:
         from lakebed.seglake.lake import Lake

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -47,7 +47,7 @@ class StoreTopic:
     def __init__(
         self,
         topic: Topic,
-        groups: Callable[[str, GroupConfig | None], Group],
+        groups: Callable[[str, GroupConfig | None, frozenset[str] | None], Group],
         *,
         read_object: ReadObject | None = None,
     ) -> None:
@@ -121,7 +121,12 @@ class StoreTopic:
         `config` is kept, and counts from the group's next opening on: at once, if it was not open.
         Without one the group has what was kept, or else that of the store.
         """
-        return self._groups(name, config)
+        return self._groups(name, config, None)
+
+    def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
+        """The same, if it is known which settings were `named`: those are kept, and no others, also
+        those that are as the store's are now."""
+        return self._groups(name, config, frozenset(named))
 
 
 class StoreTopics:
@@ -162,7 +167,8 @@ class StoreTopics:
         self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
         self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
-        self._kept: dict[tuple[str, str], GroupConfig] = {}  # of those that are open
+        # Of those that are open, with which of the settings are a group's own.
+        self._kept: dict[tuple[str, str], tuple[GroupConfig, frozenset[str] | None]] = {}
         self._is_closed = False
         self._process = forking.generation()
 
@@ -329,11 +335,13 @@ class StoreTopics:
 
     # Groups.
 
-    def _group(self, topic: Topic, name: str, config: GroupConfig | None) -> Group:
+    def _group(
+        self, topic: Topic, name: str, config: GroupConfig | None, named: frozenset[str] | None
+    ) -> Group:
         key = (topic.name, name)
         with self._mutex:
             group = self._groups.get(key)
-            is_kept = config is None or self._kept.get(key) == config
+            is_kept = config is None or self._kept.get(key) == (config, named)
         if group is not None and group.topic is topic and is_kept:
             return group
         with self._alone(topic.name):
@@ -345,9 +353,9 @@ class StoreTopics:
                 with self._mutex:
                     self._groups[key] = group
             if config is not None:
-                self._settings.keep(*key, config)
+                self._settings.keep(*key, config, named=named)
                 with self._mutex:
-                    self._kept[key] = config
+                    self._kept[key] = (config, named)
             return group
 
     def _check_current(self, topic: Topic) -> None:

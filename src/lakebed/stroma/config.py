@@ -18,16 +18,25 @@ class GroupConfig:
     """How a group leases, and how it keeps what it knows."""
 
     lease_ms: int = bounded(30_000, minimum=1, maximum=_DAY_MS)
+    """A message is held so long by whoever leased it."""
     in_flight_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    delivery_count_max: int = bounded(0, minimum=0, maximum=1_000_000)  # 0: no limit
-    ack_level: str = AFTER_FSYNC  # or after_write: a power cut takes back the last `sync_ms`
-    sync_ms: int = bounded(100, minimum=1, maximum=60_000)  # of what was only written
+    """So many messages of a partition are leased at a time."""
+    delivery_count_max: int = bounded(0, minimum=0, maximum=1_000_000)
+    """A message that was leased so often is a dead letter; 0: never."""
+    ack_level: str = AFTER_FSYNC
+    """`after_fsync`, or `after_write`: a power cut takes back the last `sync_ms`."""
+    sync_ms: int = bounded(100, minimum=1, maximum=60_000)
+    """What was only written is synced after so long."""
     per_key_order: bool = False
-    key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)  # looked at, unsettled
-    # The delta is folded into a snapshot past either, but not before it is as large as that.
+    """Whether messages of one key are leased one at a time."""
+    key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
+    """So many unsettled messages are looked at for that."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
+    """A delta that is larger, and larger than its snapshot, is folded into a new one."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)
-    reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)  # of free disk space
+    """One of more events is, too."""
+    reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)
+    """Groups leave so much of the disk free."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -225,6 +225,12 @@ class PartitionGroup:
 
         return stop
 
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why nothing can be written now; new files are tried by whoever writes next, and by
+        `step`."""
+        return self._journal.failure
+
     def due_ns(self) -> int | None:
         """ns until a delay or a lease ends; None if there are none."""
         with self._mutex:

@@ -49,6 +49,12 @@ QUERIES = AT_ONCE | {
 }
 
 WHOLE_TABLES = {"API_KEYS", "BUCKETS", "SEGMENTS", "SITE_ID", "TABLE_COUNT"}
+WHOLE_TABLES |= {
+    "OBJECT_COUNT",
+    "SEGMENT_COUNT",
+    "VERSION_TOTALS",
+    "MANIFEST_COUNT",
+}  # now and then
 WHOLE_INDEX = "SCAN manifests USING INDEX manifests_pending"  # it holds what is pending, no more
 
 

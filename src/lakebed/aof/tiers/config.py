@@ -21,10 +21,15 @@ class TierConfig:
     """One log. While tiering is off its segments stay where they are until somebody moves them."""
 
     tiering_enabled: bool = False
+    """Whether segments are moved between tiers by themselves."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    pause_ms: int = bounded(250, minimum=0, maximum=60_000)  # 0: appends do not go first
+    """A log has so much in Tier 0; at least four segments."""
+    pause_ms: int = bounded(250, minimum=0, maximum=60_000)
+    """Segments are compressed and uploaded when nothing was flushed for so long; 0: at once."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    burst_percent: int = bounded(50, minimum=0, maximum=100)  # of Tier 0, kept for bursts
+    """They also are when they have waited so long for such a pause."""
+    burst_percent: int = bounded(50, minimum=0, maximum=100)
+    """So much of Tier 0 is made free in pauses, for bursts of appends."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -51,20 +56,35 @@ class SharedTierConfig:
     """What the logs of a root share: budgets, workers, and where Tier 2 is."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
+    """All logs together have so much in Tier 0."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
+    """All logs together have so much as warm files."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
+    """The level of zstd."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
+    """So many segments are compressed at the same time."""
     uploads: int = bounded(2, minimum=1, maximum=64)
+    """So many segments are uploaded at the same time."""
     downloads: int = bounded(2, minimum=1, maximum=64)
+    """So many segments are brought back at the same time."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
+    """A passing failure of Tier 2 is tried again so often."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    url: str = ""  # "": the store's own object store; without a store, the folder `tier2`
+    """The wait before the first of these tries, in ms; then it doubles."""
+    url: str = ""
+    """Tier 2 of new logs: `s3://bucket/prefix`, or a folder; empty: the store's own objects."""
     prefix: str = "aof2"
-    endpoint: str = ""  # of an S3 store; this and the next three from `AWS_…` if they are empty
+    """How keys in Tier 2 begin."""
+    endpoint: str = ""
+    """The address of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
     region: str = ""
+    """The region of the S3 store; empty: `AWS_REGION`."""
     access_key_id: str = ""
+    """The access key for it; empty: `AWS_ACCESS_KEY_ID`."""
     secret_access_key: str = field(default="", repr=False)
-    allow_http: bool = False  # to another machine
+    """The secret of that key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
+    allow_http: bool = False
+    """Whether another machine is spoken to without encryption."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -101,6 +101,11 @@ class Barrier(Generic[Item, Result]):
         self._poison: LakebedError | None = None
         self._is_closed = False
 
+    @property
+    def failure(self) -> LakebedError | None:
+        """Why everything is refused from now on; None as long as it is not."""
+        return self._poison
+
     def commit(
         self, item: Item, *, size: int, count: int = 1, timeout: float | None = None
     ) -> Result:

@@ -11,14 +11,23 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class CommitConfig:
-    """How much is committed at once, how long it may wait, and how much may queue."""
+    """How much is committed at once, how long it may wait, and how much may queue.
+
+    Engines make one of their own settings: what section `[commit]` says is checked, and not used.
+    """
 
     batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
+    """A commit takes so many bytes at most."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)  # of items nobody waits for
+    """A commit takes so many items at most."""
+    delay_ms_max: int = bounded(5, minimum=0, maximum=60_000)
+    """Items that nobody waits for are committed after so long."""
     queue_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
+    """So many bytes may wait; more are held back."""
     queue_count_max: int = bounded(65_536, minimum=1, maximum=10_000_000)
-    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)  # of free disk space
+    """So many items may wait; more are held back."""
+    reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
+    """Writes leave so much of the disk free."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -30,15 +30,21 @@ class FirstCredentials(NamedTuple):
 
 
 def first_credentials(environment: Mapping[str, str], keys: Keys) -> FirstCredentials:
-    """An empty variable is unset; one without the other is a mistake."""
-    access_key = environment.get(ACCESS_KEY_VARIABLE, "")
-    secret = environment.get(SECRET_KEY_VARIABLE, "")
-    if access_key or secret:
-        return FirstCredentials(_checked(access_key, secret), is_new=False)
+    """Made, if the environment has none and the store has no key."""
+    given = given_credentials(environment)
+    if given is not None:
+        return FirstCredentials(given, is_new=False)
     if keys.list():
         return FirstCredentials(None, is_new=False)
     made = keys.create(label=_LABEL, policy=ROOT_POLICY)
     return FirstCredentials(Credentials(made.info.access_key, made.secret), is_new=True)
+
+
+def given_credentials(environment: Mapping[str, str]) -> Credentials | None:
+    """An empty variable is unset; one without the other is a mistake."""
+    access_key = environment.get(ACCESS_KEY_VARIABLE, "")
+    secret = environment.get(SECRET_KEY_VARIABLE, "")
+    return _checked(access_key, secret) if access_key or secret else None
 
 
 def _checked(access_key: str, secret: str) -> Credentials:

@@ -19,6 +19,7 @@ from lakebed.seglake.meta.rows import (
     PartRow,
     PendingManifest,
     SegmentRow,
+    Totals,
     UploadRow,
     VersionRow,
 )
@@ -180,6 +181,14 @@ class Reader:
         """In the order of happening, those behind the sequence number `after`."""
         found = self._execute(statements.OPLOG_AFTER, (after, limit))
         return [OplogRow._make(row)._replace(key=row[5].decode()) for row in found]
+
+    def totals(self) -> Totals:
+        """It reads all rows of some tables, and of others an index."""
+        objects: int = self._execute(statements.OBJECT_COUNT).get
+        segments: int = self._execute(statements.SEGMENT_COUNT).get
+        [(versions, bytes_live)] = self._execute(statements.VERSION_TOTALS)
+        manifests: int = self._execute(statements.MANIFEST_COUNT).get
+        return Totals(objects, segments, bytes_live, versions, manifests)
 
     def problems(self) -> list[str]:
         """What SQLite's own check finds; it reads everything."""

@@ -93,3 +93,13 @@ class OplogRow(NamedTuple):
     key: str
     version_id: str
     size: int
+
+
+class Totals(NamedTuple):
+    """How much is stored."""
+
+    objects: int  # that a listing shows
+    segments: int  # files, open and sealed
+    bytes_live: int  # of all versions that can be read
+    live_manifests: int  # of versions that are there, delete markers too
+    manifests: int  # the same with those whose files are still to be removed

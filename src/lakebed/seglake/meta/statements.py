@@ -222,6 +222,13 @@ ENABLE_API_KEY = "UPDATE api_keys SET is_enabled = ? WHERE access_key = ?"
 NOTE_USE_OF_API_KEY = """
 UPDATE api_keys SET last_used_ms = max(coalesce(last_used_ms, 0), ?) WHERE access_key = ?"""
 
+# How much there is. All of these read as many rows as there are.
+
+OBJECT_COUNT = "SELECT count(*) FROM objects_current"
+SEGMENT_COUNT = "SELECT count(*) FROM segments"
+VERSION_TOTALS = "SELECT count(*), coalesce(sum(size), 0) FROM versions"
+MANIFEST_COUNT = "SELECT count(*) FROM manifests"
+
 # The operation log.
 
 OPLOG_AFTER = """

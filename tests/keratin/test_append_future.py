@@ -1,0 +1,48 @@
+"""What is told of several appends, of which one could not be begun and others failed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from lakebed.api.problems import Unreachable
+from lakebed.base.errors import Busy, LakebedError, NoSpace, SyncFailed
+from lakebed.keratin.append_future import after_failure
+from lakebed.keratin.errors import AppendedPart, PartlyAppended
+from lakebed.keratin.work import Appended
+
+FULL = Busy("the queue of writes is full")
+FAILED = SyncFailed("fdatasync", "/topics/orders/0/0.log")
+
+
+class Begun(NamedTuple):
+    partition: int
+    outcome: Appended | LakebedError
+
+    def result(self) -> Appended:
+        if isinstance(self.outcome, LakebedError):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.mark.parametrize("unknown", [FAILED, Unreachable("not known")])
+def test_a_full_queue_does_not_hide_that_of_another_append_nothing_is_known(
+    unknown: LakebedError,
+) -> None:
+    assert after_failure(FULL, [Begun(0, unknown)]) is unknown
+    told = after_failure(FULL, [Begun(0, unknown), Begun(1, Appended(7, 2))])
+    assert isinstance(told, PartlyAppended)
+    assert told.appended == (AppendedPart(1, 7, 2),)
+    assert told.cause == str(unknown)
+
+
+def test_the_first_is_told_if_none_of_them_changed_anything() -> None:
+    assert after_failure(FULL, []) is FULL
+    assert after_failure(FULL, [Begun(0, NoSpace("full"))]) is FULL
+    assert after_failure(FAILED, [Begun(0, FULL)]) is FAILED
+
+
+def test_of_two_that_are_not_known_the_first_is_told() -> None:
+    other = SyncFailed("fdatasync", "/topics/orders/1/0.log")
+    assert after_failure(FULL, [Begun(0, FAILED), Begun(1, other)]) is FAILED
