@@ -26,7 +26,7 @@ COMPILED := LAKEBED_KERNELS=compiled
 BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(BIN) -m lakebed.kernels.build; }
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels java clients check test test-slow bench demo format constraints dist clean
+.PHONY: help setup kernels java clients check test test-slow bench demo format reference constraints dist clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
@@ -71,7 +71,7 @@ bench: kernels ## The benchmarks, with ARGS="…"
 	@$(COMPILED) $(BIN) -m bench $(ARGS)
 
 # Works without a compiler, with the slower reference kernels, and as far as it can without a Java.
-demo: $(INSTALLED) ## A guided run: write, crash, recover, verify
+demo: $(INSTALLED) ## A guided run of a node, under three minutes: all counts must agree
 	@$(BUILD_KERNELS) || echo "the kernels were not compiled: the slower reference ones are used"
 	@$(BIN) tools/java.py || true
 	@$(BIN) -m lakebed.cli demo
@@ -79,6 +79,9 @@ demo: $(INSTALLED) ## A guided run: write, crash, recover, verify
 format: $(INSTALLED) ## Format the code and fix what can be fixed by machine
 	@$(BIN) -m ruff format .
 	@$(BIN) -m ruff check --fix .
+
+reference: kernels ## Write docs/reference/ again, from the code
+	@$(BIN) -m tools.reference
 
 constraints: ## Pin the newest versions of everything again
 	@sh tools/pin $(PYTHON)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bench
-from bench import machine, report
+from bench import machine, page, report, summary
 from bench.harness import QUICK, Effort, Result, measure
 from bench.row import Row
 from lakebed import kernels
@@ -22,6 +22,9 @@ RESULTS = Path(__file__).parent / "results"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    if options.summary:
+        summary.write(options.summary)
+        return 0
     if not kernels.COMPILED:
         print(
             "the compiled kernels are not in use, so figures would mean nothing: run"
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = report.write_json(results, facts, folder=options.results, name=options.name)
     print(f"written to {path}")
     if options.markdown:
-        options.markdown.write_text(report.markdown(results, facts), encoding="utf-8")
+        _write_page(options.markdown, results, facts, is_whole=not options.patterns)
     return 0
 
 
@@ -71,6 +74,16 @@ def _measure_all(rows: Sequence[Row], effort: Effort) -> list[Result]:
     return results
 
 
+def _write_page(
+    path: Path, results: Sequence[Result], facts: dict[str, object], *, is_whole: bool
+) -> None:
+    if is_whole or not path.exists():
+        text = report.markdown(results, facts)
+    else:
+        text = page.merged(path.read_text(encoding="utf-8"), results, facts)
+    path.write_text(text, encoding="utf-8")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=bench.__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -79,7 +92,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="only name the rows")
     parser.add_argument("--name", default=time.strftime("%Y-%m-%d-%H%M%S"), help="of the results")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write a docs page")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write a docs page, or the rows in it"
+    )
+    parser.add_argument(
+        "--summary",
+        type=Path,
+        metavar="FILE",
+        help="measure nothing: put some rows of the docs page into this one",
+    )
     return parser
 
 

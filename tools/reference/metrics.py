@@ -1,0 +1,83 @@
+"""`metrics.md`: the families of `/metrics`, of a node that has one thing of each engine open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from lakebed.base.counters import Histogram
+from lakebed.base.units import format_bytes
+from lakebed.node.metric_names import SECONDS, exported
+from lakebed.node.metrics import OPEN_METRICS, SIZES, NodeFacts, counted_totals, rendered
+from lakebed.node.observing import Counted as RequestsCounted
+from lakebed.node.observing import Seen
+from lakebed.node.readiness import Look
+from lakebed.seglake.meta.rows import Totals
+from lakebed.store.counters import Counted
+from lakebed.store.store import Store
+from tools.reference.markdown import code, codes, plain, table
+from tools.reference.markdown import page as page_of
+
+_SUFFIXES: Final = {"counter": "_total", "info": "_info"}
+_OF_A_BUCKET: Final = "le"
+
+_INTRODUCTION = """
+What `/metrics` of a node exports; who may read it is told in
+[configuration](../guides/configuration.md#metrics). A histogram has `_bucket`, `_sum` and `_count`
+behind its name. *counted as* is what the engine itself calls it, in `/v1/counters` and in
+`counters` of what is open in Python; it is in the unit of that name there.
+""".strip()
+
+
+def page() -> str:
+    counts = engine_counts()
+    counted_as = dict(_names(counts))
+    told = [*counts, counted_totals(Totals(0, 0, 0, 0, 0))]  # these are no counters
+    text = rendered(_facts(), Look(0, 0, ()), told, content_type=OPEN_METRICS).decode()
+    families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    rows = sorted(_row(family, counted_as) for family in families)
+    headings = ("name", "type", "labels", "meaning", "counted as")
+    return page_of("Metrics", _INTRODUCTION, _buckets(), table(headings, rows))
+
+
+def engine_counts() -> list[Counted]:
+    """Of a store in which there is one of each."""
+    with TemporaryDirectory() as folder, Store.open(folder, serves=False) as store:
+        store.log("log")
+        store.topic("topic", partitions=1).group("group")
+        store.bucket("bucket")
+        return store.counts()
+
+
+def _names(counts: Iterable[Counted]) -> Iterator[tuple[str, str]]:
+    """How what an engine counts is exported, and how the engine calls it."""
+    for engine, _, snapshot in counts:
+        for name in (*snapshot.counters, *snapshot.gauges, *snapshot.histograms):
+            yield exported(engine, name).name, f"{engine}: {code(name)}"
+
+
+def _facts() -> NodeFacts:
+    """A node with one request, which had all that a request can have."""
+    durations = {"name": Histogram().snapshot()}
+    requests = RequestsCounted({("name", "2xx"): 1}, durations)
+    seen = Seen("s3", requests, requests, requests, {"name": 1}, 0, 0)
+    return NodeFacts([seen], {"s3": 1}, replays_detected=0)
+
+
+def _row(family: Any, counted_as: Mapping[str, str]) -> tuple[str, ...]:
+    labels: dict[str, None] = {}
+    for sample in family.samples:
+        labels |= dict.fromkeys(sample.labels)
+    labels.pop(_OF_A_BUCKET, None)
+    name = family.name + _SUFFIXES.get(family.type, "")
+    told = counted_as.get(family.name, "")
+    return code(name), family.type, codes(labels), plain(family.documentation), told
+
+
+def _buckets() -> str:
+    seconds = ", ".join(f"{bound:g}" for bound in SECONDS)
+    sizes = ", ".join(map(format_bytes, SIZES))
+    return f"The buckets of durations end at {seconds} s, those of sizes at {sizes}."
