@@ -185,6 +185,33 @@ def test_a_stream_keeps_to_its_limits_and_reads_each_record_once(root: Path, lim
     reader.stop()
 
 
+def test_a_limited_stream_whose_start_is_gone_is_an_error_or_goes_on(root: Path) -> None:
+    strict = log_stream(root)
+    start = strict.initialOffset()
+    (first, *_) = sorted((root / "aof" / "audit" / "segments").glob("*.seg"))
+    first.unlink()
+    for limit in (ReadMaxRows(70), ReadMaxBytes(30_000), ReadAllAvailable()):
+        with pytest.raises(DataLost, match="audit, partition 0: what was to be read from 0:64"):
+            strict.latestOffset(start, limit)
+    strict.stop()
+    lenient = log_stream(root, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ReadMaxRows(70))
+    left = numbers(rows(lenient, lenient.partitions(start, end)))
+    assert left == [*range(left[0], left[0] + 70)]
+    assert left[0] > 0
+    lenient.stop()
+
+
+def test_times_in_the_upper_half_of_their_range_are_left_out_by_no_filter(root: Path) -> None:
+    late_ns = (1 << 63) + SECOND_NS
+    with writing(root, config=CONFIG) as store:
+        store.log("late").append_records([b"late"], timestamps=[late_ns])
+        store.log("late").flush()
+    for one in (LessThan(("timestamp_ns",), 0), LessThan(("timestamp_ns",), SECOND_NS)):
+        [row] = rows(log_reader(root, one, log="late"))
+        assert row["timestamp_ns"] == late_ns - (1 << 64), "as Spark sees it, it is less"
+
+
 @pytest.fixture
 def door(root: Path) -> Iterator[LiveDoor]:
     with open_door(root.parent, config=CONFIG) as opened:

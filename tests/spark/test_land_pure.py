@@ -80,7 +80,13 @@ def rows_of(schema: StructType, *values: bytes | None) -> tuple[list[Any], dict[
         ({"schema": "a INT"}, "for JSON"),
         ({"table": "lake"}, "bucket/prefix"),
         ({"dead_letters": "lake/x"}, "so must those"),
-        ({"dead_letters": "lake/{name}"}, "of their own"),
+        ({"dead_letters": "lake/{name}"}, "of its own"),
+        ({"dead_letters": "lake/{name}/dead"}, "lake/events/dead needs a place of its own"),
+        (
+            {"table": "lake/{name}/rows", "dead_letters": "s3://lake/{name}"},
+            "lake/events/rows needs",
+        ),
+        ({"topics": ("t", "t_dead_letters")}, "lake/t_dead_letters needs a place"),
         ({"compression": "brotli"}, "zstd"),
         ({"starting_offsets": "latest", "starting_timestamp": "1"}, "or at a timestamp"),
         ({"task_bytes": 0}, "1 at least"),
@@ -95,6 +101,15 @@ def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], proble
     with pytest.raises(InputError, match=problem):
         config(**changed)
     assert issubclass(BadConfig, InputError)
+
+
+def test_what_killed_tasks_left_of_parquet_is_removed_if_that_is_asked_for() -> None:
+    plain = config(table_format="parquet")
+    assert (plain.landings()[0].optimize_batches, plain.keeps_up_at_end) == (0, False)
+    kept = config(table_format="parquet", vacuum_retention_h=24.0)
+    assert (kept.landings()[0].optimize_batches, kept.keeps_up_at_end) == (50, True)
+    table = config(vacuum_retention_h=24.0)
+    assert (table.landings()[0].optimize_batches, table.keeps_up_at_end) == (50, False)
 
 
 def test_each_topic_has_a_table_and_a_checkpoint_of_its_own_by_its_name() -> None:

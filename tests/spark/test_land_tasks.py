@@ -220,6 +220,34 @@ def test_what_a_killed_task_staged_is_vacuumed_and_only_that(lake: Lake) -> None
         target.optimize()
 
 
+def test_parquet_is_vacuumed_at_times_and_a_commit_that_was_begun_is_not(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import obstore
+
+    landing = landing_of(
+        lake, "begun", table_format="parquet", vacuum_retention_h=0.0, optimize_batches=2
+    )
+    written(landing, lake, messages({"a": 1}))  # and killed
+    commit(lake, landing, written(landing, lake, messages({"a": 2})), batch=0)
+    assert len(lake.keys("_land/tables/begun/staged")) == 1
+    commit(lake, landing, written(landing, lake, messages({"a": 3}, first=1)), batch=1)
+    assert lake.keys("_land/tables/begun/staged") == []
+
+    def dying(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    task = written(landing, lake, messages({"a": 4}, first=2))
+    monkeypatch.setattr(obstore, "copy", dying)
+    with pytest.raises(KeyboardInterrupt):
+        commit(lake, landing, task, batch=2)
+    monkeypatch.undo()
+    target = target_of(landing, lake.s3)
+    assert target.vacuum(retention_h=0) == 0, "its commit says that these files are the table's"
+    commit(lake, landing, written(landing, lake, messages({"a": 4}, first=2)), batch=2)
+    assert values(lake.parquet_rows("begun"), "a") == [(2,), (3,), (4,)]
+
+
 @pytest.mark.parametrize("table_format", ["delta", "parquet"])
 def test_a_table_that_is_partitioned_otherwise_is_refused(lake: Lake, table_format: str) -> None:
     topic = f"parted-{table_format}"

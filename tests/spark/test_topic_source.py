@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,30 @@ def test_filters_are_pushed_if_that_is_asked_for(spark: SparkSession, root: Path
     timed = fresh().where("timestamp >= timestamp'1970-01-01 00:06:31Z' AND key IS NULL")
     assert timed.rdd.getNumPartitions() <= 2
     assert timed.count() == 30
+
+
+@pytest.mark.parametrize("pin_s", [3600, 0])
+def test_retention_during_a_query_leaves_what_it_reads(
+    spark: SparkSession, tmp_path: Path, pin_s: int
+) -> None:
+    root = tmp_path / "store"
+    with writing(root) as store:
+        fill(store.topic("events").partition(0), 400)
+    options: dict[str, Any] = {"partitionBytes": "20KiB", "pinSeconds": pin_s, "columns": "offset"}
+    found = load(spark, root, topic="events", **options)
+    rows = found.toLocalIterator()  # a task at a time, when its rows are asked for
+    offsets = [next(rows).offset]
+    with writing(root, replace(SMALL, retention_bytes=1)) as store:
+        partition = store.topic("events").partition(0)
+        partition.upkeep_step()
+        assert (partition.start_offset() > 200) == (not pin_s)
+    if pin_s:
+        assert [*offsets, *(row.offset for row in rows)] == [*range(400)]
+    else:
+        with pytest.raises(
+            Exception, match=r"lakebed\.spark\.errors\.DataLost: events, partition 0"
+        ):
+            list(rows)
 
 
 def test_a_frame_that_is_used_twice_has_all_its_rows(spark: SparkSession, root: Path) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
 )
 
-from lakebed.base.errors import BadConfig, Corrupt
+from lakebed.base.errors import BadConfig, Corrupt, NotFound
 from lakebed.spark.errors import DataLost
 from lakebed.spark.sources.feed import Lane
 from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
@@ -85,6 +85,8 @@ def test_what_a_stream_begins_with_can_be_told(root: Path) -> None:
         reader = topic_stream(root, **options)
         assert positions(reader.initialOffset()) == expected
         reader.stop()
+    with pytest.raises(NotFound, match="events: there is no partition 3: it has 3"):
+        topic_stream(root, startingOffsets='{"3": 1}').initialOffset()
     with pytest.raises(BadConfig, match="endingOffsets is for a batch read"):
         topic_stream(root, endingOffsets="latest")
 
@@ -199,12 +201,16 @@ def test_what_retention_took_from_a_stream_is_an_error_or_skipped(root: Path) ->
         partition.upkeep_step()
         first = partition.start_offset()
     assert first > 0
-    end = reader.latestOffset(start, ALL)
+    lenient = topic_stream(root, failOnDataLoss="false")
+    end = lenient.latestOffset(start, ALL)
+    with pytest.raises(DataLost, match="events, partition 2"):
+        reader.latestOffset(start, ALL)
     with pytest.raises(DataLost, match="events, partition 2"):
         reader.partitions(start, end)
     assert pin_count(root) == 0
     reader.stop()
-    lenient = topic_stream(root, failOnDataLoss="false")
+    few = lenient.latestOffset(start, ReadMaxRows(60))
+    assert positions(few) == [10, 25, first + 25], "what is gone takes no room"
     found = rows(lenient, lenient.partitions(start, end))
     assert numbers(found) == [*range(10), *range(100), *range(first, 400)]
     lenient.stop()

@@ -34,6 +34,7 @@ LOOPBACK = "127.0.0.1"
 LOGGING_FILE = Path(__file__).with_name("log4j2.properties")
 LEVEL_PROPERTY = "lakebed.spark.log.level"
 CONNECT_PORT = 15002
+CONNECT_ADDRESS = "spark.connect.grpc.binding.address"  # all there are, unless it is told
 CONNECT_S = 10.0  # for a server that does not answer; pyspark itself would try for minutes
 
 
@@ -103,7 +104,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
     settings: Mapping[str, str] = {}
     if remote.startswith("local"):
         settings = _java_settings(java.find())
-        options = default_options() | options
+        options = default_options() | {CONNECT_ADDRESS: LOOPBACK} | options
         options.pop("spark.master")  # the remote says it
     else:
         _require_answer(remote)

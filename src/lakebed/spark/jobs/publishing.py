@@ -73,7 +73,7 @@ class Published:
 
 
 def publish(frame: DataFrame, to: Publishing, *, job: str) -> Published:
-    """All rows of the frame, or none. Its columns are those of a topic; the others are left out."""
+    """All rows of the frame, a partition's at once. Columns that a topic has not are left out."""
     application = f"{job} {to.name}" if to.name else f"{job} {token_hex(16)}"
     ends = _ends(to)
     columns = [name for name in _COLUMNS if name in frame.columns]

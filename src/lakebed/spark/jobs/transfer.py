@@ -213,9 +213,11 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBa
         if pa.types.is_timestamp(array.type) and array.type.tz is None:
             array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
         try:
+            if pa.types.is_timestamp(field.type) and pa.types.is_integer(array.type):
+                raise pa.ArrowInvalid(f"{array.type} does not say since when, nor in which unit")
             # A topic has milliseconds: what is finer than Spark's microseconds may go.
-            is_time = pa.types.is_timestamp(array.type)
-            arrays.append(array.cast(field.type, safe=not is_time))
+            is_fine = pa.types.is_timestamp(array.type) and array.type.unit == "ns"
+            arrays.append(array.cast(field.type, safe=not is_fine))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(f"{path}: the column {field.name}: {reason}") from error

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakebed.base.errors import InputError
+from lakebed.base.errors import InputError, NotFound
 from lakebed.spark.errors import DataLost
 from lakebed.spark.options import Options
 from lakebed.spark.places.protocol import Bounds
@@ -38,6 +38,16 @@ class Edge:
         if said == EARLIEST:
             return bounds.start
         return bounds.end if said == LATEST else feed.parse(said)
+
+    def is_named(self, lane: Lane) -> bool:
+        """Whether a position of that lane was asked for."""
+        return self.by_lane.get(lane, self.otherwise) not in (EARLIEST, LATEST)
+
+    def check_lanes(self, name: str, lanes: Sequence[Lane]) -> None:
+        """`NotFound` if something is said of a partition that there is not."""
+        for lane in self.by_lane:
+            if lane.name == name and lane not in lanes:
+                raise NotFound(f"{name}: there is no partition {lane.number}: it has {len(lanes)}")
 
 
 def edge_of(

@@ -12,6 +12,7 @@ from lakebed.aof.format import RECORDS_START
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import InputError
 from lakebed.base.units import US_NS, shown
+from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import Bounds, Mark, OpenStore
@@ -101,6 +102,8 @@ class LogFeed:
 
 def _can_have(batch: RecordBatch, times_us: Interval) -> bool:
     stamps = np.asarray(batch.timestamps)
+    if stamps.max() > I64_MAX:  # Spark sees other numbers than the log has
+        return True
     first, last = int(stamps.min()) // US_NS, int(stamps.max()) // US_NS
     is_behind = times_us.start is None or last >= times_us.start
     return is_behind and (times_us.end is None or first < times_us.end)

@@ -81,8 +81,10 @@ def wanted_portions(
     found = []
     for name in settings.names:
         require_lanes(feed, kind, name)
-        identity = feed.identity(name)
-        for lane in feed.lanes(name):
+        identity, lanes = feed.identity(name), feed.lanes(name)
+        for edge in (settings.start, settings.end):
+            edge.check_lanes(name, lanes)
+        for lane in lanes:
             if wanted.has_lane(*lane):
                 portion = _asked(feed, settings, lane, identity)
                 found.append(_narrowed(feed, portion, wanted))
@@ -146,7 +148,8 @@ def _asked(feed: Feed, settings: ReadSettings, lane: Lane, identity: str) -> Por
             f"and it ends at {feed.shown(bounds.end)}; read what is there with failOnDataLoss=false"
         )
     end = min(end, bounds.end)
-    is_given = start < bounds.start  # where it begins now is not missed if it goes
+    # Where it begins now is not missed if it goes, unless it was asked for.
+    is_given = start != bounds.start or settings.start.is_named(lane)
     return Portion(lane, identity, min(start, end), end, is_given)
 
 

@@ -48,8 +48,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, all of these
         feed, start = self._feed(), self.settings.start
-        positions = {}
-        for lane in self._lanes():
+        positions, lanes = {}, self._lanes()
+        for name in self.settings.names:
+            start.check_lanes(name, [lane for lane in lanes if lane.name == name])
+        for lane in lanes:
             bounds = feed.bounds(lane)
             at = start.position(feed, lane, bounds)
             if at < bounds.start and self.settings.fails_on_loss:
@@ -77,11 +79,14 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = self._starts(begun, latest)
         ends = self._within_target(latest).positions
         open_lanes = [lane for lane in starts if starts[lane] < ends.get(lane, 0)]
+        moved = self._moved(open_lanes, starts, ends)
+        starts |= moved
+        open_lanes = [lane for lane in open_lanes if starts[lane] < ends[lane]]
         if isinstance(limit, ReadMinRows) and self._target is None:
             counts = [self._want(lane, starts, ends) for lane in open_lanes]
             if sum(counts) < limit.min_rows:
                 return start
-        if not open_lanes:
+        if not open_lanes and not moved:
             return start
         positions = dict(starts)
         positions |= self._limited(open_lanes, starts, ends, limit)
@@ -187,6 +192,19 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if at is None or is_other or at > end:
                 at = min(feed.bounds(lane).start, end)
             found[lane] = at
+        return found
+
+    def _moved(
+        self, lanes: Sequence[Lane], starts: Mapping[Lane, int], ends: Mapping[Lane, int]
+    ) -> dict[Lane, int]:
+        """Where those go on whose start is gone; `DataLost` if that is an error."""
+        feed, found = self._feed(), {}
+        for lane in lanes:
+            first = feed.bounds(lane).start
+            if starts[lane] < first and self.settings.fails_on_loss:
+                raise lost(feed, lane, wanted=starts[lane], first=first)
+            if starts[lane] < first:
+                found[lane] = min(first, ends[lane])
         return found
 
     def _is_same(self, name: str, identity: str) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -102,7 +103,7 @@ class LandConfig:
     creates_bucket: bool = True
     optimize_batches: int = 50  # after so many; 0: never
     optimizes_at_end: bool = False
-    vacuum_retention_h: float | None = None  # after each optimize; None: never
+    vacuum_retention_h: float | None = None  # with each optimize; of Parquet at its end, too
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -129,6 +130,15 @@ class LandConfig:
         if NAME in self.table:
             sources = [(is_log, (name,)) for is_log, names in sources for name in names]
         return [self._landing(is_log, names, schema_json) for is_log, names in sources]
+
+    @property
+    def keeps_up_at_end(self) -> bool:
+        return self.optimizes_at_end or (self.table_format == "parquet" and self._needs_upkeep)
+
+    @property
+    def _needs_upkeep(self) -> bool:
+        """Of plain Parquet there is nothing but what killed tasks left."""
+        return self.table_format == "delta" or self.vacuum_retention_h is not None
 
     def checkpoint_of(self, landing: Landing) -> str:
         """Of a table, and not of its topics: one that is added later is begun at its beginning."""
@@ -160,7 +170,7 @@ class LandConfig:
             compression=self.compression,
             file_bytes=self.file_bytes,
             creates_bucket=self.creates_bucket,
-            optimize_batches=self.optimize_batches if self.table_format == "delta" else 0,
+            optimize_batches=self.optimize_batches if self._needs_upkeep else 0,
             vacuum_retention_h=self.vacuum_retention_h,
         )
         if columns is None:
@@ -181,8 +191,11 @@ class LandConfig:
             raise BadConfig("land: a topic and a log of one name would go into one table")
         if NAME in self.table and self.dead_letters and NAME not in self.dead_letters:
             raise BadConfig(f"land: the tables have {NAME}, and so must those of the dead letters")
-        for landing in self.landings():
-            bucket_and_prefix(landing.table)
-            bucket_and_prefix(landing.dead_letters)
-            if landing.table == landing.dead_letters:
-                raise BadConfig("land: the dead letters need a table of their own")
+        landings = self.landings()
+        tables = [name for one in landings for name in (one.table, one.dead_letters)]
+        folders = sorted("/".join(bucket_and_prefix(name)) + "/" for name in tables)
+        for one, other in pairwise(folders):
+            if other.startswith(one):  # where a vacuum would take it for something left over
+                raise BadConfig(
+                    f"land: {other[:-1]} needs a place of its own, apart from {one[:-1]}"
+                )

@@ -36,7 +36,7 @@ from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import Target, target_of
 from lakebed.spark.jobs.land.task import LandTask, TaskFiles
 from lakebed.spark.options import Options
-from lakebed.spark.sinks.table_stream import QUERY_PROPERTY
+from lakebed.spark.sinks.query import QUERY_PROPERTY
 from lakebed.spark.sources.batch import FeedReader
 from lakebed.spark.sources.reading import read_split
 from lakebed.spark.sources.settings import ReadSettings, settings_of

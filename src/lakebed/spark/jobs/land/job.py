@@ -63,7 +63,7 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
             if not follow(tallies[-1:], watcher, done):
                 break
     upkeep = (0, 0)
-    if config.optimizes_at_end:
+    if config.keeps_up_at_end:
         for landing in landings:
             found = ask(spark, partial(_keep_up, landing, places))
             upkeep = (upkeep[0] + found[0], upkeep[1] + found[1])

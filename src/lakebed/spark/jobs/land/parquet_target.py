@@ -140,7 +140,8 @@ class ParquetTarget:
         raise InputError(f"{self._place} has no log: only Delta tables can be optimized")
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Of staged files, those that a killed task left; those of the table are all needed."""
+        """Of staged files, those that a killed task left; those of the table are all needed, and
+        those of a commit that was begun are, too."""
         before_s = self._clock.wall_ns() / NS_PER_S - retention_h * _S_PER_HOUR
         found = [
             one["path"].removeprefix(f"{self._staged.prefix}/")
@@ -148,8 +149,21 @@ class ParquetTarget:
             for one in page
             if one["last_modified"].timestamp() < before_s
         ]
+        needed = self._begun()  # now: what is committed from here on is younger
+        found = [path for path in found if path not in needed]
         remove_files(self._staged, found)
         return len(found)
+
+    def _begun(self) -> set[str]:
+        """The files of each query's last commit: it alone may not be finished."""
+        prefix = f"{self._own}/commits"
+        last: dict[str, str] = {}
+        for page in self._objects.list(prefix):
+            for one in page:
+                query, _, name = one["path"].removeprefix(f"{prefix}/").rpartition("/")
+                last[query] = max(name, last.get(query, ""))
+        commits = [self._get(f"commits/{query}/{name}", _Commit) for query, name in last.items()]
+        return {file.staged for one in commits if one is not None for file in one[0].files}
 
     def _publish(self, commit: _Commit) -> None:
         """Again, if it was begun before. Staged files are gone only when all are copied."""
