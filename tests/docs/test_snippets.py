@@ -1,37 +1,138 @@
-"""What the pages show runs: every Python block, in a folder of its own, one after the other."""
+"""What the pages show runs, in the order in which they show it, and prints what they say.
+
+Each page is followed in a folder of its own by a reader who has read nothing else, but for what
+`BEFORE` has done for them. What cannot be run is marked in the page, and `NOT_RUN` says why.
+"""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.process
+from lakebed.node.config import node_settings
+from lakebed.store.store import Store
+from tests.docs.blocks import MARKS, RUN, SHOWN, blocks, pages, text_of, without_blocks
+from tests.docs.reader import Reader
 
-ROOT = Path(__file__).parents[2]
-GUIDES = ("logs", "tiers", "topics", "objects")
-PAGES = ["README.md", *(f"docs/guides/{name}.md" for name in GUIDES)]
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SPARK_GUIDE = "docs/guides/spark.md"  # tests/spark/test_guide.py runs it, in one session
+WITH_SPARK = {"docs/quick-start.md"}
+
+NOT_RUN = {
+    ("README.md", "make demo"): "they run all tests, of which the demo is one",
+    ("docs/quick-start.md", "python3 -m venv"): "the tests marked `build` install the package",
+    ("docs/guides/development.md", "make check"): "they run the tests",
+    ("docs/guides/development.md", "LAKEBED_CASE="): "names a test that there is not",
+    ("docs/guides/operations.md", "sudo systemctl"): "needs systemd and its rights",
+    (SPARK_GUIDE, "lakebed --root /srv/data serve"): "needs a cluster",
+}
+"""By page and how the block begins."""
+
+CERTIFICATE = (
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost"
+    " -keyout key.pem -out cert.pem 2>/dev/null"
+)
+BEFORE = {
+    "docs/guides/configuration.md": "```sh\nmkdir lakebed-data\n```\n",
+    "docs/guides/upgrade.md": "```sh\nlakebed topic create events\n```\n",
+    "docs/guides/door.md": f"""\
+```sh
+{CERTIFICATE}
+export LAKEBED_URL=http://127.0.0.1:9001 LAKEBED_ACCESS_KEY=ada LAKEBED_SECRET_KEY='her secret'
+```
+```sh background
+lakebed --root data serve
+```
+""",
+}
+"""What a page takes as done: a root, the store that is upgraded, the node that is asked."""
 
 
-def _blocks(page: str) -> list[str]:
-    return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+def _after_door(reader: Reader) -> None:
+    assert "True False True\n" in reader.printed
+    assert (reader.folder / "head.bin").stat().st_size == 64
+    assert (reader.folder / "openapi.json").read_bytes().startswith(b'{"openapi":"3.1')
+    with Store.open(reader.folder / "data", read_only=True) as store:
+        assert store.topic("jobs").group("work").lag() == {0: 1}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
-    blocks = _blocks(page)
-    assert blocks, "a page without a snippet"
-    for block in blocks:
-        done = subprocess.run(
-            [sys.executable, "-c", block],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 0, f"{block}\n{done.stderr}"
+def _after_objects(reader: Reader) -> None:
+    assert (reader.folder / "copy.txt").read_text(encoding="utf-8") == "hello\n"
+
+
+AFTER: dict[str, Callable[[Reader], None]] = {
+    "docs/guides/door.md": _after_door,
+    "docs/guides/objects.md": _after_objects,
+}
+
+
+def _followed() -> list[object]:
+    """All pages that have something to run, but the one that has a test of its own."""
+    found = [page for page in pages() if any(block.is_run for block in blocks(text_of(page)))]
+    return [
+        pytest.param(page, marks=[pytest.mark.spark] if page in WITH_SPARK else [], id=page)
+        for page in found
+        if page != SPARK_GUIDE
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", _followed())
+def test_what_a_page_shows_runs(page: str, tmp_path: Path) -> None:
+    with Reader(tmp_path) as reader:
+        reader.follow(blocks(BEFORE.get(page, "")))
+        reader.follow(blocks(text_of(page)))
+        if page in AFTER:
+            AFTER[page](reader)
+
+
+def test_every_block_that_is_not_run_has_a_reason() -> None:
+    left_out = [
+        (page, block.text)
+        for page in pages()
+        for block in blocks(text_of(page))
+        if block.language in RUN and not block.is_run
+    ]
+    found = [
+        next((key for key in NOT_RUN if key[0] == page and text.startswith(key[1])), (page, text))
+        for page, text in left_out
+    ]
+    assert sorted(found) == sorted(NOT_RUN)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_no_block_hides_from_the_reader(page: str) -> None:
+    text = text_of(page)
+    for block in blocks(text):
+        assert block.language in RUN | SHOWN, f"line {block.number}"
+        assert block.mark in MARKS, f"line {block.number}"
+        assert not block.mark or block.language == "sh", f"line {block.number}"
+    rest = without_blocks(text)
+    assert "```" not in rest, "a fence that is not closed, or not at the start of its line"
+    assert not re.search(r"^\n(?: {4}|\t)\S", rest, re.MULTILINE), "code without a fence"
+
+
+def test_the_test_of_the_spark_guide_takes_all_of_its_blocks() -> None:
+    marks = {block.mark for block in blocks(text_of(SPARK_GUIDE)) if block.is_run}
+    assert marks == {""}
+
+
+def test_every_page_that_is_prepared_for_is_there() -> None:
+    assert {*BEFORE, *AFTER, *WITH_SPARK, SPARK_GUIDE} <= {*pages()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(block.text, id=f"{page}:{block.number}")
+        for page in pages()
+        for block in blocks(text_of(page))
+        if block.language == "toml"
+    ],
+)
+def test_settings_of_the_pages_are_settings(text: str, tmp_path: Path) -> None:
+    (tmp_path / "lakebed.toml").write_text(text, encoding="utf-8")
+    node_settings(tmp_path, environment={})
