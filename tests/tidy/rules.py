@@ -77,7 +77,6 @@ RULES = (
             **BASE,
             **BUILD,
             "kernels/reference.py": "the write loop that the compiled kernel mirrors",
-            "node/demo/writer.py": "tells its parent over a pipe, unbuffered, before it is killed",
         },
     ),
     Rule(

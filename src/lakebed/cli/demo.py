@@ -1,16 +1,30 @@
-"""`lakebed demo`: a guided run on a scratch folder."""
+"""`lakebed demo`: a guided run of a node, in a scratch folder."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.node.demo import run
+from lakebed.cli.output import Output
+from lakebed.cli.stores import DAMAGED_EXIT_CODE
+from lakebed.node.demo.scale import EVENT_COUNT_MIN
+
+# What the demo uses is imported by the command: the help needs none of it.
+if TYPE_CHECKING:
+    from lakebed.node.demo.summary import Summary
 
 app = typer.Typer(add_completion=False)
+
+
+class _Ended(BaseException):
+    """A signal came. `KeyboardInterrupt` would only end the job that runs just now."""
 
 
 @app.command()
@@ -18,11 +32,93 @@ def demo(
     context: typer.Context,
     scratch: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Work here and keep it; else a folder that is removed."),
+        typer.Option(
+            metavar="DIR", help="Work in this new folder and keep it; else in one that is removed."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same run.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same events.")] = 1,
+    events: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=EVENT_COUNT_MIN, help="How many events are produced first, 300000."
+        ),
+    ] = None,
 ) -> None:
-    """Write, crash, recover and verify, and tell what happens."""
+    """Start a node and use all of it: produce, consume, tier, land, query, kill, verify.
+
+    It ends with counts that must agree; if some do not the exit code is 65. Without a Java what
+    needs Spark is left out, and told.
+
+    \b
+    lakebed demo
+    lakebed demo --scratch lakebed-demo
+    lakebed --json demo --events 20000
+    """
+    from lakebed.base.runner import ThreadRunner
+    from lakebed.cli.spark_watcher import TerminalWatcher
+    from lakebed.node.demo.tour import run
+
     output = invocation(context).output
-    result = run(scratch=scratch, report=output.line, seed=seed)
-    output.result(result, lines=())
+    with ThreadRunner() as runner:
+        watcher = TerminalWatcher(output, runner=runner)
+        try:
+            with ended_by_signals(), _sparks_errors(scratch):
+                summary = run(scratch=scratch, watcher=watcher, seed=seed, event_count=events)
+        finally:
+            watcher.finish()
+    end(output, summary)
+
+
+def end(output: Output, summary: Summary) -> None:
+    """Print it, and exit as it says."""
+    from lakebed.cli.demo_tables import summary_lines
+
+    output.result(summary.document(), lines=summary_lines(summary))
+    if not summary.is_good:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """The first signal ends the demo in good order; others do not disturb that."""
+    has_come = False
+
+    def come(_number: int, _frame: FrameType | None) -> None:
+        nonlocal has_come
+        if not has_come:
+            has_come = True
+            raise _Ended
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # What is ignored (`nohup`) stays ignored.
+    before = {one: signal.getsignal(one) for one in numbers}
+    before = {one: kept for one, kept in before.items() if kept is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, come)
+    try:
+        yield
+    except BaseException:
+        if has_come:  # whatever ending it has brought about
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _sparks_errors(scratch: Path | None) -> Iterator[None]:
+    """In one line, and where Spark's log is, if it was kept."""
+    from lakebed.base.errors import LakebedError
+    from lakebed.cli.spark_causes import cause_of, is_sparks, with_log
+    from lakebed.node.demo.landing import SPARK_LOG
+
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, LakebedError) or not is_sparks(error):
+            raise
+        cause = cause_of(error)
+        raise (
+            cause if scratch is None else with_log(cause, scratch.absolute() / SPARK_LOG)
+        ) from error

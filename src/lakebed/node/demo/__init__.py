@@ -1,15 +1,17 @@
-"""The guided run behind `lakebed demo`: it shows what exists, with counts that must agree.
+"""The guided run behind `lakebed demo`: a node in a scratch folder, and counts that must agree.
 
-1. `writer`, in a process of its own, appends to two logs of a store and tells each
-   acknowledgement over a pipe; then it is killed (-9).
-2. The store is opened again, and `verify` looks for every record that was acknowledged.
-3. `queue` produces messages and has a consumer group settle them, across a restart.
-4. `objects` puts objects into a bucket from many threads, and reads them back.
-5. `power_cut` repeats the same on the simulated disk, cutting the power at every I/O step.
-6. A Spark job verifies every checksum of the segments, one task per file.
-7. Every segment goes to Tier 2 and off the local disk, and is read from there.
+    summary = lakebed.node.demo.tour.run(scratch=None, watcher=watcher, seed=1)
+    summary.is_good
+
+A module is a station, or what stations share:
+
+1. `node_process` starts `lakebed serve` on free ports, kills it, starts it again, and stops it;
+2. `events` makes events, produces them to a topic, and keeps what was acknowledged;
+3. `group` has a consumer group settle some of them, and gives one back, which comes again;
+4. `tiers` rolls a log through all three tiers and reads it back from the last one;
+5. `landing` makes a Delta table of the topic with Spark, on the node's own S3, and queries it;
+6. `crash` kills the node under a producer, and starts it again;
+7. `verifying` checks every checksum of the store when the node has stopped;
+8. `power_cut` cuts the power of a simulated disk at every I/O step;
+9. `checks` and `summary` are what it all comes to, `plot` draws it, and `tour` walks through it.
 """
-
-from lakebed.node.demo.tour import run
-
-__all__ = ["run"]

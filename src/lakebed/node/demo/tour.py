@@ -3,186 +3,233 @@
 from __future__ import annotations
 
 import logging
-import subprocess
+import os
+import shlex
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from lakebed import kernels
-from lakebed.base.clock import NS_PER_S, SystemClock
-from lakebed.base.errors import Corrupt, DiskError
-from lakebed.base.files import make_folders
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import DiskError
+from lakebed.base.files import make_folders, replace_atomically
+from lakebed.base.runner import ThreadRunner
+from lakebed.client.store import RemoteStore
 from lakebed.kernels.disk import real_disk
-from lakebed.node.demo import objects, queue, verify, writer
-from lakebed.node.demo.writer import Acknowledgement
+from lakebed.node.demo import crash, events, group, landing, plot, tiers, verifying
+from lakebed.node.demo.events import EventSource, Ledger, Producing
+from lakebed.node.demo.ground import Ground
+from lakebed.node.demo.node_process import NodeProcess
+from lakebed.node.demo.scale import default_event_count, scale_of
+from lakebed.node.demo.summary import Summary, next_steps
 from lakebed.spark.errors import SparkUnavailable
-from lakebed.store.store import Store
+from lakebed.spark.jobs.watcher import Watcher
+from lakebed.store.connect import connect
 
-Report = Callable[[str], None]
-ACKNOWLEDGED_COUNT = 500_000  # records; then the writer is killed
+if TYPE_CHECKING:
+    from lakebed.node.demo.landing import Lake
+
+RETRY_S: Final = 120.0  # the client's: a restart is waited for
+PLOT: Final = "demo.png"
 
 
-def run(*, scratch: Path | None, report: Report, seed: int) -> dict[str, object]:
-    """Walk through it all; an error if a single acknowledged record is missing anywhere."""
+def run(
+    *, scratch: Path | None, watcher: Watcher, seed: int, event_count: int | None = None
+) -> Summary:
+    """Walk through it all. Counts that disagree are in the summary; what fails is raised.
+
+    `scratch` is kept; without it all but the plot is removed in the end, however it ends.
+    """
     with ExitStack() as stack:
-        if scratch is None:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-demo-")))
-        root = scratch / "store"
-        if real_disk().exists(root):
-            raise DiskError("demo", root, why="it is there already: give a new folder")
-        make_folders(real_disk(), root)
+        runner = stack.enter_context(ThreadRunner())
+        count = event_count or default_event_count(is_compiled=kernels.COMPILED)
+        ground = Ground(
+            folder=stack.enter_context(_folder(scratch)),
+            watcher=watcher,
+            runner=runner,
+            scale=scale_of(count),
+            seed=seed,
+        )
+        make_folders(real_disk(), ground.root)
+        settings = (ground.root / "lakebed.toml", tiers.SETTINGS.encode())
+        replace_atomically(real_disk(), *settings)
+        tour = _Tour(ground, is_kept=scratch is not None)
+        tour.walk(stack)
+        return tour.summary()
+
+
+class _Tour:
+    """One walk, and what is told of it."""
+
+    def __init__(self, ground: Ground, *, is_kept: bool) -> None:
+        self._ground = ground
+        self._is_kept = is_kept
+        self._began_ns = ground.now_ns()
+        self._ledger = Ledger()
+        self._held: list[tiers.Holding] = []
+        self._sizes: dict[str, int] = {}
+        self._power_cuts = 0
+        self._plot: Path | None = None
+
+    def walk(self, stack: ExitStack) -> None:
+        ground, ledger = self._ground, self._ledger
+        node = self._start_node(stack)
+        store = stack.enter_context(_client(node))
+        start_ms = ground.runner.clock.wall_ns() // NS_PER_MS
+        topic = store.topic(events.TOPIC, partitions=events.PARTITIONS)
+        source = EventSource(seed=ground.seed, start_ms=start_ms)
+        producing = Producing(source, topic, ledger)
+        events.produce(ground, producing)
+        produced = list(ledger.moments)
+        settled = group.settle(ground, topic, event_count=ledger.event_count)
+        self._held = tiers.roll(ground, store)
+        lake = self._open_lake(stack, node)
+        landed_count = ledger.event_count
+        if lake is not None:
+            landing.land_and_query(ground, lake, ledger)
+        outage = crash.crash(ground, node, producing)
+        group.lease_again(ground, topic, settled)
+        if lake is not None:
+            landing.land_the_rest(ground, lake, ledger, landed_count=landed_count)
+        self._measure(store, has_table=lake is not None)
+        self._stop_node(node)
+        verifying.verify(ground, event_count=ledger.event_count)
+        self._cut_power()
+        self._draw(produced, ledger.moments[len(produced) :], outage)
+
+    def summary(self) -> Summary:
+        ground = self._ground
+        has_table = "table" in self._sizes
+        root = ground.root if self._is_kept else None
+        return Summary(
+            seed=ground.seed,
+            is_compiled=kernels.COMPILED,
+            seconds=ground.seconds_since(self._began_ns),
+            checks=tuple(ground.checks),
+            rates=ground.rates,
+            sizes=self._sizes,
+            tiers=tuple(self._held),
+            power_cuts=self._power_cuts,
+            left_out=tuple(ground.left_out),
+            plot=None if self._plot is None else str(self._plot),
+            folder=str(ground.folder) if self._is_kept else None,
+            next_steps=next_steps(root, program=_program(), has_table=has_table),
+        )
+
+    def _start_node(self, stack: ExitStack) -> NodeProcess:
+        ground = self._ground
+        ground.watcher.begin("starting a node")
+        node = NodeProcess(
+            ground.root, folder=ground.folder, runner=ground.runner, environment=os.environ
+        )
+        stack.enter_context(node)
         kind = "compiled" if kernels.COMPILED else "reference (slow: no compiler was there)"
-        report(f"kernels   {kind}")
-        summary: dict[str, object] = {"kernels_compiled": kernels.COMPILED, "seed": seed}
-        ledger, seconds = _write_and_kill(root, report)
-        found, paths = _verify(root, ledger, report)
-        summary |= {
-            "records_acknowledged": len(ledger) * writer.BATCH_COUNT,
-            "records_found": found,
-            "records_per_second": round(len(ledger) * writer.BATCH_COUNT / seconds),
-        }
-        summary["queue"] = _settle_a_queue(root, report)
-        summary["objects"] = _keep_objects(root, seed, report)
-        summary["simulated_crashes"] = _cut_power(seed, report)
-        summary["spark"] = _scan_with_spark(paths, found, report)
-        summary["tiers"] = _through_the_tiers(root, found, report)
-        report("every count agrees: nothing acknowledged was lost")
-        return summary
+        ground.tell("node", f"S3 on {node.told.s3}, HTTP API on {node.told.http}, {kind} kernels")
+        return node
+
+    def _stop_node(self, node: NodeProcess) -> None:
+        self._ground.watcher.begin("stopping the node")
+        self._ground.check("exit code of the node", expected=0, found=node.stop())
+
+    def _open_lake(self, stack: ExitStack, node: NodeProcess) -> Lake | None:
+        try:
+            return stack.enter_context(landing.open_lake(self._ground, node.s3_options()))
+        except SparkUnavailable as error:
+            self._ground.leave_out("spark", str(error))
+            return None
+
+    def _measure(self, store: RemoteStore, *, has_table: bool) -> None:
+        """What is where."""
+        topic = store.topic(events.TOPIC)
+        self._sizes["events"] = self._ledger.size_bytes
+        self._sizes["topic"] = sum(
+            segment.end for partition in topic.partitions for segment in partition.segments()
+        )
+        if has_table:
+            prefix = landing.TABLE.removeprefix(f"{landing.BUCKET}/") + "/"
+            objects = store.bucket(landing.BUCKET).list(prefix)
+            self._sizes["table"] = sum(one.size for one in objects)
+
+    def _cut_power(self) -> None:
+        ground = self._ground
+        try:
+            from lakebed.node.demo.power_cut import cut_power_everywhere
+        except ImportError:
+            ground.leave_out("power", "the simulated disk needs lakebed[simulation]")
+            return
+        ground.watcher.begin("cutting the power of a simulated disk")
+        with _quiet("lakebed.aof"):  # what recovery says of a thousand wrecks
+            self._power_cuts = cut_power_everywhere(ground.seed)
+        ground.tell(
+            "power",
+            f"cut {self._power_cuts:,} times on a simulated disk (seed {ground.seed}): "
+            "nothing acknowledged was lost",
+        )
+
+    def _draw(
+        self, produced: list[events.Moment], crashed: list[events.Moment], outage: crash.Outage
+    ) -> None:
+        ground = self._ground
+        ground.watcher.begin("drawing")
+        path = ground.folder / PLOT if self._is_kept else _new_plot()
+        try:
+            plot.draw(path, produced=produced, crashed=crashed, outage=outage, held=self._held)
+        except ImportError:
+            if not self._is_kept:
+                real_disk().unlink(path)
+            ground.leave_out("plot", "matplotlib is not installed: install lakebed[spark]")
+            return
+        self._plot = path
 
 
-def _write_and_kill(root: Path, report: Report) -> tuple[list[Acknowledgement], float]:
-    """Start the writer, note what it acknowledges, and kill it in the middle of its work."""
-    clock = SystemClock()
-    wanted = ACKNOWLEDGED_COUNT // writer.BATCH_COUNT
-    ledger: list[Acknowledgement] = []
-    start = "import sys; from lakebed.node.demo.writer import main; main(sys.argv[1])"
-    command = [sys.executable, "-c", start, str(root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
-        assert process.stdout is not None
-        started_ns = 0
-        for line in process.stdout:
-            started_ns = started_ns or clock.monotonic_ns()
-            entry = Acknowledgement.parse(line)
-            if entry is not None:
-                ledger.append(entry)
-            if len(ledger) == wanted:
-                process.kill()
-        seconds = (clock.monotonic_ns() - started_ns) / NS_PER_S
-    if len(ledger) < wanted:
-        raise DiskError("demo", root, why=f"the writer stopped early (exit {process.returncode})")
-    count = len(ledger) * writer.BATCH_COUNT
-    report(
-        f"written   {count:,} records of 100 B acknowledged by {writer.LOG_COUNT} logs with "
-        f"{writer.CALLER_COUNT} callers each, {count / seconds:,.0f}/s; then killed with -9"
+def _client(node: NodeProcess) -> RemoteStore:
+    told = node.told
+    store = connect(
+        told.http, access_key=told.access_key, secret_key=told.secret_key, retry_s=RETRY_S
     )
-    return ledger, seconds
+    assert isinstance(store, RemoteStore), "of a URL"
+    return store
 
 
-def _verify(root: Path, ledger: list[Acknowledgement], report: Report) -> tuple[int, list[str]]:
-    """Open the store again and look for everything in the ledger."""
-    found = 0
-    checked = 0
-    paths: list[str] = []
-    with Store.open(root) as store:
-        for number in range(writer.LOG_COUNT):
-            log = store.log(writer.log_name(number))
-            count = sum(len(batch) for batch in log.read_batches())
-            found += count
-            mine = [entry for entry in ledger if entry.log == number]
-            checked += verify.check_acknowledged(log, mine)
-            segments = log.segments()
-            paths += [info.path for info in segments]
-            report(
-                f"recovered {count:,} records in {len(segments)} segments of {log.name}, "
-                f"{log.recovered.torn_bytes:,} torn bytes cut"
-            )
-    if checked != len(ledger) * writer.BATCH_COUNT:
-        raise Corrupt("acknowledged records are missing", path=root, found=checked)
-    report(f"checked   all {checked:,} acknowledged records are there")
-    return found, paths
+@contextmanager
+def _folder(scratch: Path | None) -> Iterator[Path]:
+    if scratch is None:
+        with tempfile.TemporaryDirectory(
+            prefix="lakebed-demo-", ignore_cleanup_errors=True
+        ) as name:
+            yield Path(name)
+        return
+    folder = scratch.absolute()
+    disk = real_disk()
+    if disk.is_folder(folder) and disk.names(folder):
+        raise DiskError("demo", folder, why="there is something in it: give a new folder")
+    yield folder
 
 
-def _through_the_tiers(root: Path, found: int, report: Report) -> dict[str, int]:
-    """Move every segment to Tier 2 and off the local disk, and read all of it from there."""
-    count = moved = size = compressed = 0
-    with Store.open(root) as store:
-        for number in range(writer.LOG_COUNT):
-            log = store.log(writer.log_name(number))
-            log.seal_current_segment()
-            log.tiers.upload()
-            moved += len(log.tiers.evict(warm=True))
-            count += sum(len(batch) for batch in log.read_batches())
-            places = log.tiers.residency()
-            size += sum(place.durable_bytes for place in places)
-            compressed += sum(place.compressed_bytes for place in places)
-    if count != found:
-        raise Corrupt("Tier 2 has other records", path=root, expected=found, found=count)
-    report(
-        f"tiers     {moved} segments moved to Tier 2, {size:,} bytes as {compressed:,}; "
-        f"all {count:,} records read back from there"
-    )
-    return {"segments": moved, "records": count, "bytes": size, "compressed_bytes": compressed}
+def _new_plot() -> Path:
+    """It stays: nobody asked for the folder, but everybody is told where this is."""
+    descriptor, name = tempfile.mkstemp(prefix="lakebed-demo-", suffix=".png")
+    os.close(descriptor)
+    return Path(name)
 
 
-def _settle_a_queue(root: Path, report: Report) -> dict[str, int]:
-    result = queue.produce_and_settle(root)
-    report(
-        f"queue     {result.produced:,} messages in {queue.PARTITIONS} partitions leased and acked "
-        f"across a restart, {result.delivered - result.produced:,} of them given back in between; "
-        "each was settled once"
-    )
-    return result._asdict()
+def _program() -> str:
+    """How this program is called from a shell."""
+    if shutil.which("lakebed") is not None:
+        return "lakebed"
+    return f"{shlex.quote(sys.executable)} -m lakebed.cli"
 
 
-def _keep_objects(root: Path, seed: int, report: Report) -> dict[str, int]:
-    kept = objects.put_and_read(root, seed=seed)
-    report(
-        f"objects   {kept.objects:,} objects in {kept.versions:,} versions: {kept.byte_count:,} "
-        f"bytes read back and verified after a restart; of {objects.RACERS} who put if absent "
-        "one won"
-    )
-    return kept._asdict()
-
-
-def _cut_power(seed: int, report: Report) -> int:
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        from lakebed.node.demo.power_cut import cut_power_everywhere
-    except ImportError:
-        report("power     not shown: the simulated disk needs lakebed[simulation]")
-        return 0
-    engines = logging.getLogger("lakebed.aof")
-    level = engines.level
-    engines.setLevel(logging.CRITICAL)  # what recovery says of a thousand wrecks
-    try:
-        tried = cut_power_everywhere(seed)
+        yield
     finally:
-        engines.setLevel(level)
-    report(
-        f"power     cut {tried:,} times on the simulated disk (seed {seed}): "
-        "nothing acknowledged was lost"
-    )
-    return tried
-
-
-def _scan_with_spark(paths: list[str], found: int, report: Report) -> dict[str, object] | None:
-    from lakebed.spark.session import session
-
-    try:
-        spark = session()
-    except SparkUnavailable as error:
-        report(f"spark     not shown: {error}")
-        return None
-    try:
-        context = spark.sparkContext
-        scans = context.parallelize(paths, len(paths)).map(verify.scan_segment).collect()
-        version = spark.version
-    finally:
-        spark.stop()
-    count = sum(scan.record_count for scan in scans)
-    if count != found:
-        raise Corrupt("Spark counts other records", expected=found, found=count)
-    size = sum(scan.payload_bytes for scan in scans)
-    report(f"spark     {version} verified {count:,} records, {size:,} bytes, in {len(paths)} tasks")
-    return {"version": version, "records": count, "payload_bytes": size}
+        logger.setLevel(level)

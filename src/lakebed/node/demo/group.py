@@ -1,0 +1,78 @@
+"""A consumer group: leases messages and settles them; one is given back, and comes again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from lakebed.client.group import RemoteGroup
+    from lakebed.client.topic import RemoteTopic
+    from lakebed.node.demo.ground import Ground
+    from lakebed.store.group import Group
+    from lakebed.store.topics import StoreTopic
+
+GROUP: Final = "billing"
+LEASE_COUNT: Final = 2_000
+
+Place = tuple[int, int]  # partition and offset
+
+
+class Settled(NamedTuple):
+    """What a group did."""
+
+    places: frozenset[Place]
+    given_back: Place
+    came_again: int  # how often that one was delivered after it was given back
+    repeated: int  # settled messages that were delivered again: there may be none
+
+
+def settle(ground: Ground, topic: RemoteTopic | StoreTopic, *, event_count: int) -> Settled:
+    """As many as the scale says, or a few more; of `event_count` in the topic."""
+    ground.watcher.begin("consume", total=ground.scale.settled, unit="messages")
+    began_ns = ground.now_ns()
+    group = topic.group(GROUP)
+    done = _first(group)
+    while len(done.places) < ground.scale.settled or not done.came_again:
+        more = _next(group, done)
+        if len(more.places) == len(done.places):
+            break  # nothing is left
+        done = more
+        ground.watcher.advance(len(done.places))
+    count = len(done.places)
+    rate = ground.rate("messages consumed", count, began_ns)
+    left = sum(group.lag().values())
+    ground.check("messages settled by the group", expected=count, found=event_count - left)
+    ground.check("a message given back came again", expected=1, found=done.came_again)
+    ground.tell(
+        "consumed",
+        f"{count:,} messages leased and acked by a group, {rate:,} messages/s; "
+        "one was given back, and came again",
+    )
+    return done
+
+
+def lease_again(ground: Ground, topic: RemoteTopic | StoreTopic, settled: Settled) -> None:
+    """After a restart: what is delivered then was not settled before."""
+    done = _next(topic.group(GROUP), settled)
+    ground.check("settled messages delivered again", expected=0, found=done.repeated)
+
+
+def _first(group: RemoteGroup | Group) -> Settled:
+    """The consumer fails at one message, and gives it back."""
+    messages = group.lease(max_messages=LEASE_COUNT)
+    failing, *rest = messages
+    group.nack(failing)
+    group.ack_all(rest)
+    places = frozenset((message.partition, message.offset) for message in rest)
+    return Settled(places, (failing.partition, failing.offset), came_again=0, repeated=0)
+
+
+def _next(group: RemoteGroup | Group, done: Settled) -> Settled:
+    messages = group.lease(max_messages=LEASE_COUNT)
+    group.ack_all(messages)
+    places = {(message.partition, message.offset) for message in messages}
+    return done._replace(
+        places=done.places | places,
+        came_again=done.came_again + (done.given_back in places),
+        repeated=done.repeated + len(done.places & places),
+    )

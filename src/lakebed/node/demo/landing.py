@@ -1,0 +1,166 @@
+"""The topic as a Delta table: landed by Spark on the node's own S3, and queried with SQL.
+
+What Spark and its Java say goes to a file of the scratch folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lakebed.node.demo.events import SCHEMA, TOPIC
+from lakebed.spark.places.place import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakebed.node.demo.events import Ledger
+    from lakebed.node.demo.ground import Ground
+
+BUCKET: Final = "lake"
+TABLE: Final = "lake/events"
+AFTER: Final = " after the restart"
+SPARK_LOG: Final = "spark.log"
+QUERY: Final = (
+    "SELECT kind, count(*) AS events, count(DISTINCT id) AS ids, sum(amount) AS amount "
+    "FROM events GROUP BY kind"
+)
+
+
+@dataclass(frozen=True)
+class Queried:
+    """What SQL counted, by kind."""
+
+    counts: Counter[str]
+    ids: int
+    amounts: Counter[str]
+
+    @property
+    def rows(self) -> int:
+        return self.counts.total()
+
+
+@dataclass
+class Lake:
+    """The session, and the table in the node's bucket."""
+
+    spark: SparkSession
+    source: Place
+    s3: Mapping[str, str] = field(repr=False)  # it has a secret
+
+    def land(self, ground: Ground, *, when: str = "") -> int:
+        """What is in the topic and not in the table yet; how many rows."""
+        from lakebed.spark.jobs.land import LandConfig, land
+
+        config = LandConfig(
+            source=self.source, topics=(TOPIC,), table=TABLE, s3=self.s3, values="json",
+            schema=SCHEMA,
+        )  # fmt: skip
+        report = land(self.spark, config, ground.watcher)
+        dead = report.facts["dead_letters"]
+        assert isinstance(dead, int), "a count"
+        ground.check(f"events that are no row of the table{when}", expected=0, found=dead)
+        return report.row_count
+
+    def query(self) -> Queried:
+        """By SQL, over the files that the table has now."""
+        frame = self.spark.read.format("lakebed.table").options(**self.s3, table=TABLE).load()
+        frame.createOrReplaceTempView("events")
+        rows = self.spark.sql(QUERY).collect()
+        return Queried(
+            Counter({row.kind: row.events for row in rows}),
+            sum(row.ids for row in rows),
+            Counter({row.kind: row.amount for row in rows}),
+        )
+
+
+@contextmanager
+def open_lake(ground: Ground, s3: Mapping[str, str]) -> Iterator[Lake]:
+    """`SparkUnavailable` if pyspark or a Java is missing."""
+    from lakebed.spark.session import session
+
+    ground.watcher.begin("starting Spark")
+    began_ns = ground.now_ns()
+    with _handler_kept():
+        spark = session(
+            log=ground.folder / SPARK_LOG,
+            **{
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(ground.folder / "warehouse"),
+            },
+        )
+    try:
+        ground.tell("spark", f"{spark.version} started in {ground.seconds_since(began_ns):.1f} s")
+        yield Lake(spark, Place(path=str(ground.root)), s3)
+    except BaseException:
+        # Of a call of Java's that was cut off the answer is still on its way, and another call
+        # takes it for its own: then it cannot be stopped, and ends with this process.
+        with contextlib.suppress(Exception):
+            spark.stop()
+        raise
+    spark.stop()
+
+
+def land_and_query(ground: Ground, lake: Lake, ledger: Ledger) -> None:
+    """All that was produced; the table must add up to the same."""
+    began_ns = ground.now_ns()
+    rows = lake.land(ground)
+    rate = ground.rate("rows landed", rows, began_ns)
+    ground.check("rows landed", expected=ledger.event_count, found=rows)
+    ground.tell("landed", f"{rows:,} rows in a Delta table on the node's S3: {rate:,} rows/s")
+    ground.watcher.begin("query")
+    began_ns = ground.now_ns()
+    found = lake.query()
+    compare(ground, found, ledger, when="")
+    orders = found.counts["order"]
+    ground.tell(
+        "queried",
+        f"by SQL in {ground.seconds_since(began_ns):.1f} s: {found.rows:,} rows, "
+        f"{orders:,} of them orders worth {found.amounts['order'] / 100:,.2f}",
+    )
+
+
+def land_the_rest(ground: Ground, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
+    """What came since; each event is in the table once then."""
+    rows = lake.land(ground, when=AFTER)
+    ground.check(
+        "rows landed after the restart", expected=ledger.event_count - landed_count, found=rows
+    )
+    ground.watcher.begin("query")
+    found = lake.query()
+    ground.check("ids in the table", expected=ledger.event_count, found=found.ids)
+    compare(ground, found, ledger, when=AFTER)
+    ground.tell(
+        "landed", f"the other {rows:,} rows; SQL finds {found.rows:,}, and as many different ids"
+    )
+
+
+def compare(ground: Ground, found: Queried, ledger: Ledger, *, when: str) -> None:
+    """Rows, cents, and both by kind."""
+    ground.check(f"rows that SQL counts{when}", expected=ledger.event_count, found=found.rows)
+    ground.check(
+        f"cents that SQL adds up{when}",
+        expected=ledger.amounts.total(),
+        found=found.amounts.total(),
+    )
+    kinds = sum(
+        found.counts[kind] == count and found.amounts[kind] == ledger.amounts[kind]
+        for kind, count in ledger.counts.items()
+    )
+    ground.check(f"kinds that agree by SQL{when}", expected=len(ledger.counts), found=kinds)
+
+
+@contextmanager
+def _handler_kept() -> Iterator[None]:
+    """pyspark puts a handler of its own for interrupts there."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # only the main thread can, and only it gets them
+            signal.signal(signal.SIGINT, handler)

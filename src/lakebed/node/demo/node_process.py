@@ -1,0 +1,200 @@
+"""The node: `lakebed serve` in a process of its own, on free ports that it keeps over restarts.
+
+What it prints and logs goes to files of the scratch folder: what it tells when it is ready is read
+there, and of a node that does not come up the end of its log. Interrupts from the keyboard do not
+reach it: whoever started it ends it.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import read_file
+from lakebed.base.runner import Runner
+from lakebed.base.units import KIB, MIB
+from lakebed.kernels.disk import real_disk
+
+START_S: Final = 120.0
+STOP_S: Final = 30.0
+DRAIN_S: Final = 10
+
+_LOOK_NS: Final = 20 * NS_PER_MS
+_TAIL_BYTES: Final = 16 * KIB
+_FILE_BYTES_MAX: Final = 64 * MIB
+_KEPT_VARIABLES: Final = frozenset({"LAKEBED_KERNELS", "LAKEBED_TRACEBACK"})
+
+
+class NodeFailed(LakebedError):
+    """The node did not start, or ended by itself."""
+
+    exit_code = 69
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a node says when it is ready; the keys only if it has made them."""
+
+    s3: str
+    http: str
+    region: str
+    access_key: str = ""
+    secret_key: str = ""
+
+    def __repr__(self) -> str:
+        return f"Told({self.s3!r}, {self.http!r})"
+
+
+class NodeProcess:
+    """Not thread-safe. `told` is what it said at its first start."""
+
+    def __init__(
+        self, root: Path, *, folder: Path, runner: Runner, environment: Mapping[str, str]
+    ) -> None:
+        """`folder` takes its files. Of the environment no setting of a store is passed on."""
+        self._root = root
+        self._folder = folder
+        self._runner = runner
+        self._environment = plain_environment(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+        self._ports = (0, 0)
+        self.told = Told("", "", "")
+
+    def start(self) -> None:
+        """Returns when it is ready; `NodeFailed` with the end of its log if it is not."""
+        assert self._process is None, "it runs"
+        self._starts += 1
+        disk = real_disk()
+        printed = self._folder / f"node-{self._starts}.json"
+        log = self._folder / f"node-{self._starts}.log"
+        with disk.create(printed, is_private=True) as out, disk.create(log) as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                self._command(),
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out.descriptor(),
+                stderr=errors.descriptor(),
+                start_new_session=True,
+            )
+        try:
+            told = self._ready(self._process, printed, log)
+        except BaseException:  # whoever waits may be interrupted: it may not stay behind
+            self.kill()
+            raise
+        self._ports = (_port(told.s3), _port(told.http))
+        if self._starts == 1:
+            self.told = told
+
+    def kill(self) -> None:
+        """By SIGKILL: it can do nothing about it."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """By SIGTERM: it finishes what is under way; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def close(self) -> None:
+        """End it if it runs. Idempotent."""
+        if self._process is not None:
+            self._end(signal.SIGTERM)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def s3_options(self) -> dict[str, str]:
+        """Those of `lakebed.table` that name its S3."""
+        return {
+            "s3Endpoint": self.told.s3,
+            "accessKey": self.told.access_key,
+            "secretKey": self.told.secret_key,
+            "region": self.told.region,
+        }
+
+    def _command(self) -> list[str]:
+        s3_port, http_port = self._ports
+        command = [sys.executable, "-m", "lakebed.cli", "--root", str(self._root), "--json"]
+        command += ["serve", "--s3-port", str(s3_port), "--http-port", str(http_port)]
+        return [*command, "--drain-seconds", str(DRAIN_S)]
+
+    def _ready(self, process: subprocess.Popen[bytes], printed: Path, log: Path) -> Told:
+        clock = self._runner.clock
+        until_ns = clock.monotonic_ns() + round(START_S * NS_PER_S)
+        while True:
+            has_ended = process.poll() is not None
+            told = told_in(_read(printed))
+            if told is not None and not has_ended:
+                return told
+            if has_ended:
+                why = log_tail(_read(log))
+                raise NodeFailed(f"the node did not start (exit {process.returncode}): {why}")
+            if clock.monotonic_ns() > until_ns:
+                why = log_tail(_read(log))
+                raise NodeFailed(f"the node was not ready after {START_S:.0f} s: {why}")
+            self._runner.sleep_ns(_LOOK_NS)
+
+    def _end(self, number: int) -> int:
+        process, self._process = self._process, None
+        assert process is not None, "it does not run"
+        process.send_signal(number)
+        try:
+            return process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+        except BaseException:  # somebody has no patience: it may not stay behind
+            process.kill()
+            process.wait()
+            raise
+
+
+def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what would set a store up: the demo's is as new ones are."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("LAKEBED_") or name in _KEPT_VARIABLES
+    }
+
+
+def told_in(printed: bytes) -> Told | None:
+    """None if it is not all there yet."""
+    try:
+        return msgspec.json.decode(printed, type=Told)
+    except msgspec.DecodeError:
+        return None
+
+
+def log_tail(log: bytes) -> str:
+    """The last line that says something; of an error's document its message."""
+    lines = log[-_TAIL_BYTES:].decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if not last:
+        return "its log is empty"
+    try:
+        found = msgspec.json.decode(last)
+    except msgspec.DecodeError:
+        return last.removeprefix("lakebed: ")
+    error = found.get("error") if isinstance(found, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return message if isinstance(message, str) else last
+
+
+def _read(path: Path) -> bytes:
+    return read_file(real_disk(), path, size_max=_FILE_BYTES_MAX)
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])

@@ -1,0 +1,136 @@
+"""A log that goes through all three tiers: appended, sealed, uploaded, evicted, and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lakebed.aof.errors import WouldBlock
+from lakebed.base.errors import LakebedError
+from lakebed.node.demo.ground import mib
+from lakebed.store.tier_moves import Outcome
+from lakebed.store.work_documents import report_of
+
+if TYPE_CHECKING:
+    from lakebed.aof.tiers.log_tiers import Residence
+    from lakebed.client.log import RemoteLog
+    from lakebed.client.store import RemoteStore
+    from lakebed.node.demo.ground import Ground
+
+LOG: Final = "trail"
+SETTINGS: Final = (
+    '# Small, so that a small log has several segments.\n[aof]\nsegment_bytes = "4MiB"\n'
+)
+TIERS: Final = (0, 1, 2)
+
+MOVES: Final[Sequence[tuple[str, str, Mapping[str, bool]]]] = (
+    ("uploaded", "aof-upload", {}),
+    ("evicted", "aof-evict", {}),
+    ("evicted --warm", "aof-evict", {"warm": True}),
+)
+
+_BATCH_COUNT: Final = 5_000
+_PAYLOAD_BYTES: Final = 120
+_WAIT_S: Final = 30.0
+
+
+class Holding(NamedTuple):
+    """What each tier holds after a step."""
+
+    step: str
+    tier0_bytes: int
+    tier1_bytes: int
+    tier2_bytes: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """By tier."""
+        return self.tier0_bytes, self.tier1_bytes, self.tier2_bytes
+
+
+def roll(ground: Ground, store: RemoteStore) -> list[Holding]:
+    """Step by step; what each tier held after each of them."""
+    count = ground.scale.records
+    log = store.log(LOG)
+    began_ns = ground.now_ns()
+    _append(ground, log, count)
+    log.flush()
+    rate = ground.rate("log records appended", count, began_ns)
+    log.seal_current_segment()
+    held = [_holding("sealed", log)]
+    for step, work, arguments in MOVES:
+        ground.watcher.begin(step, unit="segments")
+        outcome = store.work(work, {"log": LOG, **arguments}, progress=_telling(ground))
+        _check_outcome(report_of(Outcome, outcome))
+        held.append(_holding(step, log))
+    places = [place for place in log.tiers.residency() if place.is_sealed]
+    cold = sum(place.tiers == (2,) for place in places)
+    ground.check("log segments in Tier 2 alone", expected=len(places), found=cold)
+    found = _read(ground, log, count)
+    ground.check("log records read back from Tier 2", expected=count, found=found)
+    ground.tell(
+        "tiers",
+        f"{count:,} records appended at {rate:,}/s, segments: {len(places)}; "
+        f"{mib(held[0].tier0_bytes)} in Tier 0 became {mib(held[-1].tier2_bytes)} in Tier 2 alone; "
+        f"{found:,} read back from there",
+    )
+    return held
+
+
+def payload(number: int) -> bytes:
+    """That says which record it is."""
+    return (b"record %d of a trail, step %d " % (number, number % 97)).ljust(_PAYLOAD_BYTES, b".")
+
+
+def holding_of(step: str, places: Sequence[Residence]) -> Holding:
+    """Bytes of sealed segments, by the tiers that have them; in Tier 1 and 2 compressed."""
+    sizes = [
+        sum(
+            place.compressed_bytes if tier else place.durable_bytes
+            for place in places
+            if place.is_sealed and tier in place.tiers
+        )
+        for tier in TIERS
+    ]
+    return Holding(step, *sizes)
+
+
+def _holding(step: str, log: RemoteLog) -> Holding:
+    return holding_of(step, log.tiers.residency())
+
+
+def _append(ground: Ground, log: RemoteLog, count: int) -> None:
+    ground.watcher.begin("append", total=count, unit="records")
+    for start in range(0, count, _BATCH_COUNT):
+        left = [payload(number) for number in range(start, min(start + _BATCH_COUNT, count))]
+        while left:
+            try:
+                log.append_records(left)
+                break
+            except WouldBlock as error:  # the next segment is not there yet
+                left = left[len(error.record_ids) :]
+                log.append_record_with_timeout(left.pop(0), _WAIT_S)
+        ground.watcher.advance(start)
+
+
+def _read(ground: Ground, log: RemoteLog, count: int) -> int:
+    """How many records are as they were appended."""
+    ground.watcher.begin("read back", total=count, unit="records")
+    found = number = 0
+    for batch in log.read_batches():
+        for record in batch:
+            found += record.payload == payload(number)
+            number += 1
+        ground.watcher.advance(number)
+    return found
+
+
+def _telling(ground: Ground) -> Callable[[int, int], None]:
+    return lambda done, _total: ground.watcher.advance(done)
+
+
+def _check_outcome(outcome: Outcome) -> None:
+    errors: list[LakebedError] = [failed.error for failed in outcome.failed]
+    errors += [outcome.stopped_by] if outcome.stopped_by is not None else []
+    if errors:
+        raise errors[0]
