@@ -16,7 +16,8 @@ from tests.cli.conftest import Lakebed
 
 pytestmark = pytest.mark.process
 
-HEAVY = ("pyspark", "pandas", "numpy", "pyarrow", "awscrt", "asyncio", "greenlet", "py4j")
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "awscrt", "asyncio", "greenlet", "py4j"}
+HEAVY |= {"deltalake", "boto3", "botocore", "uvloop", "prometheus_client", "matplotlib", "obstore"}
 
 
 def test_the_version_is_printed(lakebed: Lakebed) -> None:
@@ -43,7 +44,7 @@ def test_every_group_shows_its_help(lakebed: Lakebed, group: tuple[str, str, str
     done = lakebed(group[0], "--help")
     assert (done.exit_code, done.err) == (0, "")
     assert "Usage" in done.out
-    assert "completion" not in done.out
+    assert "--install-completion" not in done.out
 
 
 @pytest.mark.parametrize(
@@ -98,8 +99,27 @@ def test_the_help_imports_no_group_and_nothing_heavy(
 ) -> None:
     modules = imported(["--help"], tmp_path, environment)
     assert not modules & {group.module for group in GROUPS}
-    assert not modules & set(HEAVY)
+    assert not modules & HEAVY
     assert "lakebed.base.errors" in modules
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["config", "show"],
+        ["aof", "--help"],
+        ["topic", "--help"],
+        ["serve", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_engine_imports_nothing_heavy(
+    arguments: list[str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    modules = imported(arguments, tmp_path, environment)
+    assert not modules & HEAVY
+    assert "lakebed.store.store" not in modules
 
 
 def test_config_check_imports_nothing_heavy_and_no_other_group(

@@ -51,7 +51,7 @@ def run_python(
         env={**os.environ, "PYTHONPATH": str(path), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
 

@@ -88,6 +88,10 @@ def append(
 
     Creates the log. The newline is removed. An empty line, or one too long for a record, is an
     error with its number; the lines before it are kept.
+
+    \b
+    seq 1000 | lakebed aof append numbers
+    lakebed aof append audit --file today.log --ext-id 7
     """
     from lakebed.aof.segment import payload_bytes_max
     from lakebed.base.errors import InputError
@@ -148,6 +152,10 @@ def cat(
     """Print the durable records, each with a newline behind it.
 
     With --json one JSON object a record is printed, each on a line of its own.
+
+    \b
+    lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
+    lakebed --json aof cat orders --reverse --max 1
     """
     from lakebed.aof.record_id import RecordId
     from lakebed.base.errors import InputError
@@ -201,6 +209,10 @@ def tail(
     """Print the last records, and those that follow, also beside a writer in another process.
 
     With --json one JSON object a record is printed, each on a line of its own.
+
+    \b
+    lakebed aof tail orders -n 20
+    lakebed aof tail orders --follow
     """
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
@@ -219,7 +231,11 @@ def tail(
 
 @app.command()
 def segments(context: typer.Context, log: LogName) -> None:
-    """List the segments: where each begins, when it was sealed, how much it holds."""
+    """List the segments: where each begins, when it was sealed, how much it holds.
+
+    \b
+    lakebed aof segments orders
+    """
     from lakebed.cli.log_tables import segment_document, segment_lines
     from lakebed.store.logs import require_log
     from lakebed.store.residency import recorded_states
@@ -236,7 +252,11 @@ def segments(context: typer.Context, log: LogName) -> None:
 
 @app.command()
 def seal(context: typer.Context, log: LogName) -> None:
-    """Seal the segment that is written; the log goes on in a new one."""
+    """Seal the segment that is written; the log goes on in a new one.
+
+    \b
+    lakebed aof seal orders
+    """
     from lakebed.cli.writers import as_named_here
     from lakebed.store.store import Store
 
@@ -287,6 +307,9 @@ def convert(
     """Write a sealed segment in the other layout, into a folder; the segment itself stays.
 
     Record ids stay valid. What would be lost is told, and accepted with --lossy.
+
+    \b
+    lakebed aof convert orders 0 --to interchange --output converted
     """
     from lakebed.aof.convert import to_interchange, to_runtime
     from lakebed.base.files import make_folders
@@ -314,7 +337,12 @@ def dump(
         str | None, typer.Argument(metavar="[LOG]", help="The log's name; else all logs.")
     ] = None,
 ) -> None:
-    """Show the state, the counters and the residency of the logs, as their files tell them."""
+    """Show the state, the counters and the residency of the logs, as their files tell them.
+
+    \b
+    lakebed aof dump
+    lakebed --json aof dump orders
+    """
     from lakebed.base.errors import DataError
     from lakebed.cli.log_tables import dump_document, dump_lines
     from lakebed.store.summary import summarise_log

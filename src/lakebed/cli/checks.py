@@ -34,6 +34,10 @@ def verify(
     """Check every checksum of every segment and warm file.
 
     The exit code is 65 if anything is torn, corrupt or lost.
+
+    \b
+    lakebed aof verify orders
+    lakebed aof verify orders --tier2
     """
     from lakebed.cli.log_tables import verify_document, verify_lines
     from lakebed.store.log_check import check_log
@@ -64,6 +68,10 @@ def repair(
 
     The exit code is 0 also if damage stays: `verify` tells. With --tier2 only Tier 2 is looked
     after, and the exit code is 65 if an object is lost.
+
+    \b
+    lakebed aof repair orders --dry-run
+    lakebed aof repair orders
     """
     run = invocation(context)
     if not tier2:

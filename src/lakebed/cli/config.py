@@ -15,7 +15,11 @@ app = typer.Typer(add_completion=False, help="Show and check the settings of a r
 
 @app.command()
 def show(context: typer.Context) -> None:
-    """Print every setting with its origin, and what this installation can use."""
+    """Print every setting with its origin, and what this installation can use.
+
+    \b
+    lakebed --root data config show
+    """
     run = invocation(context)
     exists = run.root_exists()
     settings = settings_of(run.root)
@@ -32,7 +36,11 @@ def show(context: typer.Context) -> None:
 
 @app.command()
 def check(context: typer.Context) -> None:
-    """Check the root's lakebed.toml and the environment; one line tells what is wrong."""
+    """Check the root's lakebed.toml and the environment; one line tells what is wrong.
+
+    \b
+    lakebed --root data config check
+    """
     run = invocation(context)
     root = run.require_root()
     settings = settings_of(root)

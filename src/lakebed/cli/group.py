@@ -54,7 +54,12 @@ def list_groups(
         str | None, typer.Argument(metavar="[TOPIC]", help="The topic's name; else all topics.")
     ] = None,
 ) -> None:
-    """List the groups, with how many messages each has not settled yet."""
+    """List the groups, with how many messages each has not settled yet.
+
+    \b
+    lakebed group list
+    lakebed group list orders
+    """
     from lakebed.cli.group_tables import list_document, list_lines
     from lakebed.store.topics import REDRIVE_PREFIX
 
@@ -74,7 +79,11 @@ def list_groups(
 
 @app.command()
 def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Show a group: what it has settled, leased and not looked at yet, by partition."""
+    """Show a group: what it has settled, leased and not looked at yet, by partition.
+
+    \b
+    lakebed group describe orders billing
+    """
     from lakebed.cli.group_tables import describe_document, describe_lines
 
     run = invocation(context)
@@ -87,7 +96,11 @@ def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None
 
 @app.command()
 def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
-    """Tell how many messages a group has not settled, by partition and in all."""
+    """Tell how many messages a group has not settled, by partition and in all.
+
+    \b
+    lakebed group lag orders billing
+    """
     from lakebed.cli.group_tables import lag_document, lag_lines
 
     run = invocation(context)
@@ -162,6 +175,10 @@ def dead_letters(
     """List messages that were delivered too often, or send them back.
 
     Sent back they are new messages, for all groups of the topic.
+
+    \b
+    lakebed group dead-letters orders billing
+    lakebed group dead-letters orders billing --redrive --max 100
     """
     from lakebed.cli.group_tables import letter_document, letter_lines
     from lakebed.store.topic_dead_letters import dead_letters_of
@@ -188,7 +205,11 @@ def dead_letters(
 def delete(
     context: typer.Context, topic: TopicName, group: GroupName, yes: YesOption = False
 ) -> None:
-    """Forget a group with all it has acked, for good; asks for --yes."""
+    """Forget a group with all it has acked, for good; asks for --yes.
+
+    \b
+    lakebed group delete orders billing --yes
+    """
     run = invocation(context)
     require_yes(yes, what=f"this forgets what the group {group} of {topic} has acked")
     with open_topic_to_write(run, topic) as store:

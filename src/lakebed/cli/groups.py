@@ -44,7 +44,9 @@ GROUPS = (
         "Store objects in buckets, list, get, remove and check them.",
     ),
     Group("config", "lakebed.cli.config", "Show and check the settings of a root."),
-    Group("serve", "lakebed.cli.serve", "Serve the store's buckets over S3."),
+    Group(
+        "serve", "lakebed.cli.serve", "Serve the store over S3 and HTTP, until a signal ends it."
+    ),
     Group(
         "spark", "lakebed.cli.spark", "Run jobs on Spark: land, verify, replay, export and more."
     ),
@@ -52,6 +54,11 @@ GROUPS = (
     Group("backup", "lakebed.cli.backup", "Back up the whole store, beside whoever writes it."),
     Group("restore", "lakebed.cli.restore", "Make a store from a backup."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
+    Group(
+        "completion",
+        "lakebed.cli.completion",
+        "Print a script with which a shell completes commands and options.",
+    ),
 )
 
 

@@ -16,12 +16,18 @@ from lakebed.cli.output import Output
 from lakebed.version import VERSION
 
 PROGRAM = "lakebed"
+COMPLETE_VARIABLE = "_LAKEBED_COMPLETE"  # set by the scripts of `lakebed completion`
 
 
 def run(arguments: Sequence[str]) -> int:
     """Parse and run; usage errors and everything a command raises go to the caller."""
     logging.basicConfig(format=f"{PROGRAM}: %(message)s")
     command = build()
+    asked = os.environ.get(COMPLETE_VARIABLE)
+    if asked:
+        from lakebed.cli.completion import answer
+
+        return answer(command, asked)
     try:
         with command.make_context(PROGRAM, list(arguments)) as context:
             command.invoke(context)
@@ -55,7 +61,13 @@ def _top(
         bool, typer.Option("--version", metavar="", help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """One log-structured store for Python and Spark."""
+    """One log-structured store for Python and Spark.
+
+    \b
+    lakebed serve
+    seq 1000 | lakebed --root data topic produce numbers --create
+    lakebed --root data --json topic describe numbers
+    """
     output = Output(as_json=as_json)
     if version:
         output.result({"version": VERSION}, lines=[f"{PROGRAM} {VERSION}"])

@@ -26,7 +26,11 @@ app.command()(s3_remove.rm)
 
 @app.command()
 def stat(context: typer.Context, place: ObjectPlace, version_id: VersionOption = None) -> None:
-    """Show what is known of an object: size, ETag, version, headers, metadata, checksums."""
+    """Show what is known of an object: size, ETag, version, headers, metadata, checksums.
+
+    \b
+    lakebed s3 stat photos/2025/city.jpg
+    """
     from lakebed.cli.s3_tables import info_document, info_lines
 
     run = invocation(context)

@@ -37,7 +37,11 @@ def buckets(context: typer.Context) -> None:
 
 @app.command("list")
 def list_buckets(context: typer.Context) -> None:
-    """List the buckets; also beside a writer."""
+    """List the buckets; also beside a writer.
+
+    \b
+    lakebed s3 buckets list
+    """
     from lakebed.cli.s3_tables import bucket_document, bucket_lines
 
     run = invocation(context)
@@ -53,7 +57,7 @@ def create(
     name: BucketName,
     versioning: Annotated[
         NewVersioning | None,
-        typer.Option(help="Whether old versions are kept; else as [s3] default_versioning says."),
+        typer.Option(help="Whether old versions are kept; else as default_versioning of s3 says."),
     ] = None,
 ) -> None:
     """Create a bucket; one that is there already is fine, if it is of that kind.
@@ -112,7 +116,11 @@ def versioning(
 
 @app.command()
 def delete(context: typer.Context, name: BucketName) -> None:
-    """Delete a bucket that is empty; delete markers do not count, old versions do."""
+    """Delete a bucket that is empty; delete markers do not count, old versions do.
+
+    \b
+    lakebed s3 buckets delete photos
+    """
     from lakebed.seglake.errors import BucketNotEmpty
     from lakebed.seglake.names import check_bucket_name
 

@@ -28,7 +28,11 @@ def keys(context: typer.Context) -> None:
 
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
-    """List the access keys, never their secrets; also beside a writer."""
+    """List the access keys, never their secrets; also beside a writer.
+
+    \b
+    lakebed s3 keys list
+    """
     from lakebed.cli.s3_key_tables import key_document, key_lines
 
     run = invocation(context)
@@ -68,13 +72,21 @@ def create(
 
 @app.command()
 def disable(context: typer.Context, access_key: AccessKey) -> None:
-    """Refuse what is signed with a key from now on; `enable` undoes it."""
+    """Refuse what is signed with a key from now on; `enable` undoes it.
+
+    \b
+    lakebed s3 keys disable LAKEEXAMPLE
+    """
     _change(invocation(context), access_key, is_enabled=False)
 
 
 @app.command()
 def enable(context: typer.Context, access_key: AccessKey) -> None:
-    """Accept what is signed with a key that was disabled."""
+    """Accept what is signed with a key that was disabled.
+
+    \b
+    lakebed s3 keys enable LAKEEXAMPLE
+    """
     _change(invocation(context), access_key, is_enabled=True)
 
 

@@ -94,7 +94,12 @@ def upload(context: typer.Context, log: LogName, segment: Segments = None) -> No
 
 
 def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Upload what could not be uploaded before, once its cause is mended; all, or those given."""
+    """Upload what could not be uploaded before, once its cause is mended; all, or those given.
+
+    \b
+    lakebed aof retry-upload orders
+    lakebed aof retry-upload orders 0 1
+    """
     work = Work("aof-retry-upload", lambda moves: moves.retry_upload(segment or None), segment)
     _move(invocation(context), log, "uploaded", work)
 
@@ -117,7 +122,12 @@ def evict(
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
-    """Bring segments back into Tier 0; all, or those given."""
+    """Bring segments back into Tier 0; all, or those given.
+
+    \b
+    lakebed aof hydrate orders
+    lakebed aof hydrate orders 0 1
+    """
     work = Work("aof-hydrate", lambda moves: moves.hydrate(segment or None), segment)
     _move(invocation(context), log, "hydrated", work)
 
@@ -139,8 +149,8 @@ def migrate_tier2(
 ) -> None:
     """Copy the objects of a log to another Tier 2, check them, and use that one from then on.
 
-    Without URL it moves to where new logs have theirs: the store's own object store, unless
-    [aof_tier2] url says otherwise. Run it again if it was cut short; with --delete also later.
+    Without URL it moves to where new logs have theirs: the store's own object store, unless url
+    of section aof_tier2 says otherwise. Run it again if it was cut short; with --delete also later.
 
     \b
     lakebed aof migrate-tier2 orders

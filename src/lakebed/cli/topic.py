@@ -69,7 +69,11 @@ def create(
 
 @app.command("list")
 def list_topics(context: typer.Context) -> None:
-    """List the topics."""
+    """List the topics.
+
+    \b
+    lakebed topic list
+    """
     from lakebed.base.errors import DataError
     from lakebed.cli.topic_tables import list_document, list_lines
     from lakebed.store.topic_summary import summarise_topic
@@ -95,6 +99,9 @@ def describe(context: typer.Context, topic: TopicName) -> None:
 
     The high watermark is behind the last durable message. Sizes are those of the logs, without
     their indexes.
+
+    \b
+    lakebed topic describe orders
     """
     from lakebed.cli.topic_tables import describe_document, describe_lines
     from lakebed.store.topic_summary import summarise_topic
@@ -130,7 +137,11 @@ def configure(
 
 @app.command()
 def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> None:
-    """Remove a topic with its messages and its groups, for good; asks for --yes."""
+    """Remove a topic with its messages and its groups, for good; asks for --yes.
+
+    \b
+    lakebed topic delete orders --yes
+    """
     from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)

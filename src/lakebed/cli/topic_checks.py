@@ -21,6 +21,9 @@ def verify(context: typer.Context, topic: TopicName) -> None:
 
     It only reads, and works beside a writer. The exit code is 65 if anything is torn, corrupt or
     does not fit.
+
+    \b
+    lakebed topic verify orders
     """
     from lakebed.cli.topic_tables import verify_document, verify_lines
     from lakebed.store.topic_verification import verify_topic
@@ -45,6 +48,10 @@ def repair(
     """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
 
     Messages that are whole stay, under the same offsets.
+
+    \b
+    lakebed topic repair orders --dry-run
+    lakebed topic repair orders
     """
     from lakebed.cli.topic_tables import repair_document, repair_lines
     from lakebed.store.store import Store
