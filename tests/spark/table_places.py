@@ -10,7 +10,7 @@ from typing import Any
 import boto3  # type: ignore[import-untyped,unused-ignore]
 import pyarrow as pa
 from deltalake import DeltaTable
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from lakebed.base.clock import SystemClock
 from lakebed.base.runner import ThreadRunner
@@ -21,6 +21,7 @@ from lakebed.spark.tables.schemas import arrow_schema
 from tests.s3.endpoint import Endpoint
 
 BUCKET = "lake"
+SCHEMA = StructType().add("n", LongType()).add("p", StringType())
 _NUMBERS = count(1)
 
 
@@ -63,6 +64,15 @@ def rows_of(place: TablePlace, version: int | None = None) -> list[dict[str, Any
     """What `deltalake` itself reads."""
     found: list[dict[str, Any]] = delta(place, version).to_pyarrow_table().to_pylist()
     return found
+
+
+def batch(*numbers: int, p: str | None = None) -> pa.RecordBatch:
+    """Rows of `SCHEMA`."""
+    return pa.record_batch({"n": pa.array(numbers, pa.int64()), "p": [p] * len(numbers)})
+
+
+def numbers_of(place: TablePlace, version: int | None = None) -> list[int]:
+    return sorted(row["n"] for row in rows_of(place, version))
 
 
 def keys_below(node: Endpoint, place: TablePlace) -> Iterator[str]:

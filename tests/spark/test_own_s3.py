@@ -77,6 +77,17 @@ def test_a_store_that_is_open_elsewhere_is_told(tmp_path: Path) -> None:
             find_own_s3(str(tmp_path))
 
 
+def test_a_process_of_the_same_number_is_told_by_when_it_opened_the_store(tmp_path: Path) -> None:
+    with own_s3(tmp_path):
+        left = (tmp_path / FILE_NAME).read_bytes()
+        opened_ms = find_own_s3(str(tmp_path)).opened_ms
+    (tmp_path / FILE_NAME).write_bytes(left)
+    with Store.open(tmp_path) as store:
+        assert store.opened_ms != opened_ms
+        with pytest.raises(NotFound, match=f"process {os.getpid()}"):
+            find_own_s3(str(tmp_path))
+
+
 @pytest.mark.process
 def test_what_a_killed_run_left_is_not_taken_for_a_server(tmp_path: Path) -> None:
     program = (

@@ -37,10 +37,17 @@ class LateClock(SystemClock):
 class Scene:
     """A place to stage in, and a look behind it."""
 
-    def __init__(self, staging: Any, clock: LateClock, names: Any) -> None:
+    def __init__(self, staging: Any, clock: LateClock, sizes: Any) -> None:
         self.staging = staging
         self.clock = clock
-        self.names = names  # what is there, without the lock
+        self._sizes = sizes
+
+    def names(self) -> list[str]:
+        """What is there, without the lock."""
+        return list(self._sizes())
+
+    def stored_bytes(self) -> int:
+        return sum(self._sizes().values())
 
     def stage(self, run: Run = RUN, **batches: bytes) -> dict[int, Any]:
         writer = self.staging.writer(run)
@@ -58,17 +65,22 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         with ThreadRunner(clock=clock) as runner:
             staging = FolderStaging(str(folder), disk=real_disk(), runner=runner)
 
-            def names() -> list[str]:
+            def sizes() -> dict[str, int]:
                 found = [path for path in folder.rglob("*") if path.name != "lock"]
-                return [str(path.relative_to(folder)) for path in found]
+                return {
+                    str(path.relative_to(folder)): path.stat().st_size if path.is_file() else 0
+                    for path in found
+                }
 
-            yield Scene(staging, clock, names)
+            yield Scene(staging, clock, sizes)
         return
     with open_door(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
         clock = LateClock()
         bucket = store.bucket("stage")
         yield Scene(
-            BucketStaging(bucket, clock=clock), clock, lambda: [one.key for one in bucket.list()]
+            BucketStaging(bucket, clock=clock),
+            clock,
+            lambda: {one.key: one.size for one in bucket.list()},
         )
 
 
@@ -94,10 +106,14 @@ def test_many_bytes_are_sent_before_the_end(scene: Scene, monkeypatch: pytest.Mo
     monkeypatch.setattr(staging_bucket, "OBJECT_BYTES", 100)
     monkeypatch.setattr(staging_bucket, "HELD_BYTES_MAX", 150)
     writer = scene.staging.writer(RUN)
+    written = 0
     for _ in range(10):
         for partition in range(4):
             writer.append(partition, b"%d" % partition * 30)
+            written += 30
+            assert scene.stored_bytes() > written - 150
     found = writer.finish()
+    assert scene.stored_bytes() == written == 1200
     for partition in range(4):
         data = b"".join(content(one, scene) for one in found[partition])
         assert data == b"%d" % partition * 300
@@ -164,7 +180,9 @@ def test_what_was_decided_is_not_discarded(scene: Scene) -> None:
     for staged in (decided, other):
         scene.staging.discard(RUN, staged)
     assert content(decided[0][0], scene) == b"decided"
-    assert len([name for name in scene.names() if "." not in name or "batches" in name]) <= 2
+    with pytest.raises((NotFound, FileNotFoundError)):
+        content(other[0][0], scene)
+    assert len([name for name in scene.names() if name != RUN.name]) == 2  # with the decision
 
 
 def test_after_a_commit_nothing_of_its_run_is_left(scene: Scene) -> None:
@@ -208,6 +226,20 @@ def test_names_that_are_no_runs_are_left_alone(tmp_path: Path) -> None:
         staging = FolderStaging(str(tmp_path), disk=real_disk(), runner=runner)
         assert staging.remove_leftovers() == 0
     assert os.listdir(tmp_path) == ["somebody's"]
+
+
+def test_a_folder_without_a_date_is_not_old(tmp_path: Path) -> None:
+    new = tmp_path / RUN.name  # of a task that is about to write, or of who decides upon no rows
+    new.mkdir()
+    deciding = tmp_path / RUN._replace(version=42).name
+    deciding.mkdir()
+    (deciding / "decision.json.1.tmp").write_bytes(b"")
+    clock = LateClock()
+    clock.late_ms = 10 * KEPT_DECIDED_MS
+    with ThreadRunner(clock=clock) as runner:
+        assert FolderStaging(str(tmp_path), disk=real_disk(), runner=runner).remove_leftovers() == 0
+    assert new.exists()
+    assert os.listdir(deciding) == ["decision.json.1.tmp"]
 
 
 def test_inline_batches_are_what_the_message_carries() -> None:

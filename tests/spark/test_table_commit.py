@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from deltalake import CommitProperties, DeltaTable, TableFeatures
-from deltalake.exceptions import CommitFailedError
 from pyspark.sql import datasource as pushed
 from pyspark.sql.types import DoubleType, LongType, StringType, StructType, TimestampNTZType
 
@@ -34,12 +33,15 @@ from lakebed.spark.tables.snapshot import (
 from lakebed.spark.tables.upkeep import optimize, vacuum
 from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import (
+    SCHEMA,
     append,
+    batch,
     commit,
     delta,
     keys_below,
     make_bucket,
     new_place,
+    numbers_of,
     rows_of,
     s3,
     write,
@@ -47,7 +49,6 @@ from tests.spark.table_places import (
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("table-commit")]
 
-SCHEMA = StructType().add("n", LongType()).add("p", StringType())
 TARGET = Target(SCHEMA)
 
 
@@ -63,14 +64,6 @@ def place(node: Endpoint) -> TablePlace:
     return new_place(node)
 
 
-def batch(*numbers: int, p: str | None = None) -> pa.RecordBatch:
-    return pa.record_batch({"n": pa.array(numbers, pa.int64()), "p": [p] * len(numbers)})
-
-
-def numbers_of(place: TablePlace, version: int | None = None) -> list[int]:
-    return sorted(row["n"] for row in rows_of(place, version))
-
-
 def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(
     node: Endpoint, place: TablePlace
 ) -> None:
@@ -80,6 +73,15 @@ def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(
         commit_messages(place, TARGET, [message], transaction=Transaction("query", 7))
     assert numbers_of(place) == [1, 2]
     assert delta(place).transaction_version("query") == 7
+    assert len(list(keys_below(node, place))) == 1
+
+
+def test_the_same_messages_again_keep_their_files(node: Endpoint, place: TablePlace) -> None:
+    plan = planned(place, TARGET)
+    message = FilesWritten(write(place, plan, [batch(1, 2)]), plan)
+    for _ in range(2):
+        commit_messages(place, TARGET, [message], transaction=Transaction("query", 7))
+    assert numbers_of(place) == [1, 2]
     assert len(list(keys_below(node, place))) == 1
 
 
@@ -106,79 +108,6 @@ def test_many_writers_at_once_lose_nothing_and_store_nothing_twice(place: TableP
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert numbers_of(place) == [0, 1, 2, 3, 100, 101, 102, 103]
-
-
-class Interrupted:
-    """In the place of deltalake's own commit: somebody is faster, or the answer is lost."""
-
-    def __init__(self, *, before: Any = None, error: Exception | None = None) -> None:
-        self.calls = 0
-        self._before = before
-        self._error = error
-        self._real = DeltaTable.create_write_transaction
-
-    def put_in_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def commit_it(table: DeltaTable, *arguments: Any, **settings: Any) -> None:
-            self.calls += 1
-            is_first = self.calls == 1
-            if is_first and self._before is not None:
-                self._before()
-            self._real(table, *arguments, **settings)
-            if is_first and self._error is not None:
-                raise self._error
-
-        monkeypatch.setattr(DeltaTable, "create_write_transaction", commit_it)
-
-
-@pytest.mark.parametrize("transaction", [None, Transaction("query", 1)])
-@pytest.mark.parametrize("error", [OSError("reset"), CommitFailedError("412")], ids=str)
-def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(
-    place: TablePlace,
-    monkeypatch: pytest.MonkeyPatch,
-    transaction: Transaction | None,
-    error: Exception,
-) -> None:
-    append(place, batch(1), SCHEMA)
-    interrupted = Interrupted(error=error)
-    interrupted.put_in_place(monkeypatch)
-    done = append(place, batch(2), SCHEMA, transaction=transaction)
-    assert done.is_new
-    assert interrupted.calls == 1
-    assert numbers_of(place) == [1, 2]
-    assert delta(place).version() == 2
-
-
-def test_a_faster_writer_makes_a_commit_look_again(
-    node: Endpoint, place: TablePlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append(place, batch(1), SCHEMA)
-    plan = planned(place, TARGET)
-    mine, other = write(place, plan, [batch(2)]), write(place, plan, [batch(2)])
-
-    def be_faster() -> None:
-        commit(place, other, plan, TARGET, Transaction("query", 1))
-
-    Interrupted(before=be_faster).put_in_place(monkeypatch)
-    commit(place, mine, plan, TARGET, Transaction("query", 1))
-    assert numbers_of(place) == [1, 2]
-    # Those that are not in the table are left: this call cannot tell them from those that are.
-    assert len(list(keys_below(node, place))) == 3
-
-
-def test_an_overwrite_replaces_also_what_came_in_between(
-    place: TablePlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    append(place, batch(1), SCHEMA)
-    plan = planned(place, TARGET)
-    other = write(place, plan, [batch(9)])
-
-    def be_faster() -> None:
-        commit(place, other, plan, TARGET)
-
-    Interrupted(before=be_faster).put_in_place(monkeypatch)
-    append(place, batch(2), SCHEMA, overwrites=True, transaction=Transaction("query", 1))
-    assert numbers_of(place) == [2]
-    assert numbers_of(place, delta(place).version() - 1) == [1, 9]
 
 
 def test_an_empty_append_makes_no_version_and_an_empty_overwrite_does(place: TablePlace) -> None:

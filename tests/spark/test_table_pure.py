@@ -115,6 +115,24 @@ class TestStatistics:
             "a": "2026-03-01",
         }
 
+    @pytest.mark.parametrize("year", [1, 999, 9999])
+    def test_years_have_four_digits(self, year: int) -> None:
+        moment = MOMENT.replace(year=year)
+        table = pa.table(
+            {
+                "t": pa.array([moment], pa.timestamp("us", "UTC")),
+                "n": pa.array([moment.replace(tzinfo=None)], pa.timestamp("us")),
+                "a": [moment.date()],
+            }
+        )
+        found = stats_of(table)
+        assert found["minValues"] == found["maxValues"]
+        assert found["minValues"] == {
+            "t": f"{year:04d}-03-01T12:30:15.123456Z",
+            "n": f"{year:04d}-03-01T12:30:15.123456",
+            "a": f"{year:04d}-03-01",
+        }
+
     def test_columns_of_structs_have_bounds_and_those_of_arrays_and_maps_have_none(self) -> None:
         table = pa.table(
             {
@@ -233,6 +251,18 @@ def test_all_filters_must_be_passed() -> None:
 def test_a_partition_value_is_text_and_back(value: Any, text: str | None, kind: Any) -> None:
     assert as_text(value) == text
     assert from_text(text, kind) == value
+
+
+@pytest.mark.parametrize("year", [1, 999, 9999])
+def test_years_of_partition_values_have_four_digits(year: int) -> None:
+    moment = MOMENT.replace(year=year)
+    for value, text, kind in (
+        (moment, f"{year:04d}-03-01T12:30:15.123456Z", pa.timestamp("us", "UTC")),
+        (moment.replace(tzinfo=None), f"{year:04d}-03-01 12:30:15.123456", pa.timestamp("us")),
+        (moment.date(), f"{year:04d}-03-01", pa.date32()),
+    ):
+        assert as_text(value) == text
+        assert from_text(text, kind) == value
 
 
 def test_other_writers_moments_are_read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from lakebed.base.errors import InputError, NotFound
 from lakebed.keratin.partitioner import partition_of
 from lakebed.spark.registry import register
 from lakebed.spark.sinks import committing, encoding
+from lakebed.spark.sinks.committing import HalfCommitted
 from lakebed.spark.sinks.settings import settings_of
 from lakebed.spark.staging import Run
 from lakebed.store.read_only import ReadOnlyStore
@@ -198,7 +199,7 @@ def test_a_task_that_fails_half_way_takes_its_batches_with_it(
 
     with pytest.raises(RuntimeError, match="no more rows"):
         committing.stage(settings, {"value": 0}, failing(), RUN)
-    assert os.listdir(tmp_path / "staging" / RUN.name) == []
+    assert staged_names(tmp_path) == []
 
 
 def test_a_commit_that_was_decided_is_completed_with_what_was_decided(
@@ -259,6 +260,51 @@ def test_a_decision_whose_batches_are_gone_is_made_again(settings: Any, tmp_path
     Path(next(iter(gone.batches.values()))[0].path).unlink()  # type: ignore[union-attr]
     with pytest.raises(NotFound):
         committing.commit(settings, [gone])
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_decision_that_the_store_refuses_does_not_block_those_who_repeat_it(
+    settings: Any, tmp_path: Path, is_own: bool
+) -> None:
+    refused = stage(settings, "a", "b")
+    for batches in refused.batches.values():
+        Path(batches[0].path).write_bytes(b"no batch")  # type: ignore[union-attr]
+    if is_own:
+        with pytest.raises(InputError, match="not a record batch"):
+            committing.commit(settings, [refused])
+    else:
+        with settings.staging() as staging:
+            staging.decide(RUN, refused.batches)
+    committing.commit(settings, [stage(settings, "c", "d")])
+    assert all_values(tmp_path, "t") == [b"c", b"d"]
+    assert staged_names(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_half_committed_version_whose_rest_is_gone_is_told_and_not_mixed(
+    settings: Any, tmp_path: Path, is_served: bool
+) -> None:
+    decided = stage(settings, "a", "b", "c")
+    with settings.staging() as staging:
+        staging.decide(RUN, decided.batches)
+    gone = Path(decided.batches[1][0].path)  # type: ignore[union-attr]
+    kept = gone.read_bytes()
+    with Store.open(tmp_path) as store:
+        store.topic("t").commit_batches("application", 3, {0: decided.batches[0]})
+    gone.unlink()
+    before = all_values(tmp_path, "t")
+    with contextlib.ExitStack() as stack:
+        if is_served:
+            stack.enter_context(Store.open(tmp_path))
+        for _ in range(2):
+            other = stage(settings, "c", "a", "b")
+            with pytest.raises(HalfCommitted, match=r"version 3 .* in 1 of 2 partitions.*no such"):
+                committing.commit(settings, [other])
+            committing.abort(settings, [other])
+    assert all_values(tmp_path, "t") == before
+    gone.write_bytes(kept)
+    committing.commit(settings, [stage(settings, "x", "y", "z")])
+    assert all_values(tmp_path, "t") == [b"a", b"b", b"c"]
 
 
 def test_a_repetition_with_rows_for_other_partitions_adds_nothing(

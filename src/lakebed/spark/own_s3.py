@@ -6,7 +6,8 @@
 It listens on loopback, for keys that are drawn for the run and kept in no metadata. Where it is
 and its keys stand in `<root>/s3.json`, which its owner alone may read, while it is served: that is
 how the data sources, which Spark plans in processes of their own, find it. A file that a killed
-run left behind is told by the process that serves the root's socket now.
+run left behind is told by who serves the root's socket now: by its process, and by when that opened
+the store, for in containers many a process has the same number.
 
 Spark may not import the S3 server, which is its sibling: how it is served is passed in.
 """
@@ -18,7 +19,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
@@ -56,6 +57,7 @@ class FoundS3(msgspec.Struct, frozen=True):
     access_key: str
     secret_key: str
     process_id: int
+    opened_ms: int  # when that process opened the store
 
     def __repr__(self) -> str:
         return f"FoundS3({self.url!r}, {self.access_key!r}, …)"
@@ -108,6 +110,7 @@ class OwnS3:
                 access_key=credentials.access_key,
                 secret_key=credentials.secret,
                 process_id=os.getpid(),
+                opened_ms=self._store.opened_ms,
             )
             stack.callback(self._withdraw)
             replace_atomically(
@@ -129,14 +132,15 @@ class OwnS3:
 
 def find_own_s3(root: str) -> FoundS3:
     """The S3 that is served for a run on this root; `NotFound` says what to do if there is none."""
-    holder = _process_id_of_writer(root)
+    holder = _writer(root)
     found = _published(root)
-    if found is not None and found.process_id == holder:
+    if found is not None and holder == _Writer(found.process_id, found.opened_ms):
         return found
     if holder is not None:
         raise NotFound(
-            f"{root} is open in another program (process {holder}), which serves no S3 for this "
-            "run: if it is a node, give its S3 by the options s3Endpoint, accessKey and secretKey"
+            f"{root} is open in another program (process {holder.process_id}), which serves no S3 "
+            "for this run: if it is a node, give its S3 by the options s3Endpoint, accessKey and "
+            "secretKey"
         )
     raise NotFound(
         f"nobody serves the S3 of {root}: start `lakebed serve` and give s3Endpoint, accessKey and "
@@ -165,10 +169,18 @@ def _published(root: str) -> FoundS3 | None:
         return None  # removed just now, or another user's
 
 
-def _process_id_of_writer(root: str) -> int | None:
-    """Of whoever serves the root's socket."""
+class _Writer(NamedTuple):
+    """Who has the store open, and since when."""
+
+    process_id: int
+    opened_ms: int
+
+
+def _writer(root: str) -> _Writer | None:
+    """Whoever serves the root's socket."""
     with RemoteStore(address_of(root), retry_s=0) as probe:
         try:
-            return probe.state().process_id
+            state = probe.state()
         except (Unreachable, Busy, Closed):
             return None
+    return _Writer(state.process_id, state.opened_ms)

@@ -12,7 +12,8 @@ Whatever stands in a run's place when its version is committed is of no use to a
 ran twice, or an earlier attempt. A store commits partition by partition, so a commit that ends
 half-way must be completed with the same batches, not with those of a repetition, whose rows may be
 spread in another way. That is why the first commit of a run *decides*: what it found is written
-down, durably, before the store is asked, and a later one takes that instead of its own.
+down, durably, before the store is asked, and a later one takes that instead of its own. A decision
+that cannot be carried out is taken back only as long as no partition has anything of it.
 
 What may be lost: nothing that was committed. Batches of runs that nobody came back to are removed
 after a day, and after 30 if they were decided. What is carried by the messages alone is not
@@ -74,10 +75,13 @@ class Staging(Protocol):
     def writer(self, run: Run) -> StagedWriter: ...
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        """What is to be committed: these, or what an earlier attempt decided. Durable."""
+        """What is to be committed: these, or what an earlier attempt decided.
+
+        Durable, whoever decided it: it is written before it is returned.
+        """
 
     def forget(self, run: Run) -> None:
-        """Take the decision back: some of what it names is not there any more."""
+        """Take the decision back: the store refused it, and no partition has anything of it."""
 
     def discard(self, run: Run, batches: Batches) -> None:
         """Remove these, but for those that are decided."""
@@ -147,7 +151,7 @@ def _buffers(batches: Batches) -> list[bytes]:
 
 
 class Decision(NamedTuple):
-    """Which batches, and when that was decided."""
+    """Which batches, and when that was decided, or found to be, the last time."""
 
     decided_ms: int
     batches: Batches

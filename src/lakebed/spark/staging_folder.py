@@ -4,7 +4,12 @@
     <folder>/<run>/decision.json
     <folder>/<run>/<ms>-<token>-<partition>.batches     by when its task began
 
-The names are of one attempt of one task alone, so nobody writes where another does.
+The names are of one attempt of one task alone, so nobody writes where another does. A run's folder
+may be removed by anybody while it is empty: whoever puts something in it makes it again.
+
+What may be lost: nothing that `finish` or `decide` returned. A decision that is found is written
+once more before it counts, for whoever wrote it may have died before it was durable. A folder that
+a kill left empty has no date, and stays.
 """
 
 from __future__ import annotations
@@ -13,12 +18,12 @@ import contextlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 from lakebed.api.staged import StagedFile
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import AlreadyExists, DiskError, LakebedError, Locked, NotFound
+from lakebed.base.errors import DiskError, LakebedError, Locked, NotFound
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
@@ -36,6 +41,7 @@ from lakebed.spark.staging import (
 DECISION = "decision.json"
 LOCK = "lock"
 LOCK_WAIT_S = 30.0
+ATTEMPTS_MAX = 100  # to put something in a folder that others remove
 
 _RUN = re.compile(r"[0-9a-f]{32}-[0-9]{1,19}")
 _STAGED = re.compile(r"([0-9]{13,19})-[0-9a-f]{16}-[0-9]{1,9}\.batches")
@@ -55,14 +61,17 @@ class FolderStaging:
         return FolderWriter(self._disk, self._place(run), began_ms=began_ms)
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        ensure_folder(self._disk, self._place(run))
+        make_folders(self._disk, self._folder)
         with self._alone():
             known = self._decision(run)
-            if known is not None:
-                return known.batches
-            data = encode_decision(Decision(self._now_ms(), batches))
-            replace_atomically(self._disk, self._file(run, DECISION), data)
-        return batches
+            decided = batches if known is None else known.batches
+            data = encode_decision(Decision(self._now_ms(), decided))
+            in_folder(
+                self._disk,
+                self._place(run),
+                lambda: replace_atomically(self._disk, self._file(run, DECISION), data),
+            )
+        return decided
 
     def forget(self, run: Run) -> None:
         with contextlib.suppress(NotFound):
@@ -76,38 +85,41 @@ class FolderStaging:
                 with contextlib.suppress(NotFound):
                     self._disk.unlink(staged.path)
         if known is None:
-            with contextlib.suppress(NotFound, DiskError):  # others may be in it
-                self._disk.remove_folder(self._place(run))
+            remove_if_empty(self._disk, self._place(run))
 
     def remove(self, run: Run) -> None:
-        self.forget(run)  # first: a decision is never without what it names
-        self._remove(self._place(run))
+        place = self._place(run)
+        self._remove(place, self._names(place))
 
     def remove_leftovers(self) -> int:
         found = 0
         for name in self._names(self._folder):
             place = os.path.join(self._folder, name)
-            if _RUN.fullmatch(name) and self._is_left_over(place):
-                self._remove(place)
-                found += 1
+            if not _RUN.fullmatch(name) or not self._is_left_over(place, self._names(place)):
+                continue
+            with self._alone():  # looked at again: nobody takes its decision up meanwhile
+                names = self._names(place)
+                if self._is_left_over(place, names):
+                    self._remove(place, names)
+                    found += 1
         return found
 
-    def _is_left_over(self, place: str) -> bool:
-        names = self._names(place)
+    def _is_left_over(self, place: str, names: list[str]) -> bool:
+        """By the youngest task, or the decision. What has no date may be a moment old."""
         began = [int(found[1]) for found in map(_STAGED.fullmatch, names) if found]
-        kept_ms, last_ms = KEPT_MS, max(began, default=0)
+        kept_ms, last_ms = KEPT_MS, max(began, default=None)
         if DECISION in names:
             with contextlib.suppress(LakebedError):
                 last_ms = self._read_decision(os.path.join(place, DECISION)).decided_ms
             kept_ms = KEPT_DECIDED_MS
-        return self._now_ms() - last_ms > kept_ms
+        return last_ms is not None and self._now_ms() - last_ms > kept_ms
 
-    def _remove(self, place: str) -> None:
-        for name in self._names(place):
+    def _remove(self, place: str, names: list[str]) -> None:
+        """These, the decision first: it is never without what it names."""
+        for name in sorted(names, key=lambda name: name != DECISION):
             with contextlib.suppress(NotFound):
                 self._disk.unlink(os.path.join(place, name))
-        with contextlib.suppress(NotFound, DiskError):  # a late task may be in it
-            self._disk.remove_folder(place)
+        remove_if_empty(self._disk, place)
 
     def _decision(self, run: Run) -> Decision | None:
         try:
@@ -140,7 +152,7 @@ class FolderStaging:
     def _names(self, folder: str) -> list[str]:
         try:
             return self._disk.names(folder)
-        except (NotFound, DiskError):  # somebody else removes it, too
+        except NotFound:  # somebody else removes it, too
             return []
 
     def _place(self, run: Run) -> str:
@@ -181,25 +193,38 @@ class FolderWriter:
         for partition in self._sizes:
             with contextlib.suppress(NotFound):
                 self._disk.unlink(self._path(partition))
+        if self._sizes:
+            remove_if_empty(self._disk, self._place)
         self._sizes = {}
 
     def _create(self, partition: int) -> None:
-        try:
+        if self._sizes:  # in a folder that is durable, and not empty
             self._disk.create(self._path(partition)).close()
-        except NotFound:
-            ensure_folder(self._disk, self._place)
-            self._disk.create(self._path(partition)).close()
+        else:
+            in_folder(
+                self._disk,
+                self._place,
+                lambda: self._disk.create(self._path(partition)).close(),
+            )
         self._sizes[partition] = 0
 
     def _path(self, partition: int) -> str:
         return os.path.join(self._place, f"{self._prefix}-{partition}.batches")
 
 
-def ensure_folder(disk: Disk, folder: str) -> None:
-    """Fine if it is there, or another task makes it at the same time."""
-    if disk.is_folder(folder):
-        return
-    with contextlib.suppress(AlreadyExists):
+def in_folder(disk: Disk, folder: str, put: Callable[[], None]) -> None:
+    """Make the folder, durably, and put something in it; others may remove it until then."""
+    for left in reversed(range(ATTEMPTS_MAX)):
         make_folders(disk, folder)
-    if not disk.is_folder(folder):  # a folder above was made by somebody else just now
-        make_folders(disk, folder)
+        try:
+            put()
+        except NotFound:
+            if not left:
+                raise
+        else:
+            return
+
+
+def remove_if_empty(disk: Disk, folder: str) -> None:
+    with contextlib.suppress(NotFound, DiskError):  # others are in it
+        disk.remove_folder(folder)

@@ -1,13 +1,19 @@
 """A commit of what the tasks staged: handed over to the store once, whoever asks how often.
 
 It runs in a process of its own, which knows nothing but the settings and the tasks' messages.
+
+A version is whole in each partition, and comes to one after the other. As soon as one has it, only
+what was decided first may come to the others: rows of another attempt may be spread in another way,
+so that some would be there twice and some not at all. If the store cannot take that (its files are
+gone, or a limit of the topic was lowered), the version is decided anew only if no partition has it
+yet; else it is an error, `HalfCommitted`, which no repetition mends.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,12 +22,18 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from lakebed.api.staged import CommittedPartition
 from lakebed.base.clock import SystemClock
-from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.base.errors import InputError, LakebedError
 from lakebed.spark.sinks.encoding import Encoder
 from lakebed.spark.sinks.settings import SinkSettings, writing
 from lakebed.spark.staging import Batches, Run, Staging
 
 _log = logging.getLogger("lakebed.spark")
+
+
+class HalfCommitted(LakebedError):
+    """Some partitions have a version, and what was decided for the others cannot be committed."""
+
+    exit_code = 65
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +42,6 @@ class StagedRows(WriterCommitMessage):
 
     run: Run
     task: int
-    row_count: int
     batches: Batches = field(repr=False)
 
 
@@ -57,11 +68,14 @@ def stage(
             with _only_told("what a failed task staged was not removed"):
                 writer.discard()
             raise
-    return StagedRows(run=run, task=task, row_count=encoder.row_count, batches=batches)
+    return StagedRows(run=run, task=task, batches=batches)
 
 
 def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Durable when it returns, and then nothing staged is left."""
+    """Durable when it returns, and then nothing staged is left.
+
+    `InputError` if the store does not take it, and then no partition has anything of it.
+    """
     found = _staged(messages)
     if not found:
         return  # a query without a task has no rows
@@ -94,16 +108,39 @@ def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[Commit
 def _commit(
     settings: SinkSettings, staging: Staging, run: Run, batches: Batches
 ) -> list[CommittedPartition]:
-    decided = staging.decide(run, batches)
-    try:
-        return hand_over(settings, run, decided)
-    except NotFound:
-        if decided == batches:
-            raise
-    # An earlier attempt's, whose batches somebody removed: what it committed stays.
-    _log.warning("%s: what was decided for version %d is gone", run.topic, run.version)
-    staging.forget(run)
-    return hand_over(settings, run, staging.decide(run, batches))
+    """What was decided first; if the store refuses that, and has nothing of it yet, these."""
+    while True:
+        decided = staging.decide(run, batches)
+        try:
+            return hand_over(settings, run, decided)
+        except InputError as error:
+            _check_untouched(settings, run, error)
+            staging.forget(run)  # or every repetition would be refused
+            if decided == batches:
+                raise
+            _log.warning("%s: version %d is decided anew: %s", run.topic, run.version, error)
+
+
+def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> None:
+    """`HalfCommitted` if a partition has the version.
+
+    Each is asked to take a batch that is none: one that has the version says so, and one that has
+    it not refuses, and is not changed.
+    """
+    with writing(settings.place) as store:
+        topic = store.topics.open(run.topic)
+        found = []
+        for number in range(len(topic.partitions)):
+            with suppress(InputError):
+                topic.commit_batches(run.application, run.version, {number: [b""]})
+                found.append(number)
+    if found:
+        raise HalfCommitted(
+            f"{run.topic}: version {run.version} of {run.application!r} is in "
+            f"{len(found)} of {len(topic.partitions)} partitions, and what was decided for the "
+            f"others cannot be committed: {refusal}; bring back what was staged: rows of another "
+            "attempt are not mixed with those that are there"
+        ) from refusal
 
 
 def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:

@@ -109,7 +109,6 @@ class Encoder:
         self._spread = spread
         self._turn = first_turn
         self._clock = clock
-        self.row_count = 0
 
     def encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         """Partitions, and record batches for them; `InputError` if a row cannot be written."""
@@ -118,8 +117,6 @@ class Encoder:
 
     def _encode(self, columns: Mapping[str, pa.Array]) -> Iterator[tuple[int, bytes]]:
         messages = self._messages(columns)
-        count = len(messages.timestamps_ms)
-        self.row_count += count
         sizes = messages.sizes
         if int(sizes.max()) > self._target.message_bytes_max:
             raise TooLarge(

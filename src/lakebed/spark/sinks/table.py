@@ -184,6 +184,7 @@ def commit_messages(
         remove_files(place, paths)
         raise
     if not done.is_new:
+        # The other call may have had the same messages: then the files are the table's.
         named = set() if (table := find_table(place)) is None else _named(table.file_uris())
         unused = [path for path in paths if path.rpartition("/")[2] not in named]
         remove_files(place, unused)

@@ -7,12 +7,13 @@ A batch that Spark repeats after a crash is found to be in the table, and its ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakebed.base.errors import InputError
+from lakebed.spark.sinks.query import QUERY_PROPERTY
 from lakebed.spark.sinks.table import (
     FilesWritten,
     WriteOptions,
@@ -28,8 +29,6 @@ from lakebed.spark.tables.place import TablePlace
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-QUERY_PROPERTY: Final = "sql.streaming.queryId"
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):

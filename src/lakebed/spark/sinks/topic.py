@@ -4,10 +4,12 @@
        .option("path", root).option("topic", "orders")
        .option("txnAppId", "nightly").option("txnVersion", "20260131").save())
 
-Messages are appended when all tasks are done, all of them or none; readers see those of one
-partition at once. With `txnAppId` and `txnVersion` a write is done once, however often it is
-repeated: the versions of an application grow, and one that is not larger than the last is passed
-over. Without them a rerun is another write: its messages are there once more (at least once).
+Messages are appended when all tasks are done, to one partition after the other: of each, all of its
+messages or none, and readers see them at once. A commit that is killed in between leaves some
+partitions with theirs and some without. With `txnAppId` and `txnVersion` a write is done once,
+however often it is repeated, and whoever repeats it completes it: the versions of an application
+grow, and one that is not larger than the last is passed over. Without them a rerun is another
+write: its messages are there once more (at least once).
 
 Options: `path` or `endpoint` (with `accessKey`, `secretKey`, `caFile`), `topic`; `createTopic`,
 with `partitions`; `compression` (none, gzip, snappy, lz4, zstd) and `batchBytes` of the record

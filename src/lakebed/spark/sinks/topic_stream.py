@@ -27,6 +27,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from lakebed.base.errors import InputError
 from lakebed.spark.sinks import committing
 from lakebed.spark.sinks.columns import checked_columns
+from lakebed.spark.sinks.query import BATCH_PROPERTY, QUERY_PROPERTY
 from lakebed.spark.sinks.settings import SinkSettings, settings_of
 from lakebed.spark.sinks.topic import refuse_overwrite
 from lakebed.spark.staging import Run
@@ -34,9 +35,6 @@ from lakebed.spark.staging import Run
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
-
-QUERY_PROPERTY = "sql.streaming.queryId"
-BATCH_PROPERTY = "streaming.sql.batchId"
 
 
 def topic_stream_writer(

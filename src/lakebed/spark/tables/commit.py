@@ -6,8 +6,10 @@ transaction twice, so this is the order of things:
 
 1. load the table; if its number of the application is not below ours, it was all done before;
 2. commit on that very handle, and let nothing be retried below: whoever was faster makes it fail;
-3. after a failure, of whichever kind, go to 1. An answer that was lost is found there. Without a
-   transaction the names of the files tell: they are in no other commit.
+3. after a failure, of whichever kind, go to 1. An answer that was lost is found there. Whether it
+   was this call that committed is told by the names of the files: they are in no other commit.
+
+Nobody gives up between 2 and 1: who cannot look says that it is not known whether it was committed.
 
 A new table, and new columns, are commits of their own before that: a run that dies between leaves
 an empty table, or a column of nulls.
@@ -15,14 +17,14 @@ an empty table, or a column of nulls.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from lakebed.base.errors import Busy, InputError, NotFound
+from lakebed.api.problems import Unreachable
+from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
@@ -31,6 +33,7 @@ from lakebed.spark.tables.log import read_change
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import as_table_schema, check_partitioning, evolved
 from lakebed.spark.tables.snapshot import (
+    UnsupportedTable,
     check_writable,
     find_table,
     partition_columns_of,
@@ -69,10 +72,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Committed:
-    """`is_new` is false if the transaction was committed before: the files are not in the table."""
+    """`is_new` is false if another call committed the transaction: before, or while this one was
+    at it. Then these files are not in the table, unless the other one had the very same."""
 
     version: int
     is_new: bool
+
+
+class CommitInDoubt(LakebedError):
+    """A commit was sent, and nobody can tell now whether it was made: the files may be in use."""
+
+    exit_code = 75
 
 
 @dataclass(frozen=True)
@@ -106,9 +116,10 @@ def commit_files(
     runner: Runner,
     random: Random,
 ) -> Committed:
-    """`Busy` if others were faster for too long: then the files are in no commit.
+    """`Busy` if others were faster for too long, `InputError` or `UnsupportedTable` if the table
+    does not take them: then the files are in no commit.
 
-    Any other error of the S3 leaves open whether they are.
+    Any other error leaves open whether they are.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -116,12 +127,12 @@ def commit_files(
     tried_from: int | None = None
     conflicts = failures = 0
     while True:
-        table = find_table(place)
-        if table is not None:
-            done = _was_committed(table, place, files, transaction, tried_from)
+        try:
+            table, done = _looked_at(place, files, transaction, tried_from)
             if done is not None:
                 return done
-        try:
+            if conflicts >= ATTEMPTS_MAX:
+                raise Busy(f"{place}: other writers were faster {conflicts} times")
             if table is None:
                 _create(place, plan)
             elif not _evolve(table, place, plan, target):
@@ -134,14 +145,33 @@ def commit_files(
         except CommitFailedError as error:
             conflicts += 1
             event(_log, "commit_conflict", table=place, count=conflicts, why=error)
-            if conflicts >= ATTEMPTS_MAX:
-                raise Busy(f"{place}: other writers were faster {conflicts} times") from error
-        except (DeltaError, OSError) as error:
+        except (DeltaError, OSError, Unreachable) as error:
             failures += 1
             event(_log, "commit_failed", level=logging.WARNING, table=place, why=error)
             if failures >= FAILURES_MAX:
                 raise
         runner.sleep_ns(backoff.next_ns())
+
+
+def _looked_at(
+    place: TablePlace,
+    files: Sequence[WrittenFile],
+    transaction: Transaction | None,
+    tried_from: int | None,
+) -> tuple[DeltaTable | None, Committed | None]:
+    """The table as it is now, and whether it was committed there: `CommitInDoubt` if it may have
+    been, and cannot be looked at."""
+    try:
+        table = find_table(place)
+        if table is None:
+            return None, None
+        return table, _was_committed(table, place, files, transaction, tried_from)
+    except (InputError, UnsupportedTable) as error:
+        if tried_from is None:
+            raise
+        raise CommitInDoubt(
+            f"{place} cannot be looked at, so nobody knows whether a commit was made: {error}"
+        ) from error
 
 
 def _was_committed(
@@ -151,21 +181,29 @@ def _was_committed(
     transaction: Transaction | None,
     tried_from: int | None,
 ) -> Committed | None:
-    """By this call, or by one before it."""
+    """By this call, or by another one."""
     if transaction is not None:
         last = table.transaction_version(transaction.application)
         if last is None or last < transaction.number:
             return None
-        return Committed(table.version(), is_new=tried_from is not None)
+        if tried_from is None:
+            return Committed(table.version(), is_new=False)
+        is_mine = not files or _version_of(files[0], table, place, tried_from) is not None
+        return Committed(table.version(), is_new=is_mine)
     if tried_from is None or not files:
         return None
-    wanted = files[0].path
+    version = _version_of(files[0], table, place, tried_from)
+    return None if version is None else Committed(version, is_new=True)
+
+
+def _version_of(
+    file: WrittenFile, table: DeltaTable, place: TablePlace, tried_from: int
+) -> int | None:
+    """Which of the versions since then added the file."""
     source = place.file_system()
     for version in range(tried_from + 1, table.version() + 1):
-        with contextlib.suppress(NotFound):
-            change = read_change(source, place, version)
-            if any(one.path == wanted for one in change.added):
-                return Committed(version, is_new=True)
+        if any(one.path == file.path for one in read_change(source, place, version).added):
+            return version
     return None
 
 

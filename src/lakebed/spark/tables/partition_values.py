@@ -30,9 +30,9 @@ def as_text(value: Any) -> str | None:
         case bool():
             return "true" if value else "false"
         case datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            return moment_text(value)
         case datetime():
-            return value.strftime("%Y-%m-%d %H:%M:%S.%f")
+            return moment_text(value, separator=" ")
         case date():
             return value.isoformat()
         case int() | float():
@@ -40,6 +40,14 @@ def as_text(value: Any) -> str | None:
         case Decimal():
             return format(value, "f")
     raise InputError(f"a partition column cannot have a value of type {type(value).__name__}")
+
+
+def moment_text(value: datetime, *, separator: str = "T") -> str:
+    """In UTC, and it says so, if it has a zone. A year has four digits, unlike `strftime`'s."""
+    if value.tzinfo is None:
+        return value.isoformat(separator, timespec="microseconds")
+    utc = value.astimezone(UTC).replace(tzinfo=None)
+    return utc.isoformat(separator, timespec="microseconds") + "Z"
 
 
 def folder_of(values: dict[str, str | None]) -> str:

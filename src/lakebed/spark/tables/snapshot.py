@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from lakebed.api.problems import Unreachable
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.skipping import FileStats, columns_of, may_match
@@ -49,11 +50,14 @@ class DataFile:
     path: str
     size_bytes: int
     partition: dict[str, Any]
-    rows: int | None = None
 
 
 def find_table(place: TablePlace) -> DeltaTable | None:
-    """The table as it is now; None if there is none. `NotFound` if there is no such bucket."""
+    """The table as it is now; None if there is none.
+
+    `NotFound` if there is no such bucket, `InputError` if the key is refused, `Unreachable` if
+    nobody answers.
+    """
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -170,7 +174,7 @@ def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[Data
             partition=partitions[at] or {},
         )
         if may_match(filters, stats):
-            found.append(DataFile(relative(path), size_bytes, stats.partition, stats.rows))
+            found.append(DataFile(relative(path), size_bytes, stats.partition))
     return iter(sorted(found, key=lambda one: one.path))
 
 
@@ -233,4 +237,4 @@ def _unreachable(place: TablePlace, error: OSError) -> LakebedError:
     for code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"):
         if code in text:
             return InputError(f"{place.endpoint} refused the access key: {code}")
-    return LakebedError(f"{place} cannot be reached at {place.endpoint}: {text[:500]}")
+    return Unreachable(f"{place} cannot be reached at {place.endpoint}: {text[:500]}")

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+
+from lakebed.spark.tables.partition_values import moment_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,10 +135,8 @@ def _written(value: Any) -> Any:
     match value:
         case bool() | int() | float() | str() | Decimal():
             return value
-        case datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case datetime():
-            return value.strftime("%Y-%m-%dT%H:%M:%S.%f")
+            return moment_text(value)
         case date():
             return value.isoformat()
     return None
