@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,17 @@ def test_what_was_left_out_is_told() -> None:
     assert {"left out: spark: no Java", "kept: /tmp/kept"} < set(summary_lines(left))
 
 
+@pytest.fixture
+def usual_handling() -> Iterator[None]:
+    """A run in the background ignores some, and libraries of earlier tests handle others."""
+    before = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("usual_handling")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_whatever_goes_wrong_then(number: signal.Signals) -> None:
     before = signal.getsignal(number)
