@@ -15,6 +15,7 @@ from bench.harness import Result
 from bench.report import markdown
 
 _LATER = re.compile(r"^- later, at (\S+): (.*)$", re.MULTILINE)
+_ROW_NAME = re.compile(r"^\| (\S+/[^|]*) \| ", re.MULTILINE)
 _REVISION = "- revision: "
 
 
@@ -48,10 +49,18 @@ def _notes(fresh: str) -> list[str]:
 
 
 def _later(page: str, named: Sequence[str], revision: str) -> list[str]:
-    """Kinds of rows by the revision at which they were measured last."""
-    kinds = sorted({name.partition("/")[0] + "/" for name in named})
-    told = {}
+    """Kinds of rows, or rows if not all of a kind, by the revision of their last measurement."""
+    rows = {*named, *_ROW_NAME.findall(page)}
+    kinds = {_kind(name) for name in named}
+    whole = {kind for kind in kinds if all(one in named for one in rows if _kind(one) == kind)}
+    new = sorted({*whole, *(name for name in named if _kind(name) not in whole)})
+    told: dict[str, list[str]] = {}
     for earlier, text in _LATER.findall(page):
-        told[earlier] = [kind for kind in text.split(", ") if kind not in kinds]
-    told[revision] = sorted({*told.get(revision, []), *kinds})
-    return [f"- later, at {at}: {', '.join(found)}" for at, found in told.items() if found]
+        kept = (one for one in text.split("; ") if one not in new and _kind(one) not in whole)
+        told[earlier] = list(kept)
+    told[revision] = sorted({*told.get(revision, []), *new})
+    return [f"- later, at {at}: {'; '.join(found)}" for at, found in told.items() if found]
+
+
+def _kind(name: str) -> str:
+    return name.partition("/")[0] + "/"

@@ -29,9 +29,15 @@ FACTS: dict[str, object] = {"cpu": "fast", "revision": "aaa"}
 PAGE = markdown([result("a/one", 1), result("a/one more", 2, note="old"), result("b/x", 3)], FACTS)
 
 
+def told(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line.startswith("- later")]
+
+
 def test_the_same_results_change_no_row() -> None:
     found = merged(PAGE, [result("a/one more", 2, note="old")], {"revision": "bbb"})
-    assert found == PAGE.replace("- revision: aaa\n", "- revision: aaa\n- later, at bbb: a/\n")
+    assert found == PAGE.replace(
+        "- revision: aaa\n", "- revision: aaa\n- later, at bbb: a/one more\n"
+    )
 
 
 def test_a_row_is_replaced_where_it_was_and_its_note_with_it() -> None:
@@ -55,5 +61,13 @@ def test_a_new_row_comes_to_the_end_of_the_table() -> None:
 def test_the_last_revision_of_each_kind_is_told() -> None:
     once = merged(PAGE, [result("a/one", 5), result("b/x", 5)], {"revision": "bbb"})
     twice = merged(once, [result("b/x", 6)], {"revision": "ccc"})
-    told = [line for line in twice.splitlines() if line.startswith("- later")]
-    assert told == ["- later, at bbb: a/", "- later, at ccc: b/"]
+    assert told(twice) == ["- later, at bbb: a/one", "- later, at ccc: b/"]
+    both = [result("a/one", 7), result("a/one more", 7)]
+    thrice = merged(twice, both, {"revision": "ddd"})
+    assert told(thrice) == ["- later, at ccc: b/", "- later, at ddd: a/"]
+
+
+def test_some_rows_of_a_kind_are_told_beside_the_others() -> None:
+    once = merged(PAGE, [result("a/one", 5), result("a/one more", 5)], {"revision": "bbb"})
+    twice = merged(once, [result("a/one", 6)], {"revision": "ccc"})
+    assert told(twice) == ["- later, at bbb: a/", "- later, at ccc: a/one"]
