@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from lakebed.keratin.partition import Partition
 from lakebed.spark.sources.aof import LogPushingReader, LogSource, LogStreamReader
 from lakebed.spark.sources.planning import Split
 from lakebed.spark.sources.topic import TopicPushingReader, TopicSource, TopicStreamReader
+from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
 Thing = TypeVar("Thing")
@@ -28,6 +30,18 @@ SMALL = TopicConfig(segment_bytes=16 * KIB, reserve_bytes=0, zero_fill=False)
 def writing(root: Path, topics: TopicConfig = SMALL, **named: Any) -> Iterator[Store]:
     with Store.open(root, topic_config=topics, serves=False, **named) as store:
         yield store
+
+
+def retain(root: Path) -> list[int]:
+    """Let retention have all it may of the topic `events`; where its partitions begin then.
+
+    The store's own upkeep may have begun with it: closing waits for that.
+    """
+    with writing(root, replace(SMALL, retention_bytes=1)) as store:
+        for partition in store.topic("events").partitions:
+            partition.upkeep_step()
+    with ReadOnlyStore(root) as beside:
+        return [partition.start_offset() for partition in beside.topic("events").partitions]
 
 
 def fill(partition: Partition, count: int, *, size: int = 100, first_ms: int = 1000) -> None:

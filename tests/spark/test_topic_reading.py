@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,18 @@ from lakebed.spark.sources.planning import plan, wanted_portions
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from tests.door.door import HOST, LiveDoor, open_door
-from tests.spark.feeds import SMALL, fill, numbers, rows, topic_reader, travelled, writing
+from tests.spark.feeds import (
+    SMALL,
+    fill,
+    numbers,
+    retain,
+    rows,
+    topic_reader,
+    travelled,
+    writing,
+)
 
 LAST = [*range(595, 600)]
-RETAINING = replace(SMALL, retention_bytes=1)
 
 
 @pytest.fixture
@@ -42,15 +49,6 @@ def root(tmp_path: Path) -> Path:
             fill(partition, 600)
         store.topic("empty", partitions=3)
     return tmp_path / "store"
-
-
-def retain(root: Path) -> list[int]:
-    """Let retention have all it may; where the partitions begin now."""
-    with writing(root, RETAINING) as store:
-        partitions = store.topic("events").partitions
-        for partition in partitions:
-            partition.upkeep_step()
-        return [partition.start_offset() for partition in partitions]
 
 
 def pin_count(root: Path) -> int:

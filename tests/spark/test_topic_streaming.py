@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from lakebed.spark.sources.feed import Lane
 from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
 from lakebed.spark.sources.topic import TopicStreamReader
 from lakebed.store.read_only import ReadOnlyStore
-from tests.spark.feeds import SMALL, fill, numbers, rows, topic_stream, writing
+from tests.spark.feeds import fill, numbers, retain, rows, topic_stream, writing
 
 ALL = ReadAllAvailable()
 
@@ -196,10 +195,7 @@ def test_a_micro_batch_is_pinned_until_it_is_committed(root: Path) -> None:
 def test_what_retention_took_from_a_stream_is_an_error_or_skipped(root: Path) -> None:
     reader = topic_stream(root)
     start = reader.initialOffset()
-    with writing(root, replace(SMALL, retention_bytes=1)) as store:
-        partition = store.topic("events").partition(2)
-        partition.upkeep_step()
-        first = partition.start_offset()
+    first = retain(root)[2]
     assert first > 0
     lenient = topic_stream(root, failOnDataLoss="false")
     end = lenient.latestOffset(start, ALL)
