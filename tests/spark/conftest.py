@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need one."""
+"""One Spark session for all tests that need one, and a node of a file for those of tables."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.spark.session import session
+from lakebed.spark.tables.place import TablePlace
+from tests.s3.endpoint import Endpoint
+from tests.spark.table_places import make_bucket, new_place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,3 +23,15 @@ def spark() -> Iterator[SparkSession]:
     started = session(**OPTIONS)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
+        make_bucket(started)
+        yield started
+
+
+@pytest.fixture
+def place(node: Endpoint) -> TablePlace:
+    return new_place(node)

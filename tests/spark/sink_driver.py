@@ -17,13 +17,13 @@ from typing import Any
 
 from lakebed.spark.session import session
 from tests.spark.dying_table import DyingTable
-from tests.spark.sinks import DyingSource
+from tests.spark.sinks import DyingTopic
 
 
 def main(path: str) -> None:
     chosen = json.loads(Path(path).read_text())
     spark = session(**{"spark.master": "local[2,4]", "spark.sql.shuffle.partitions": "2"})
-    for source in (DyingSource, DyingTable):
+    for source in (DyingTopic, DyingTable):
         spark.dataSource.register(source)
     jvm: Any = spark.sparkContext._jvm
     java = jvm.java.lang.ProcessHandle.current().pid()

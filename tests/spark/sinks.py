@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from pyspark.sql.datasource import (
-    DataSourceStreamArrowWriter,
-    DataSourceStreamWriter,
-    WriterCommitMessage,
-)
-from pyspark.sql.types import StructType
+from typing import Any
 
 from lakebed.spark.sinks import committing
 from lakebed.spark.sinks.settings import SinkSettings, writing
@@ -22,6 +14,7 @@ from lakebed.spark.sources.topic import TopicSource
 from lakebed.spark.staging import Batches, Run
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
+from tests.spark.dying import DyingSource, DyingWriter
 
 POINTS = ("task", "staged", "decided", "half", "committed", "done")
 """In a task when its rows are staged; before its commit; when that is decided; when one partition
@@ -53,68 +46,9 @@ def staged_names(root: Path) -> list[str]:
     return []
 
 
-class Fate(NamedTuple):
-    """Where a process is killed, once, as options say.
-
-    `killAt` is the point; `killMark` a file that says how often it is passed before, and that
-    whoever is killed removes; `killAlso` the numbers of other processes, which are killed first.
-    """
-
-    kill_at: str
-    mark: str
-    also: str
-
-    @classmethod
-    def taken_from(cls, options: dict[str, str]) -> Fate:
-        return cls(*(options.pop(name.lower(), "") for name in ("killAt", "killMark", "killAlso")))
-
-    def die(self, point: str, before: Callable[[], object] | None = None) -> None:
-        """If it is time; then `before` is the last that is done."""
-        mark = Path(self.mark)
-        if point != self.kill_at or not mark.exists():
-            return
-        passes = int(mark.read_text())
-        if passes:
-            mark.write_text(str(passes - 1))
-            return
-        if before is not None:
-            before()
-        mark.unlink()
-        for process in self.also.split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class DyingSource(TopicSource):
-    """A topic sink whose process is killed, as its fate says."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        taken = dict(options)
-        self._fate = Fate.taken_from(taken)
-        super().__init__(taken)
-
-    @classmethod
-    def name(cls) -> str:
-        return "dying.topic"
-
-    def streamWriter(  # noqa: N802 - Spark's name
-        self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamWriter:
-        return DyingWriter(super().streamWriter(schema, overwrite), self._fate)
-
-
-class DyingWriter(DataSourceStreamArrowWriter):
-    def __init__(self, writer: Any, fate: Fate) -> None:
-        self._writer = writer
-        self._fate = fate
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        message: WriterCommitMessage = self._writer.write(iterator)
-        self._fate.die("task")
-        return message
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+class DyingTopicWriter(DyingWriter):
+    @contextlib.contextmanager
+    def committing(self) -> Iterator[None]:
         self._fate.die("staged")
         hand_over = committing.hand_over
 
@@ -127,13 +61,17 @@ class DyingWriter(DataSourceStreamArrowWriter):
 
         committing.hand_over = dying
         try:
-            self._writer.commit(messages, batchId)
+            yield
         finally:
             committing.hand_over = hand_over
-        self._fate.die("done")
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._writer.abort(messages, batchId)
+
+class DyingTopic(DyingSource, TopicSource):
+    dying = DyingTopicWriter
+
+    @classmethod
+    def name(cls) -> str:
+        return "dying.topic"
 
 
 def commit_one(settings: SinkSettings, run: Run, batches: Batches) -> None:

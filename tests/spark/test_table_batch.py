@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import (
     delta,
     keys_below,
-    make_bucket,
-    new_place,
     options_of,
     rows_of,
     s3,
@@ -27,18 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
-        make_bucket(started)
-        yield started
-
-
-@pytest.fixture
-def place(node: Endpoint) -> TablePlace:
-    return new_place(node)
 
 
 FILE_AT_LEAST = "100KB"  # more than any file here has: each is a split of its own

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -39,8 +38,6 @@ from tests.spark.table_places import (
     commit,
     delta,
     keys_below,
-    make_bucket,
-    new_place,
     numbers_of,
     rows_of,
     s3,
@@ -50,18 +47,6 @@ from tests.spark.table_places import (
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("table-commit")]
 
 TARGET = Target(SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
-        make_bucket(started)
-        yield started
-
-
-@pytest.fixture
-def place(node: Endpoint) -> TablePlace:
-    return new_place(node)
 
 
 def test_the_same_transaction_again_is_stored_once_and_its_files_are_removed(

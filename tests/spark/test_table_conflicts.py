@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,8 +22,6 @@ from tests.spark.table_places import (
     commit,
     delta,
     keys_below,
-    make_bucket,
-    new_place,
     numbers_of,
     write,
 )
@@ -31,18 +29,6 @@ from tests.spark.table_places import (
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("table-commit")]
 
 TARGET = Target(SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
-        make_bucket(started)
-        yield started
-
-
-@pytest.fixture
-def place(node: Endpoint) -> TablePlace:
-    return new_place(node)
 
 
 class Interrupted:

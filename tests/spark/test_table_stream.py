@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import (
     delta,
     keys_below,
-    make_bucket,
     new_place,
     options_of,
     rows_of,
@@ -27,13 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    with Endpoint(tmp_path_factory.mktemp("node") / "store") as started:
-        make_bucket(started)
-        yield started
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lakebed.spark.registry import register
 from lakebed.spark.sinks.settings import settings_of
 from tests.door.door import open_door
 from tests.spark import sinks
-from tests.spark.sinks import BY_CHANCE, DyingSource, all_values, make_topic, staged_names, values
+from tests.spark.sinks import BY_CHANCE, DyingTopic, all_values, make_topic, staged_names, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def session(spark: SparkSession) -> SparkSession:
     register(spark)
     cloudpickle.register_pickle_by_value(sys.modules[sinks.__name__])  # type: ignore[no-untyped-call]
-    spark.dataSource.register(DyingSource)
+    spark.dataSource.register(DyingTopic)
     return spark
 
 

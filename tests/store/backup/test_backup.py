@@ -29,23 +29,9 @@ from tests.store.backup.backups import (
     files_below,
     restored,
     vault_at,
-    write_everything,
 )
 from tests.store.lake_tiers import CONFIG
 from tests.store.whole_stores import open_store
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with something in every engine and tier; to be copied, not changed."""
-    root = tmp_path_factory.mktemp("written") / "root"
-    write_everything(root)
-    return root
-
-
-@pytest.fixture
-def root(written: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(written, tmp_path / "root"))
 
 
 def test_a_restored_store_is_whole_and_has_everything(root: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,24 +30,10 @@ from tests.store.backup.backups import (
     restored,
     topics_of,
     vault_at,
-    write_everything,
 )
 from tests.store.whole_stores import open_store, topic_segment
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """To be copied, not changed."""
-    root = tmp_path_factory.mktemp("written") / "root"
-    write_everything(root)
-    return root
-
-
-@pytest.fixture
-def root(written: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(written, tmp_path / "root"))
 
 
 # Ways to damage it; each gives what a problem must name.
