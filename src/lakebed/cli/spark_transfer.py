@@ -69,7 +69,7 @@ def replay(
     endpoint: Endpoint = None,
     ca_file: CaFile = None,
 ) -> None:
-    """Publish a range of messages again, by offsets or by time; all of them, or none if it fails.
+    """Publish a range of messages again, by offsets or by time; a partition gets all or none.
 
     Keys, values, headers and timestamps stay. Of a log the payloads become values, and an offset
     is a record id, as 3:64.
@@ -196,7 +196,7 @@ def import_(
     ca_file: CaFile = None,
     s3_endpoint: S3Endpoint = None,
 ) -> None:
-    """Publish what Parquet files have; all of it, or nothing if it fails.
+    """Publish what Parquet files have; a partition gets all of its messages, or none.
 
     The columns: value, and perhaps key, timestamp, headers and partition. What an export wrote
     comes in as it was, in its order.

@@ -4,8 +4,8 @@
            span=Span(start={None: 100}))
 
 Keys, values, headers and timestamps stay, tombstones too; of one partition messages stay in their
-order as long as they go to one partition. Of a log the payloads become values. All of it is
-visible at once, or nothing: what is read is staged first.
+order as long as they go to one partition. Of a log the payloads become values. What is read is
+staged first; then each partition gets all of its messages at once, or none.
 """
 
 from __future__ import annotations
