@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
@@ -202,6 +202,59 @@ def test_a_limited_stream_whose_start_is_gone_is_an_error_or_goes_on(root: Path)
     lenient.stop()
 
 
+def remove_sealed(root: Path) -> None:
+    for path in sorted((root / "aof" / "audit" / "segments").glob("*.seg"))[:-1]:
+        path.unlink()
+
+
+def read_to_the_end(root: Path) -> dict[str, Any]:
+    """The checkpoint of a stream that did."""
+    reader = log_stream(root)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    reader.stop()
+    return cast("dict[str, Any]", json.loads(json.dumps(end)))
+
+
+@pytest.mark.parametrize("more", [0, 5], ids=["nothing is missed", "something is missed"])
+def test_a_stream_goes_on_behind_a_segment_that_it_had_read_to_its_end(
+    root: Path, more: int
+) -> None:
+    start = read_to_the_end(root)
+    with writing(root, config=CONFIG) as store:
+        fill(store, more, first=COUNT)
+        store.log("audit").seal_current_segment()
+        fill(store, 20, first=COUNT + more)
+    remove_sealed(root)
+    reader = log_stream(root)
+    if more:
+        with pytest.raises(DataLost, match="audit, partition 0: what was to be read from"):
+            reader.latestOffset(start, ReadAllAvailable())
+    else:
+        end = reader.latestOffset(start, ReadMaxRows(15))
+        found = numbers(rows(reader, reader.partitions(start, end)))
+        last = reader.latestOffset(end, ReadAllAvailable())
+        found += numbers(rows(reader, reader.partitions(end, last)))
+        assert found == [*range(COUNT, COUNT + 20)]
+    reader.stop()
+
+
+def test_a_checkpoint_that_does_not_tell_where_its_segment_began_is_taken_for_lost(
+    root: Path,
+) -> None:
+    start = read_to_the_end(root)
+    assert start["lakebed"]["audit"].pop("bases")
+    with writing(root, config=CONFIG) as store:
+        store.log("audit").seal_current_segment()
+        fill(store, 20, first=COUNT)
+    reader = log_stream(root)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert numbers(rows(reader, reader.partitions(start, end))) == [*range(COUNT, COUNT + 20)]
+    remove_sealed(root)
+    with pytest.raises(DataLost, match="audit, partition 0: what was to be read from"):
+        reader.latestOffset(start, ReadAllAvailable())
+    reader.stop()
+
+
 def test_times_in_the_upper_half_of_their_range_are_left_out_by_no_filter(root: Path) -> None:
     late_ns = (1 << 63) + SECOND_NS
     with writing(root, config=CONFIG) as store:
@@ -235,4 +288,7 @@ def test_a_stream_goes_through_an_endpoint(root: Path, door: LiveDoor) -> None:
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(100))
     assert numbers(rows(reader, reader.partitions(start, end))) == [*range(100)]
+    here = log_stream(root)
+    assert here.latestOffset(start, ReadMaxRows(100)) == end, "with all that it tells of it"
+    here.stop()
     reader.stop()

@@ -87,6 +87,9 @@ class FilesLog:
         start = oldest(segments) if segments else durable_end
         return Bounds(int(min(start, durable_end)), int(durable_end))
 
+    def bases(self) -> dict[int, int]:
+        return {info.segment_id: info.base_offset for info in self._look()[0]}
+
     def marks(self, start: int, end: int) -> list[Mark]:
         segments, durable_end = self._look()
         return log_marks(segments, self._index, durable_end=durable_end, start=start, end=end)

@@ -86,6 +86,9 @@ class OpenLog(Protocol):
     def bounds(self) -> Bounds:
         """The positions of now: where the oldest record begins, and the durable end."""
 
+    def bases(self) -> dict[int, int]:
+        """Where each segment that is there begins in the log, by its id."""
+
     def marks(self, start: int, end: int) -> list[Mark]:
         """From `start` to `end`, both included, rising; records begin at those between them."""
 

@@ -45,6 +45,12 @@ class Feed(Protocol):
 
     def bounds(self, lane: Lane) -> Bounds: ...
 
+    def base(self, lane: Lane, position: int) -> int | None:
+        """What `follows` needs to know of a position once it is gone; None if that is nothing."""
+
+    def follows(self, lane: Lane, position: int, base: int) -> bool:
+        """Whether what there is begins where that position was: nothing between them is gone."""
+
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]: ...
 
     def at_time(self, lane: Lane, moment_us: int) -> int:

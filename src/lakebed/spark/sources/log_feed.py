@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from lakebed.aof.batch import RecordBatch
-from lakebed.aof.format import RECORDS_START
+from lakebed.aof.format import RECORDS_START, next_base_offset
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import InputError
 from lakebed.base.units import US_NS, shown
@@ -39,6 +39,16 @@ class LogFeed:
 
     def bounds(self, lane: Lane) -> Bounds:
         return self.store.log(lane.name).bounds()
+
+    def base(self, lane: Lane, position: int) -> int | None:
+        """Where the position's segment begins in the log."""
+        return self.store.log(lane.name).bases().get(RecordId(position).segment_index)
+
+    def follows(self, lane: Lane, position: int, base: int) -> bool:
+        bases, here = self.store.log(lane.name).bases(), RecordId(position)
+        first = min(bases, default=0)
+        is_next = first == here.segment_index + 1
+        return is_next and bases[first] == next_base_offset(base, here.segment_offset)
 
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self.store.log(lane.name).marks(start, end)

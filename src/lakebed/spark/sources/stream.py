@@ -57,7 +57,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if at < bounds.start and self.settings.fails_on_loss:
                 raise lost(feed, lane, wanted=at, first=bounds.start)
             positions[lane] = min(max(at, bounds.start), bounds.end)
-        return encode_progress(Progress(self._identities(), positions))
+        bases = self._bases(positions)
+        return encode_progress(Progress(self._identities(), positions, bases))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Rows first; bytes are kept to as well if both were asked for."""
@@ -90,7 +91,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         positions = dict(starts)
         positions |= self._limited(open_lanes, starts, ends, limit)
-        return encode_progress(begun.moved(latest.identities, positions))
+        return encode_progress(begun.moved(latest.identities, positions, self._bases(positions)))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
         begun, ended = decode_progress(start), decode_progress(end)
@@ -191,8 +192,20 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             if at is None or is_other or at > end:
                 at = min(feed.bounds(lane).start, end)
-            found[lane] = at
+            found[lane] = self._resumed(lane, at, begun.bases.get(lane))
         return found
+
+    def _resumed(self, lane: Lane, at: int, base: int | None) -> int:
+        """The same place, said differently, if what stood before it is all that is gone."""
+        feed = self._feed()
+        first = feed.bounds(lane).start
+        if base is None or at >= first or not feed.follows(lane, at, base):
+            return at
+        return first
+
+    def _bases(self, positions: Mapping[Lane, int]) -> dict[Lane, int]:
+        found = {lane: self._feed().base(lane, at) for lane, at in positions.items()}
+        return {lane: base for lane, base in found.items() if base is not None}
 
     def _moved(
         self, lanes: Sequence[Lane], starts: Mapping[Lane, int], ends: Mapping[Lane, int]

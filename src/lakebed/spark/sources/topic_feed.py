@@ -38,6 +38,12 @@ class TopicFeed:
     def bounds(self, lane: Lane) -> Bounds:
         return self._topic(lane.name).bounds(lane.number)
 
+    def base(self, lane: Lane, position: int) -> int | None:  # noqa: ARG002 - see Feed
+        return None
+
+    def follows(self, lane: Lane, position: int, base: int) -> bool:  # noqa: ARG002 - see Feed
+        return False
+
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self._topic(lane.name).marks(lane.number, start, end)
 
