@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import BadName, InputError, NotFound
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.stroma.config import GroupConfig
 
@@ -62,6 +62,21 @@ def test_a_watermark_that_cannot_be_written_is_refused(store: Any) -> None:
             log.set_coordinator_watermark(wrong)
     log.set_coordinator_watermark((1 << 64) - 1)
     assert log.coordinator_watermark == (1 << 64) - 1
+
+
+def test_a_manifest_log_is_that_of_a_log_and_asking_for_it_makes_none(store: Any) -> None:
+    with pytest.raises(NotFound, match="there is no log orders"):
+        store.manifest_log("orders")
+    for wrong in ("..", "a/b", "a\0", "x" * 300):
+        with pytest.raises(BadName):
+            store.manifest_log(wrong)
+    assert store.logs() == []
+    log = store.log("orders")
+    found = store.manifest_log("orders")
+    assert (found.log, found.stream) == ("orders", f"{log.stream_id:016x}")
+    for read in (found.reader.chunk, found.reader.snapshot):
+        with pytest.raises(NotFound):
+            read(99)
 
 
 def test_the_keys_of_a_store_are_its_own(store: Any) -> None:

@@ -17,6 +17,7 @@ from lakebed.client.group import RemoteGroup
 from lakebed.client.keys import RemoteKeys
 from lakebed.client.log import RemoteLog, RemoteTiers
 from lakebed.client.log_follower import LogFollower
+from lakebed.client.manifest_log import RemoteManifestLog
 from lakebed.client.partition import RemotePartition
 from lakebed.client.pins import RemotePins
 from lakebed.client.store import RemoteStore
@@ -29,6 +30,7 @@ from lakebed.seglake.keys import Keys
 from lakebed.seglake.reading import ObjectReader
 from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
+from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.pins import Pins
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
@@ -43,6 +45,7 @@ PAIRS: Final[list[tuple[type, type]]] = [
     (RemoteGroup, Group),
     (RemoteLog, Aof),
     (RemoteTiers, LogTiers),
+    (RemoteManifestLog, ManifestLog),
     (LogFollower, EmbeddedLogFollower),
     (RemoteBucket, Bucket),
     (RemoteObject, ObjectReader),

@@ -99,6 +99,8 @@ MISTAKES = [
     (["land", "lake/t", "--topic", "orders", "--format", "orc"], 2, "--format"),
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
     (["tier-history", "nope"], 66, "there is no log nope; logs that there are: none"),
+    (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
+    (["tier-history", "--ca-file", "x"], 64, "--ca-file goes with --endpoint"),
     (["verify", "--endpoint", "127.0.0.1:9"], 78, "endpoint must be a URL"),
     (["verify", "--ca-file", "x"], 64, "--ca-file goes with --endpoint"),
     (["verify", "--remote", "127.0.0.1"], 64, "expected sc://HOST:PORT"),

@@ -5,16 +5,15 @@ Each check is of one store, which other checks write to as well: under names of 
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from lakebed.aof.manifest.format import MANIFEST_ITSELF
 from lakebed.spark.jobs.report import Report
 from tests.spark import scenes
 from tests.spark.cluster import Driver
-from tests.spark.far_stores import BUCKET, MESSAGES, RECORDS, Far, make_store, record
-from tests.spark.hidden import HiddenFolder
+from tests.spark.far_stores import BUCKET, MESSAGES, RECORDS, Far, record
 from tests.spark.scenes import Rows
 
 
@@ -40,6 +39,28 @@ def check_logs(driver: Driver, far: Far) -> None:
 
 def check_objects(driver: Driver, far: Far) -> None:
     assert driver.run(scenes.objects, far) == [(f"objects/{n}", n) for n in range(5)]
+
+
+def check_manifest_logs(driver: Driver, far: Far) -> None:
+    expected = recorded(far)
+    assert sorted(driver.run(scenes.manifest_records, far)) == expected
+    with far.store() as store:
+        residency = store.open_log("audit").tiers.residency()
+    now = [(one.segment_id, *(tier in one.tiers for tier in range(3))) for one in residency]
+    states = driver.run(scenes.manifest_states, far)
+    assert sorted(states[:-1]) == now
+    assert states[-1] == (0, True, False, False), "its first record opened the first segment"
+
+
+def check_object_views(driver: Driver, far: Far) -> None:
+    with far.store() as store:
+        bucket = store.bucket(BUCKET)
+        known = [bucket.head(f"objects/{number}") for number in range(5)]
+    versions, manifests, chunks = driver.run(scenes.object_views, far)
+    assert [row[:4] for row in versions] == [(o.key, o.version_id, o.size, True) for o in known]
+    assert all(row[4] for row in versions)
+    assert manifests == [(o.key, o.version_id, o.size, min(o.size, 1), None) for o in known]
+    assert chunks == [(o.key, o.version_id, 0, o.size, None) for o in known if o.size]
 
 
 def check_messages_are_written_once(driver: Driver, far: Far, staging_bucket: str) -> None:
@@ -111,14 +132,34 @@ def check_transfer(driver: Driver, far: Far) -> None:
     assert stored(far, "imported") == stored(far, "events")
 
 
-def check_tier_history(driver: Driver, hidden: HiddenFolder) -> None:
-    """Of another store, whose files everybody may read: the HTTP API has no manifest logs."""
-    root = hidden.path.parent / "readable"
-    make_store(root)
-    subprocess.run(["chmod", "-R", "a+rX", root], check=True)
-    report: Report = driver.run(scenes.run_tier_history, str(root))
-    assert report.is_good
-    assert any("audit" in line for line in report.lines), report.lines
+def check_tier_history(driver: Driver, far: Far) -> None:
+    report: Report = driver.run(scenes.run_tier_history, far)
+    assert report.is_good, report.lines
+    assert report.row_count == sum(row[4] is not None for row in recorded(far))
+    assert (report.facts["logs"], report.facts["uploads"], report.facts["hydrations"]) == (1, 2, 0)
+    stays = [line.split() for line in report.lines if line.startswith("audit")]
+    with far.store() as store:
+        residency = store.open_log("audit").tiers.residency()
+    # Of each tier: how many stays ended, and how many go on.
+    in_tier0 = sum(0 in one.tiers for one in residency)
+    expected = [("0", "2", str(in_tier0)), ("1", "1", "1"), ("2", "0", "2")]
+    assert [tuple(stay[1:4]) for stay in stays[:3]] == expected, report.lines
+
+
+def recorded(far: Far) -> Rows:
+    """What the node has in the manifest log: number, chunk, byte, type, segment."""
+    with far.store() as store:
+        found = store.manifest_log("audit")
+        assert found is not None
+        return [
+            (
+                number,
+                *position,
+                record.type_name,
+                None if record.segment_id == MANIFEST_ITSELF else record.segment_id,
+            )
+            for number, (position, record) in enumerate(found.reader.records())
+        ]
 
 
 def stored(far: Far, topic: str) -> Rows:

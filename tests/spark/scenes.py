@@ -68,6 +68,36 @@ def objects(spark: SparkSession, far: Far) -> Rows:
     return _collected(rows.select("key", "size"))
 
 
+def object_views(spark: SparkSession, far: Far) -> list[Rows]:
+    """Versions, manifests and chunks of some objects."""
+    found = []
+    for view, columns in (
+        ("versions", ["key", "version_id", "size", "is_latest", "hlc"]),
+        ("manifests", ["key", "version_id", "size", "chunk_count", "problem"]),
+        ("chunks", ["key", "version_id", "chunk_index", "length", "problem"]),
+    ):
+        options = far.options(view=view, bucket=BUCKET, prefix="objects/")
+        rows = spark.read.format("lakebed.objects").options(**options).load()
+        found.append(_collected(rows.select(*columns)))
+    return found
+
+
+def manifest_records(spark: SparkSession, far: Far) -> Rows:
+    options = far.options(log="audit", partitionBytes="1KiB")
+    rows = spark.read.format("lakebed.manifest").options(**options).load()
+    return _collected(rows.select("record", "chunk_index", "chunk_offset", "type", "segment_id"))
+
+
+def manifest_states(spark: SparkSession, far: Far) -> Rows:
+    """Now, and as of the first record."""
+    found: Rows = []
+    for more in ({}, {"asOf": 0}):
+        options = far.options(log="audit", view="state", **more)
+        rows = spark.read.format("lakebed.manifest").options(**options).load()
+        found += _collected(rows.select("segment_id", "in_tier0", "in_tier1", "in_tier2"))
+    return found
+
+
 def write_messages(spark: SparkSession, far: Far, topic: str, staging_bucket: str) -> None:
     """Twice, as one transaction."""
     more = {"stagingBucket": staging_bucket} if staging_bucket else {}
@@ -192,8 +222,7 @@ def run_transfer(spark: SparkSession, far: Far, topic: str) -> list[Report]:
     return [there, import_topic(spark, files, to)]
 
 
-def run_tier_history(spark: SparkSession, path: str) -> Report:
+def run_tier_history(spark: SparkSession, far: Far) -> Report:
     from lakebed.spark.jobs.tier_history import tier_history
-    from lakebed.spark.places.place import Place
 
-    return tier_history(spark, Place(path=path), ["audit"])
+    return tier_history(spark, far.place, ["audit"])

@@ -89,8 +89,14 @@ def test_all_of_it_is_verified(driver: Driver, far: Far) -> None:
 
 
 @pytest.mark.slow
-def test_the_history_of_tiers_is_told(driver: Driver, hidden: HiddenFolder) -> None:
-    checks.check_tier_history(driver, hidden)
+def test_the_history_of_tiers_is_told(driver: Driver, far: Far) -> None:
+    checks.check_tier_history(driver, far)
+
+
+@pytest.mark.slow
+def test_manifest_logs_and_all_views_of_objects_are_read(driver: Driver, far: Far) -> None:
+    checks.check_manifest_logs(driver, far)
+    checks.check_object_views(driver, far)
 
 
 def checkpoint(hidden: HiddenFolder, name: str) -> Path:

@@ -292,8 +292,8 @@ def test_options_that_are_wrong_are_told() -> None:
             reader_of(ManifestSource, path="/nowhere", log="orders", **options)
     with pytest.raises(BadConfig, match="the option log is missing"):
         reader_of(ManifestSource, path="/nowhere")
-    with pytest.raises(BadConfig, match="needs path"):
-        reader_of(ManifestSource, endpoint="http://127.0.0.1:1", log="orders")
+    with pytest.raises(BadConfig, match="path or endpoint"):
+        reader_of(ManifestSource, path="/nowhere", endpoint="http://127.0.0.1:1", log="orders")
 
 
 # What the engine says.

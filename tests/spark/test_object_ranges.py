@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 
 from lakebed.seglake.meta.reader import KEYS_END
+from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.sources.object_ranges import (
-    KeyRange,
     Place,
     Selection,
     cut,

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.seglake.listing import ListedVersion, list_objects, list_versions
+from lakebed.seglake.listing import list_objects, list_versions
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
-from lakebed.spark.sources.object_ranges import KeyRange, Place
+from lakebed.seglake.stored_pages import KeyRange
+from lakebed.spark.sources.object_ranges import Place
 from lakebed.spark.sources.object_rows import (
     manifest_pages,
     object_pages,
@@ -59,12 +60,12 @@ def test_pages_of_any_size_have_everything_once(reading: ReadOnlyStore, size: in
                    for row in page]  # fmt: skip
     assert object_rows == objects
     listed = [one for page in version_pages(metadata, EVERYTHING, rows_max=size) for one in page]
-    assert [ListedVersion(*one) for one in listed] == versions
+    assert listed == versions
     stored = [one for page in manifest_pages(metadata, EVERYTHING, rows_max=size) for one in page]
-    assert [ListedVersion(*one.listed) for one in stored] == versions
+    assert [one.listed for one in stored] == versions
     assert all(one.manifest and one.manifest.version_id == one.listed.row.version_id
                for one in stored)  # fmt: skip
-    found = [one.part for page in part_pages(metadata, EVERYTHING, uploads_max=size)
+    found = [one.listed.row for page in part_pages(metadata, EVERYTHING, rows_max=size)
              for one in page]  # fmt: skip
     assert sorted(found) == sorted(parts)
 

@@ -212,9 +212,6 @@ def test_over_an_endpoint_there_are_buckets_and_objects(
             frame = load(session, NAME, pushFilters=True, **options)
             found = collected(frame.where(condition))
             assert by_place(found) == by_place(list(filter(matches, expected))), condition
-        for view in ("versions", "manifests", "chunks"):
-            with pytest.raises(BadConfig, match=f"the view {view} needs path"):
-                reader_of(ObjectsSource, view=view, **options)
         reader, _ = reader_of(ObjectsSource, bucket="three", **options)
         assert read(reader) == []
         assert [one.name for one in door.store.buckets()] == ["one", "two"], "none is made"

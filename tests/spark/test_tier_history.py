@@ -10,7 +10,6 @@ from pyarrow import csv, parquet
 
 from lakebed.aof.manifest.records import Payload, UploadDone, UploadFailed, UploadStarted
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.base.errors import InputError
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tier_history import tier_history
 from lakebed.spark.places.place import Place
@@ -24,6 +23,7 @@ from tests.cli.manifest_stores import (
     flip,
     journal_of,
 )
+from tests.door.door import HOST, open_door
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,6 +147,46 @@ def test_damage_is_told_and_the_rest_is_counted(spark: SparkSession, tmp_path: P
     assert report.facts["files"] == []
 
 
-def test_an_endpoint_is_refused_before_anything_is_asked() -> None:
-    with pytest.raises(InputError, match="needs path"):
-        tier_history(None, Place(endpoint="http://127.0.0.1:1"))  # type: ignore[arg-type]
+@pytest.mark.spark
+@pytest.mark.parametrize("is_damaged", [False, True], ids=["whole", "damaged"])
+def test_over_an_endpoint_the_tables_are_the_same(
+    spark: SparkSession, tmp_path: Path, is_damaged: bool
+) -> None:
+    """Of a history that begins with a snapshot, and beside the store's writer."""
+    root = tmp_path / "store"
+    make(root)
+    with Store.open(root, config=CONFIG) as store:
+        log = store.log("orders")
+        for until in (2, 4, 6):
+            fill_chunks(log, until=until)
+            journal_of(log).take_snapshot()
+        log.tiers.evict([2], warm=True)
+        log.tiers.hydrate([0])
+        write_segments(log, 1)
+        log.tiers.upload()
+        fill_chunks(log, until=8)
+    chunk_files(root)[0].unlink()
+    if is_damaged:
+        flip(chunk_files(root)[-2], 200)
+    with open_door(tmp_path, config=CONFIG) as door:
+        write_segments(door.store.log("quiet"), 2)
+        door.store.log("empty")
+        there = Place(endpoint=f"http://any:any@{HOST}:{door.port}")
+        reports = {}
+        for name, place in (("path", Place(path=str(root))), ("endpoint", there)):
+            reports[name] = tier_history(spark, place, output=tmp_path / name, plots=False)
+            with pytest.raises(Exception, match="there is no log payments"):
+                tier_history(spark, place, ["orders", "payments"])
+    told = {name: facts_of(report) for name, report in reports.items()}
+    assert told["endpoint"] == told["path"]
+    assert reports["endpoint"].is_good is not is_damaged
+    assert reports["endpoint"].facts["logs"] == 2
+    for name in TABLES:
+        rows = table(tmp_path / "endpoint", name)
+        assert rows == table(tmp_path / "path", name)
+        assert rows
+
+
+def facts_of(report: Report) -> tuple[Any, ...]:
+    """All but where its files are."""
+    return report.row_count, report.lines, {**report.facts, "files": len(report.facts["files"])}  # type: ignore[arg-type]

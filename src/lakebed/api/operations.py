@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.api import admin, groups, logs, objects, topics
+from lakebed.api import admin, groups, logs, manifests, objects, stored_objects, topics
 from lakebed.api.operation import Operation
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     *topics.OPERATIONS,
     *groups.OPERATIONS,
     *logs.OPERATIONS,
+    *manifests.OPERATIONS,
     *objects.OPERATIONS,
+    *stored_objects.OPERATIONS,
     *admin.OPERATIONS,
 )

@@ -41,6 +41,10 @@ class Refused(errors.InputError):
     """A call that is none: no such path or method, a body of the wrong kind, a bad query."""
 
 
+class FileGone(errors.NotFound):
+    """What is there has no such file, or not any more: list its files again."""
+
+
 def code_of(kind: type[LakebedError]) -> str:
     """`no-such-key` of `NoSuchKey`."""
     return _WORD.sub("-", kind.__name__).lower()
@@ -84,6 +88,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
+    FileGone: "list the files again: there may be others by now",
     errors.InputError: "mend the call; nothing was changed",
     errors.RetryError: "wait and try again",
     errors.NoSpace: "make room on the disk, then try again",

@@ -67,6 +67,8 @@ def tier_history(
     master: Master = None,
     remote: Remote = None,
     conf: Conf = None,
+    endpoint: Endpoint = None,
+    ca_file: CaFile = None,
 ) -> None:
     """Tell from the manifest logs how long segments were in each tier, how long hydration took,
     how often uploads were tried again, and how many bytes each tier had.
@@ -74,6 +76,7 @@ def tier_history(
     \b
     lakebed spark run tier-history
     lakebed spark run tier-history orders --output history
+    lakebed spark run tier-history --master spark://host:7077 --endpoint http://host:9001
     """
 
     def job(ground: Ground) -> Report:
@@ -88,7 +91,7 @@ def tier_history(
             watcher=ground.watcher,
         )
 
-    wishes = Wishes(master=master, remote=remote, conf=conf)
+    wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
     run_job(
         invocation(context),
         wishes,

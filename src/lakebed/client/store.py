@@ -22,10 +22,11 @@ from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
 from lakebed.client.work import Progress, run_work
 
-# Imported when somebody asks for a bucket: what has only topics needs nothing of the object store.
+# Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
     from lakebed.client.bucket import RemoteBucket
     from lakebed.client.keys import RemoteKeys
+    from lakebed.client.manifest_log import RemoteManifestLog
     from lakebed.seglake.model import BucketInfo, Versioning
 
 
@@ -94,6 +95,15 @@ class RemoteStore:
     def open_log(self, name: str) -> RemoteLog:
         """`NotFound` if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
+
+    def manifest_log(self, name: str) -> RemoteManifestLog | None:
+        """What was recorded of the log's segments, to be read; None if it never had such records.
+
+        By the log's name, or its stream id; `NotFound` if there is none. The log is not opened.
+        """
+        from lakebed.client.manifest_log import find_manifest_log
+
+        return find_manifest_log(self._caller, name)
 
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
         """The topic of that name, created if need be with so many partitions, or one.

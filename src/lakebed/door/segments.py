@@ -11,59 +11,32 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.aof.log import Aof
 from lakebed.aof.span import records_end
 from lakebed.aof.tiers.errors import Missing, Transient
 from lakebed.aof.tiers.object_store import ObjectSource, ObjectStore
-from lakebed.aof.tiers.ranges import FileSource, RangeSource
 from lakebed.aof.view import SegmentInfo
-from lakebed.api import logs, media, topics
+from lakebed.api import logs, topics
 from lakebed.api.operation import Operation
 from lakebed.base.errors import Busy, NotFound
-from lakebed.base.files import Disk, File
-from lakebed.base.units import MIB
+from lakebed.base.files import Disk
 from lakebed.door.call import Call
 from lakebed.door.handler import Handler
 from lakebed.door.logs import find_log, segment_of
 from lakebed.door.lookup import partition_of
 from lakebed.door.service import Service
-from lakebed.door.streaming import Made, streamed
-from lakebed.http.response import FileSlice, Response
+from lakebed.door.stored import Stored, answer_range, stored_file
+from lakebed.http.response import Response
 from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
-from lakebed.seglake.errors import BadRange
 
 if TYPE_CHECKING:
     from lakebed.keratin.partition import Partition
 
-PIECE_BYTES: Final = 1 * MIB
-
 _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
-
-
-class Stored(NamedTuple):
-    """Bytes that are held, up to `size`; `descriptor` if they can be sent from a file."""
-
-    source: RangeSource
-    size: int
-    headers: list[tuple[str, str]]
-    descriptor: int | None = None
-    check_end: Callable[[], None] = lambda: None  # before the last piece: all were of one object
-
-    def pieces(self, start: int, end: int) -> Iterator[Made]:
-        """Read, also if they are sent from the file: the loop must not wait for the disk."""
-        for offset in range(start, end, PIECE_BYTES):
-            length = min(PIECE_BYTES, end - offset)
-            data = self.source.read_range(offset, length)
-            if offset + length == end:
-                self.check_end()
-            if self.descriptor is None:
-                yield data
-            else:
-                yield FileSlice(self.descriptor, offset, length)
 
 
 async def log_segments(service: Service, call: Call) -> logs.LogSegments:
@@ -101,7 +74,7 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
     query: logs.RangeQuery = call.query
     segment_id = call.number("segment")
     opening = partial(_open_segment, log, segment_id, query.tier)
-    return await _answer(service, call, opening, query.offset, query.length)
+    return await answer_range(service, call, opening, query.offset, query.length)
 
 
 def _open_segment(log: Aof, segment_id: int, tier: int | None) -> Stored:
@@ -131,7 +104,7 @@ def _open_file(log: Aof, info: SegmentInfo) -> Stored:
     try:
         # Behind the opening: it may have grown, or been sealed, and both only add to it.
         size = file.size() if info.is_sealed else _durable_bytes(log, info.segment_id)
-        return _stored_file(file, size, _told(info))
+        return stored_file(file, size, _told(info))
     except BaseException:
         file.close()
         raise
@@ -186,7 +159,7 @@ async def topic_segment_bytes(service: Service, call: Call) -> Response:
     query: topics.SegmentBytesQuery = call.query
     base_offset = call.number("base_offset")
     opening = partial(_open_log_file, partition, base_offset, query.generation)
-    return await _answer(service, call, opening, query.offset, query.length)
+    return await answer_range(service, call, opening, query.offset, query.length)
 
 
 def _open_log_file(partition: Partition, base_offset: int, generation: int | None) -> Stored:
@@ -201,7 +174,7 @@ def _open_log_file(partition: Partition, base_offset: int, generation: int | Non
                     f"its generation is {info.generation} now, not {generation}"
                 )
             if not info.is_sealed or file.size() == info.end:
-                return _stored_file(file, info.end, _told_generation(info))
+                return stored_file(file, info.end, _told_generation(info))
         except BaseException:
             file.close()
             raise
@@ -219,26 +192,6 @@ def _find_log_file(partition: Partition, base_offset: int) -> TopicSegmentInfo:
 def _told_generation(info: TopicSegmentInfo) -> list[tuple[str, str]]:
     sealed = "true" if info.is_sealed else "false"
     return [("Lakebed-Generation", str(info.generation)), ("Lakebed-Sealed", sealed)]
-
-
-def _stored_file(file: File, size: int, headers: list[tuple[str, str]]) -> Stored:
-    return Stored(FileSource(file), size, headers, file.descriptor())
-
-
-async def _answer(
-    service: Service, call: Call, opening: Callable[[], Stored], offset: int, length: int | None
-) -> Response:
-    """At the end of what there is, nothing; behind it, an error."""
-    stored = await service.run(opening)
-    if offset > stored.size:
-        stored.source.close()
-        raise BadRange(f"byte {offset} is behind the {stored.size} there are", size=stored.size)
-    end = stored.size if length is None else min(stored.size, offset + length)
-    if call.request.is_secure:
-        stored = stored._replace(descriptor=None)
-    body = await streamed(service, stored.pieces(offset, end), stored.source.close)
-    headers = [("Content-Type", media.BYTES), ("Lakebed-Size", str(stored.size)), *stored.headers]
-    return Response(200, headers, body, length=end - offset)
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {

@@ -33,6 +33,7 @@ from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import Totals
+from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.model import State
 from lakebed.seglake.multipart import Uploads
 from lakebed.seglake.objects import Objects
@@ -103,6 +104,11 @@ class Lake:
         """Why nothing can be changed until it is opened again. A disk that failed is no reason:
         the next change goes to other files, and to a database that is opened anew."""
         return self._barrier.failure
+
+    @property
+    def metadata(self) -> Snapshots:
+        """For whoever only reads them."""
+        return self._database
 
     def totals(self) -> Totals:
         """How much is stored. Reads all metadata: seconds, where there are millions of objects."""

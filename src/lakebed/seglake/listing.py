@@ -124,6 +124,12 @@ def list_uploads(
     return _page(span, rows_from, start=start, count_max=max_uploads, first=rest)
 
 
+def keys_behind(prefix: str, after: str) -> tuple[bytes, bytes]:
+    """From where to where the keys are that begin with the prefix and are behind the other one."""
+    span = _Span(prefix, "")
+    return span.start_behind(after), span.end
+
+
 class _Span:
     """The keys that begin with a prefix, and how a delimiter groups them."""
 

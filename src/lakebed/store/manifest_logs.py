@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lakebed.aof.identity import LogIdentity, load_identity
 from lakebed.aof.inspection import Verdict
+from lakebed.aof.manifest.files import ManifestFile, list_files
 from lakebed.aof.manifest.paths import ManifestPaths, parse_stream_name, stream_name
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.paths import LogPaths, SegmentName, check_log_name
@@ -22,13 +23,13 @@ from lakebed.base.errors import (
     NotFound,
     UnknownVersion,
 )
-from lakebed.base.files import Disk, PathLike
+from lakebed.base.files import Disk, PathLike, ReadableDisk
 from lakebed.store.logs import log_names, require_log
 from lakebed.store.verification import Problem
 
 
 class ManifestLog(NamedTuple):
-    """A manifest log that has something in it."""
+    """A manifest log, and whose it is."""
 
     log: str
     paths: LogPaths
@@ -36,6 +37,10 @@ class ManifestLog(NamedTuple):
     is_enabled: bool | None  # None if that is not known
     problem: Problem | None  # of `log.json`
     reader: ManifestReader
+
+    def files(self) -> list[ManifestFile]:
+        """Its chunks and snapshots."""
+        return list(list_files(self.reader.disk, self.reader.paths))
 
 
 def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
@@ -46,6 +51,19 @@ def find_manifest_log(disk: Disk, root: PathLike, text: str) -> ManifestLog:
     if not reader.chunk_indexes() and not reader.snapshot_ids():
         raise NotFound(f"{found.log}: {_why_nothing(disk, found)}")
     return found
+
+
+def manifest_log_of(disk: Disk, root: PathLike, text: str) -> ManifestLog | None:
+    """The same, also if nothing is recorded in it; None if the log never had one.
+
+    `NotFound` if there is no such log.
+    """
+    check_log_name(text)
+    try:
+        return _find(disk, root, text)
+    except NotFound:
+        require_log(disk, root, text)
+        return None
 
 
 def _find(disk: Disk, root: PathLike, text: str) -> ManifestLog:
@@ -113,7 +131,7 @@ def _only_stream(disk: Disk, paths: LogPaths) -> str:
                           path=paths.identity)  # fmt: skip
 
 
-def stream_folders(disk: Disk, paths: LogPaths) -> list[str]:
+def stream_folders(disk: ReadableDisk, paths: LogPaths) -> list[str]:
     """The folders of manifest logs that this log has: one, unless somebody put others there."""
     if not disk.is_folder(paths.manifest):
         return []

@@ -6,6 +6,7 @@ the oldest snapshot. Nothing is made up for what was before that.
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 from lakebed.aof.manifest.chunk import Placed, salvage
@@ -15,9 +16,9 @@ from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Moment, Replayed, replay
 from lakebed.aof.manifest.snapshot import Snapshot
 from lakebed.aof.manifest.state import SegmentState
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import DataError, InputError, NotFound
 from lakebed.base.units import shown
-from lakebed.store.manifest_survey import Damaged, Entry, entries, look_at_snapshots
+from lakebed.store.manifest_survey import Damaged, Entry, entries
 
 _DIGITS_MAX = 20
 
@@ -123,7 +124,10 @@ def _remembered(reader: ManifestReader, segment_id: int, known: set[int]) -> lis
 
 
 def _oldest_snapshot(reader: ManifestReader) -> Snapshot | None:
-    return next((one.snapshot for one in look_at_snapshots(reader) if one.snapshot), None)
+    for snapshot_id in reader.snapshot_ids():
+        with contextlib.suppress(DataError, NotFound):
+            return reader.snapshot(snapshot_id)
+    return None
 
 
 def _require_place(reader: ManifestReader, position: Position, beginning: Beginning) -> None:

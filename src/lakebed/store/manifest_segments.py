@@ -23,7 +23,7 @@ from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.state import Condition, Residency, SegmentState
 from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
 from lakebed.base.errors import DataError, NotFound
-from lakebed.base.files import Disk
+from lakebed.base.files import ReadableDisk
 from lakebed.store.verification import Problem
 
 
@@ -148,7 +148,7 @@ class Comparison:
         self.notes.append(text)
 
 
-def look_at_segments(disk: Disk, paths: LogPaths) -> SegmentFiles:
+def look_at_segments(disk: ReadableDisk, paths: LogPaths) -> SegmentFiles:
     """What is there now. Only headers and footers are read."""
     names = map(SegmentName.parse, disk.names(paths.segments))
     found = (_look(disk, paths, name) for name in sorted(filter(None, names)))
@@ -161,7 +161,7 @@ def look_at_segments(disk: Disk, paths: LogPaths) -> SegmentFiles:
     )
 
 
-def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
+def _look(disk: ReadableDisk, paths: LogPaths, name: SegmentName) -> OnDisk | None:
     """None if it was removed meanwhile."""
     path = paths.segment(name)
     try:

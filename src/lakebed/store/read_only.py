@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.model import BucketInfo
     from lakebed.seglake.read_only import ReadOnlyLake
+    from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_only_bucket import ReadOnlyBucket
     from lakebed.store.read_only_topic import ReadOnlyTopic
 
@@ -101,6 +102,13 @@ class ReadOnlyStore:
         """A reader of that log, the same one each time."""
         self._check_open()
         return self._readers.get(name)
+
+    def manifest_log(self, name: str) -> ManifestLog | None:
+        """What was recorded of the log's segments, to be read; see `Store.manifest_log`."""
+        from lakebed.store.manifest_logs import manifest_log_of
+
+        self._check_open()
+        return manifest_log_of(self.disk, self.root, name)
 
     def topics(self) -> list[str]:
         """The names of all topics."""

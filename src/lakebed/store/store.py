@@ -49,7 +49,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.version import VERSION as RELEASE
 
-# Imported when somebody asks for a bucket: a program that has only logs needs no SQLite.
+# Imported when somebody asks for it: a program that only writes logs needs no SQLite.
 if TYPE_CHECKING:
     from apsw import Connection
 
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import Totals
     from lakebed.store.bucket import Bucket
+    from lakebed.store.manifest_logs import ManifestLog
 
 QUARANTINE_NAME = "quarantine"
 
@@ -239,6 +240,17 @@ class Store:
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
         return self._logs.get(name)
+
+    def manifest_log(self, name: str) -> ManifestLog | None:
+        """What was recorded of the log's segments, to be read; None if it never had such records.
+
+        By the log's name, or its stream id; `NotFound` if there is none. The log is not opened.
+        """
+        from lakebed.store.manifest_logs import manifest_log_of
+
+        if self._is_closed:
+            raise Closed(f"{self.root}: the store is closed")
+        return manifest_log_of(self.disk, self.root, name)
 
     def migrate_tier2(
         self,

@@ -20,7 +20,7 @@ PREFIX = "aof2/manifest/00000000000000aa/"
 
 
 def archive_of(journal: Journal, store: FakeObjectStore) -> ChunkArchive:
-    return ChunkArchive(journal.reader(), store=store, prefix=PREFIX)
+    return ChunkArchive(journal.reader(), disk=journal.disk, store=store, prefix=PREFIX)
 
 
 def seal_chunks(journal: Journal, count: int, *, first: int = 0) -> None:

@@ -3,7 +3,8 @@
     manifest/<stream_id>/00000000000000000000.mlog  …  snapshot_00000000000000000001.bin
 
 - `format`, `records`: the bytes, and the sixteen types of records;
-- `chunk`, `snapshot`: the two kinds of files, judged and decoded; `paths`: their names;
+- `chunk`, `snapshot`: the two kinds of files, judged and decoded; `paths`: their names; `files`:
+  which there are;
 - `state`, `transitions`, `index`: the fold of records into what is known of each segment;
   `minimal`: the shortest records that give the same;
 - `reader`, `replay`: from files to records, and to the state of now or of an earlier moment;

@@ -70,7 +70,7 @@ class Journal:
     ) -> None:
         """`wake` makes the runner call `step` soon. `on_sealed` is told of each chunk that is
         durable and complete, `on_failure` when nothing can be written any more."""
-        self._disk = disk
+        self.disk = disk
         self._paths = paths
         self._config = config
         self._runner = runner
@@ -191,7 +191,7 @@ class Journal:
             sealed_count = self._sealed_count
         self.commit()  # a snapshot must not know of records that a crash could still take back
         data = encode_snapshot(snapshot)
-        replace_atomically(self._disk, self._paths.snapshot(snapshot.snapshot_id), data)
+        replace_atomically(self.disk, self._paths.snapshot(snapshot.snapshot_id), data)
         with self._mutex:
             self._news_in_snapshot = max(self._news_in_snapshot, news_count)
             self._sealed_in_snapshot = max(self._sealed_in_snapshot, sealed_count)
@@ -239,7 +239,7 @@ class Journal:
 
     def reader(self) -> ManifestReader:
         """Reads what is on disk."""
-        return ManifestReader(self._disk, self._paths)
+        return ManifestReader(self.disk, self._paths)
 
     def index(self) -> ManifestIndex:
         """The state of now: a copy."""
@@ -333,6 +333,6 @@ class Journal:
     def _prune_snapshots(self) -> None:
         """Older ones than are kept; a failure harms nothing, the next time removes them."""
         with contextlib.suppress(LakebedError):
-            for snapshot_id in self._paths.snapshot_ids(self._disk)[: -self._config.snapshots_kept]:
+            for snapshot_id in self._paths.snapshot_ids(self.disk)[: -self._config.snapshots_kept]:
                 with contextlib.suppress(NotFound):
-                    self._disk.unlink(self._paths.snapshot(snapshot_id))
+                    self.disk.unlink(self._paths.snapshot(snapshot_id))

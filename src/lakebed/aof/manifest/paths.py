@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from enum import Enum
+from typing import NamedTuple
 
-from lakebed.base.files import TEMPORARY_SUFFIX, Disk
+from lakebed.base.files import TEMPORARY_SUFFIX, ReadableDisk
 
 CHUNK_SUFFIX = ".mlog"
 _CHUNK = re.compile(r"(\d{20})\.mlog", re.ASCII)
@@ -20,6 +22,24 @@ def stream_name(stream_id: int) -> str:
 
 def parse_stream_name(name: str) -> int | None:
     return int(name, 16) if _STREAM.fullmatch(name) else None
+
+
+class FileKind(Enum):
+    CHUNK = "chunk"
+    SNAPSHOT = "snapshot"
+
+
+class FileName(NamedTuple):
+    kind: FileKind
+    number: int  # the chunk's index, or the snapshot's id
+
+
+def parse_file_name(name: str) -> FileName | None:
+    """None if no file of a manifest log is called so."""
+    for kind, pattern in ((FileKind.CHUNK, _CHUNK), (FileKind.SNAPSHOT, _SNAPSHOT)):
+        if match := pattern.fullmatch(name):
+            return FileName(kind, int(match[1]))
+    return None
 
 
 class ManifestPaths:
@@ -38,15 +58,21 @@ class ManifestPaths:
     def snapshot(self, snapshot_id: int) -> str:
         return os.path.join(self.folder, f"snapshot_{snapshot_id:020}.bin")
 
-    def chunk_indexes(self, disk: Disk) -> list[int]:
+    def file(self, name: FileName) -> str:
+        is_chunk = name.kind is FileKind.CHUNK
+        return self.chunk(name.number) if is_chunk else self.snapshot(name.number)
+
+    def chunk_indexes(self, disk: ReadableDisk) -> list[int]:
         return self._numbers(disk, _CHUNK)
 
-    def snapshot_ids(self, disk: Disk) -> list[int]:
+    def snapshot_ids(self, disk: ReadableDisk) -> list[int]:
         return self._numbers(disk, _SNAPSHOT)
 
-    def _numbers(self, disk: Disk, pattern: re.Pattern[str]) -> list[int]:
-        """Sorted; none if there is no folder yet."""
-        if not disk.exists(self.folder):
-            return []
-        matches = (pattern.fullmatch(name) for name in disk.names(self.folder))
+    def file_names(self, disk: ReadableDisk) -> list[str]:
+        """What lies in the folder, sorted; nothing if there is none yet."""
+        return sorted(disk.names(self.folder)) if disk.exists(self.folder) else []
+
+    def _numbers(self, disk: ReadableDisk, pattern: re.Pattern[str]) -> list[int]:
+        """Sorted."""
+        matches = (pattern.fullmatch(name) for name in self.file_names(disk))
         return sorted(int(match[1]) for match in matches if match)

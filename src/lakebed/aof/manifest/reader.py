@@ -1,4 +1,4 @@
-"""Reading a manifest log, beside its writer or after it. Changes nothing.
+"""Reading a manifest log, beside its writer, after it, or from elsewhere. Changes nothing.
 
 Chunks are read whole, one at a time, and judged before any record of them is given out.
 """
@@ -13,7 +13,7 @@ from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.snapshot import Snapshot, decode_snapshot
 from lakebed.base.errors import Corrupt, UnknownVersion
-from lakebed.base.files import Disk, read_file
+from lakebed.base.files import ReadableDisk, read_file
 from lakebed.base.units import GIB, MIB
 
 CHUNK_BYTES_MAX = 64 * MIB
@@ -24,7 +24,7 @@ _LOOKS_MAX = 3
 class ManifestReader:
     """The chunks and snapshots of one folder."""
 
-    def __init__(self, disk: Disk, paths: ManifestPaths) -> None:
+    def __init__(self, disk: ReadableDisk, paths: ManifestPaths) -> None:
         self.disk = disk
         self.paths = paths
 

@@ -21,6 +21,7 @@ from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.transfer import CRC64, crc64_text
 from lakebed.base.errors import NotFound
+from lakebed.base.files import Disk
 from lakebed.kernels import crc64nvme
 
 SEALED_KEPT = 2
@@ -29,9 +30,12 @@ SEALED_KEPT = 2
 class ChunkArchive:
     """For one thread at a time: the coordinator's upkeep."""
 
-    def __init__(self, reader: ManifestReader, *, store: ObjectStore, prefix: str) -> None:
-        """`prefix` is the manifest log's own, and ends in "/"."""
+    def __init__(
+        self, reader: ManifestReader, *, disk: Disk, store: ObjectStore, prefix: str
+    ) -> None:
+        """`disk` is the one that is read; `prefix` is the manifest log's own, and ends in "/"."""
         self._reader = reader
+        self._disk = disk
         self._store = store
         self._prefix = prefix
         self._uploaded: set[int] = set()  # known to be, so that they are not read again
@@ -101,7 +105,7 @@ class ChunkArchive:
         """Set the flag in the header: a sector, which is written whole or not at all."""
         marked = _encoded_header(judged, flags=_header(judged).flags | FLAG_UPLOADED)
         path = self._reader.paths.chunk(judged.chunk_index)
-        with self._reader.disk.open(path, writable=True) as file:
+        with self._disk.open(path, writable=True) as file:
             file.write_and_sync(0, [marked])
 
     def _retain(self, sealed: Sequence[int]) -> None:
@@ -118,9 +122,9 @@ class ChunkArchive:
         ]
         for index in gone:
             with contextlib.suppress(NotFound):
-                self._reader.disk.unlink(self._reader.paths.chunk(index))
+                self._disk.unlink(self._reader.paths.chunk(index))
         if gone:
-            self._reader.disk.sync_folder(self._reader.paths.folder)
+            self._disk.sync_folder(self._reader.paths.folder)
 
 
 def _is_complete(judged: Judged) -> bool:

@@ -147,6 +147,7 @@ class LogTiers:
         if self._chunks is None:
             self._chunks = ChunkArchive(
                 journal.reader(),
+                disk=journal.disk,
                 store=self.cold.store,
                 prefix=manifest_prefix(self._prefix, self._stream_id),
             )

@@ -20,7 +20,7 @@ from lakebed.base.errors import (
     NotFound,
     SyncFailed,
 )
-from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, PathLike
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, PathLike, ReadableDisk
 from lakebed.base.layout import Buffer
 
 
@@ -55,7 +55,7 @@ def build_atomically(
     disk.sync_folder(os.path.dirname(os.fspath(path)) or ".")
 
 
-def read_file(disk: Disk, path: PathLike, *, size_max: int) -> bytes:
+def read_file(disk: ReadableDisk, path: PathLike, *, size_max: int) -> bytes:
     """All of a small file."""
     with disk.open(path) as file:
         size = file.size()

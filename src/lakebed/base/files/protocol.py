@@ -69,11 +69,42 @@ class File(Protocol):
     ) -> None: ...
 
 
+class ReadableFile(Protocol):
+    """What a reader needs of a `File`."""
+
+    def size(self) -> int: ...
+
+    def pread(self, offset: int, length: int) -> bytes: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> ReadableFile: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
 class Lock(Protocol):
     """A held lock: let go by `release`, by the end of the process, and by nothing else."""
 
     def release(self) -> None:
         """Idempotent."""
+
+
+class ReadableDisk(Protocol):
+    """What a reader needs of a `Disk`: its files may be elsewhere."""
+
+    def open(self, path: PathLike) -> ReadableFile: ...
+
+    def exists(self, path: PathLike) -> bool: ...
+
+    def is_folder(self, path: PathLike) -> bool: ...
+
+    def names(self, folder: PathLike) -> list[str]: ...
 
 
 class Disk(Protocol):

@@ -111,7 +111,13 @@ class Reader:
 
     def versions_older(self, row: VersionRow) -> Iterator[VersionRow]:
         """The versions of the same key before that one, newest first."""
-        place = (row.bucket, key_bytes(row.key), row.hlc, row.site_id)
+        return self.versions_before(row.bucket, row.key, hlc=row.hlc, site_id=row.site_id)
+
+    def versions_before(
+        self, bucket: str, key: str, *, hlc: str, site_id: str
+    ) -> Iterator[VersionRow]:
+        """The same of a version that need not be there any more."""
+        place = (bucket, key_bytes(key), hlc, site_id)
         return map(_version, self._execute(statements.VERSIONS_OLDER, place))
 
     def uploads_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[UploadRow]:

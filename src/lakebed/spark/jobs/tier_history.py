@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import NotFound
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tasks import in_tasks
 from lakebed.spark.jobs.tier_history_fold import (
@@ -32,9 +32,8 @@ from lakebed.spark.jobs.tier_history_output import table_lines, write_plots, wri
 from lakebed.spark.jobs.tier_history_tables import Found, found_in
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.places.place import Place, place_options
-from lakebed.store.manifest_logs import find_manifest_log
+from lakebed.spark.places.protocol import recorded
 from lakebed.store.manifest_moments import history_beginning
-from lakebed.store.read_only import ReadOnlyStore
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,10 +77,8 @@ def tier_history(
     """Of these logs, or of all. Without `output` the tables are only told. `is_good` is False if
     part of a manifest log is damaged."""
     watcher = watcher or NobodyWatches()
-    if not place.path:
-        raise InputError(f"{NAME}: needs path: the HTTP API does not give out manifest logs")
     watcher.begin("list")
-    [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [place.path])
+    [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [place])
     watcher.begin("fold")
     found = Found({}, 0, [])
     if beginnings:
@@ -99,18 +96,18 @@ def tier_history(
 # In the tasks.
 
 
-def beginnings_in_task(logs: Sequence[str], path: str) -> list[Beginning]:
+def beginnings_in_task(logs: Sequence[str], place: Place) -> list[Beginning]:
     """Of those that have a history; `NotFound` if one is asked for that is not there."""
     found = []
-    with ReadOnlyStore(path) as store:
+    with place.open() as store:
         for name in logs or store.logs():
+            manifest = recorded(store, name)
+            if manifest is None:
+                continue
             try:
-                manifest = find_manifest_log(store.disk, store.root, name)
                 beginning = history_beginning(manifest.reader)
             except NotFound:
-                if name not in store.logs():
-                    raise
-                continue
+                continue  # there is no good snapshot that it could begin with
             chunk_index, offset = beginning.position
             is_cut = manifest.reader.chunk_indexes()[:1] != [0]
             at_ms = beginning.timestamp_ms

@@ -1,4 +1,4 @@
-"""Topics and logs behind the HTTP API: raw records and raw segments, verified again here."""
+"""Topics, logs and manifest logs behind the HTTP API: raw bytes, verified again here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
+from lakebed.client.manifest_log import RemoteManifestLog
 from lakebed.client.pins import RemotePins
 from lakebed.client.store import RemoteStore
 from lakebed.client.topic import RemoteTopic
@@ -72,6 +73,9 @@ class EndpointStore:
 
     def log(self, name: str) -> EndpointLog:
         return EndpointLog(self._store.open_log(name), self._runner)
+
+    def manifest(self, log: str) -> RemoteManifestLog | None:
+        return self._store.manifest_log(log)
 
     def close(self) -> None:
         self._store.close()

@@ -1,4 +1,6 @@
-"""Topics and logs in files: read beside their writer, up to what is durable. Only pins are written.
+"""Topics, logs and manifest logs in files: read beside their writer, up to what is durable.
+
+Only pins are written.
 
 A topic or a log that was deleted and made again under its name is opened anew.
 """
@@ -27,6 +29,7 @@ from lakebed.keratin.view import SegmentInfo
 from lakebed.spark.places.marks import log_marks, topic_marks
 from lakebed.spark.places.protocol import Bounds, Mark
 from lakebed.store.logs import require_log
+from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.read_only_topic import ReadOnlyTopic, require_topic
@@ -173,6 +176,9 @@ class FilesStore:
             known.close()
         self._opened.logs[name] = FilesLog(store, name, log_id)
         return self._opened.logs[name]
+
+    def manifest(self, log: str) -> ManifestLog | None:
+        return self._store.manifest_log(log)
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What sources need of a store, a topic and a log, wherever they are.
+"""What sources need of a store, a topic, a log and its manifest log, wherever they are.
 
 Offsets of a topic are the engine's; positions in a log are its record ids, as plain numbers.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from lakebed.aof.batch import RecordBatch
+from lakebed.aof.manifest.files import ManifestFile
+from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.api.pin import AnyPin, OffsetPin, Pin
 from lakebed.base.clock import Clock
 from lakebed.keratin.message_batch import MessageBatch
@@ -99,6 +101,22 @@ class OpenLog(Protocol):
         """`NotFound` if the start is not there any more."""
 
 
+class OpenManifest(Protocol):
+    """A manifest log that is read, by the engine's own reader."""
+
+    @property
+    def log(self) -> str: ...
+
+    @property
+    def stream(self) -> str: ...
+
+    @property
+    def reader(self) -> ManifestReader: ...
+
+    def files(self) -> list[ManifestFile]:
+        """Its chunks and snapshots of now."""
+
+
 class OpenStore(Protocol):
     """A store that is read, and pinned. Not thread-safe."""
 
@@ -118,9 +136,22 @@ class OpenStore(Protocol):
     def log(self, name: str) -> OpenLog:
         """`NotFound` if there is none."""
 
+    def manifest(self, log: str) -> OpenManifest | None:
+        """By the log's name or its stream id; None if it never had one. `NotFound` if there is no
+        such log. See `recorded`."""
+
     def close(self) -> None:
         """Idempotent."""
 
     def __enter__(self) -> OpenStore: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def recorded(store: OpenStore, log: str) -> OpenManifest | None:
+    """The manifest log, if something is in it; `NotFound` if there is no such log."""
+    found = store.manifest(log)
+    if found is None:
+        return None
+    reader = found.reader
+    return found if reader.chunk_indexes() or reader.snapshot_ids() else None

@@ -6,8 +6,8 @@
 
 Options:
 
-- `path`: the store's folder, which the tasks must share. There is no `endpoint`: the HTTP API does
-  not give out manifest logs.
+- `path`: the store's folder, which the tasks must share; or `endpoint`, with `accessKey`,
+  `secretKey` and `caFile`: the HTTP API, which gives out the same files.
 - `log`: its name, or its stream id. A log of which nothing is recorded yet has no rows.
 - `view`: `records` (the default) or `state`.
 - `asOf`: a time (all records up to it, that millisecond included), a number (all records up to that
@@ -59,7 +59,7 @@ with `tell` a row. The fold is one task; records are split by chunks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,20 +67,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import BadConfig, InputError, NotFound
+from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
 from lakebed.spark.options import Options
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
+from lakebed.spark.places.protocol import OpenManifest, OpenStore, recorded
 from lakebed.spark.sources import manifest_records, manifest_state
 from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks
 from lakebed.spark.sources.manifest_state import position_behind, state_batches
-from lakebed.store.logs import require_log
-from lakebed.store.manifest_logs import ManifestLog, find_manifest_log
 from lakebed.store.manifest_moments import looks_like_position, parse_position
-from lakebed.store.read_only import ReadOnlyStore
 
 NAME = "lakebed.manifest"
 PARTITION_BYTES = 8 * MIB
@@ -114,13 +113,15 @@ class Request:
 class ChunkSplit(InputPartition):
     """Chunks that follow each other, but for those that are missing before one of them."""
 
-    def __init__(
-        self, indexes: Sequence[int], *, gaps: Sequence[tuple[int, int]] = (), last: int = 0
-    ) -> None:
+    def __init__(self, *, last: int = 0, until: Moment | None = None) -> None:
         super().__init__(None)
-        self.indexes = list(indexes)
-        self.gaps = list(gaps)  # first and end
+        self.indexes: list[int] = []
+        self.gaps: list[tuple[int, int]] = []  # first and end
         self.last = last  # the newest chunk of all
+        self.until = until
+
+    def __bool__(self) -> bool:
+        return bool(self.indexes or self.gaps)
 
 
 class ManifestSource(DataSource):
@@ -145,46 +146,57 @@ class ManifestSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         if self._request.view == "state":
             return [InputPartition(None)]
-        with ReadOnlyStore(self._request.place.path) as store:
-            found = _find(store, self._request.log)
-            return [ChunkSplit([])] if found is None else self._split(found)
+        with self._request.place.open() as store:
+            found = recorded(store, self._request.log)
+            return [ChunkSplit()] if found is None else list(self._split(found))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        request = self._request
-        with ReadOnlyStore(request.place.path) as store:
-            found = _find(store, request.log)
-            if found is None:
-                return
-            moment = _moment(request, found)
+        with self._request.place.open() as store:
             if not isinstance(partition, ChunkSplit):
-                yield from state_batches(
-                    found, moment, is_damage_told=request.is_damage_told, columns=request.columns
-                )
-                return
-            for first, end in partition.gaps:
-                yield gap_batch(found, first, end, request.columns)
-            yield from manifest_records.record_batches(
+                yield from self._states(store)
+            elif partition:
+                yield from self._records(store, partition)
+
+    def _states(self, store: OpenStore) -> Iterator[pa.RecordBatch]:
+        request = self._request
+        found = recorded(store, request.log)
+        if found is not None:
+            yield from state_batches(
                 found,
-                partition.indexes,
-                last=partition.last,
-                reading=Reading(until=moment or Moment(), is_damage_told=request.is_damage_told),
+                _moment(request, found),
+                is_damage_told=request.is_damage_told,
                 columns=request.columns,
             )
 
-    def _split(self, found: ManifestLog) -> list[InputPartition]:
-        reader, request = found.reader, self._request
-        until = _moment(request, found)
+    def _records(self, store: OpenStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
+        request = self._request
+        found = store.manifest(request.log)
+        if found is None:
+            raise Busy(f"{request.log}: its manifest log was removed; read it again")
+        for first, end in split.gaps:
+            yield gap_batch(found, first, end, request.columns)
+        yield from manifest_records.record_batches(
+            found,
+            split.indexes,
+            last=split.last,
+            reading=Reading(until=split.until or Moment(), is_damage_told=request.is_damage_told),
+            columns=request.columns,
+        )
+
+    def _split(self, found: OpenManifest) -> list[ChunkSplit]:
+        request, until = self._request, _moment(self._request, found)
         end = None if until is None else until.position
-        indexes = reader.chunk_indexes()
+        sizes = {one.number: one.size for one in found.files() if one.kind is FileKind.CHUNK}
+        indexes = sorted(sizes)
         last = indexes[-1] if indexes else 0
-        splits: list[ChunkSplit] = [ChunkSplit([], last=last)]
+        splits = [ChunkSplit(last=last, until=until)]
         bytes_left = request.partition_bytes
         expected = indexes[0] if indexes else 0
         for index in indexes:
             if end is not None and index > end.chunk_index:
                 break
             if bytes_left <= 0:
-                splits.append(ChunkSplit([], last=last))
+                splits.append(ChunkSplit(last=last, until=until))
                 bytes_left = request.partition_bytes
             if index > expected:
                 if not request.is_damage_told:
@@ -192,15 +204,13 @@ class ManifestSourceReader(DataSourceReader):
                 splits[-1].gaps.append((expected, index))
             expected = index + 1
             splits[-1].indexes.append(index)
-            bytes_left -= _file_bytes(found, index)
-        return list(splits)
+            bytes_left -= sizes[index]
+        return splits
 
 
 def request_of(given: Mapping[str, Any]) -> Request:
     """`BadConfig` if the options are not what they must be."""
     options = Options(NAME, given, known=_KNOWN)
-    if options.has("endpoint"):
-        raise BadConfig(f"{NAME}: needs path: the HTTP API does not give out manifest logs")
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)
     return Request(
@@ -240,24 +250,7 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
     return Moment(timestamp_ms=moment_us // _US_PER_MS), None
 
 
-def _find(store: ReadOnlyStore, log: str) -> ManifestLog | None:
-    """None if nothing is recorded of the log; `NotFound` if there is none."""
-    try:
-        return find_manifest_log(store.disk, store.root, log)
-    except NotFound:
-        require_log(store.disk, store.root, log)
-        return None
-
-
-def _moment(request: Request, found: ManifestLog) -> Moment | None:
+def _moment(request: Request, found: OpenManifest) -> Moment | None:
     if request.record is None:
         return request.moment
     return Moment(position=position_behind(found.reader, request.record))
-
-
-def _file_bytes(found: ManifestLog, index: int) -> int:
-    try:
-        with found.reader.disk.open(found.reader.paths.chunk(index)) as file:
-            return file.size()
-    except NotFound:
-        return 0

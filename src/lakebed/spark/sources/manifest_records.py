@@ -21,8 +21,8 @@ from lakebed.aof.manifest.records import CustomEvent, Position, Unknown, UploadF
 from lakebed.aof.manifest.replay import Moment
 from lakebed.base.errors import Busy, Corrupt, UnknownVersion
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, parts, repeated
+from lakebed.spark.places.protocol import OpenManifest
 from lakebed.spark.sources.cells import batch_of, moments, numbers, small_numbers, texts, unsigned
-from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.manifest_survey import Damaged, Entry, Looked, entries_of, look_at_chunk
 
 _BIGINT = ("bigint", pa.int64())
@@ -96,7 +96,7 @@ class Reading:
 
 
 def record_batches(
-    found: ManifestLog,
+    found: OpenManifest,
     indexes: Sequence[int],
     *,
     last: int,
@@ -118,24 +118,24 @@ def record_batches(
 
 
 def gap_batch(
-    found: ManifestLog, first: int, end: int, columns: Sequence[str] | None
+    found: OpenManifest, first: int, end: int, columns: Sequence[str] | None
 ) -> pa.RecordBatch:
     """The one row that tells of chunks that are not there."""
     return _batch(found, [Row(_missing(found, first, end), None)], FIELDS.schema(columns))
 
 
-def missing_chunks(found: ManifestLog, first: int, end: int) -> Corrupt:
+def missing_chunks(found: OpenManifest, first: int, end: int) -> Corrupt:
     damage = _missing(found, first, end)
     return Corrupt(damage.problem, path=damage.path)
 
 
-def _missing(found: ManifestLog, first: int, end: int) -> Damaged:
+def _missing(found: OpenManifest, first: int, end: int) -> Damaged:
     problem = "missing" if end == first + 1 else f"missing, with all up to number {end - 1}"
     return Damaged(Position(first, 0), "missing", found.reader.paths.chunk(first), problem)
 
 
 def _wanted(
-    found: ManifestLog, index: int, looked: Looked | None, reading: Reading
+    found: OpenManifest, index: int, looked: Looked | None, reading: Reading
 ) -> Iterator[Row]:
     if looked is None:
         if not reading.is_damage_told:
@@ -190,7 +190,7 @@ def _base_record(judged: Judged | None) -> int | None:
     return None if judged is None or judged.header is None else judged.header.base_record
 
 
-def _batch(found: ManifestLog, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+def _batch(found: OpenManifest, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     entries = [row.entry for row in rows]
     count = len(rows)
     columns: dict[str, Any] = {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.manifest import Manifest
 from lakebed.seglake.meta.rows import TO_BE_REMOVED, TO_BE_WRITTEN, WRITTEN, VersionRow
 from lakebed.seglake.model import BucketInfo
@@ -22,7 +23,7 @@ from lakebed.spark.sources.cells import (
     texts,
     unsigned,
 )
-from lakebed.spark.sources.object_rows import Listed, Stored, StoredPart
+from lakebed.spark.sources.object_rows import Stored, StoredPart
 
 _STRING = ("string", pa.string())
 _BIGINT = ("bigint", pa.int64())
@@ -129,7 +130,7 @@ def object_batch(rows: Sequence[VersionRow], columns: Sequence[str]) -> pa.Recor
     return _made(_of_versions(rows), VIEWS["objects"].schema(columns))
 
 
-def version_batch(page: Sequence[Listed], columns: Sequence[str]) -> pa.RecordBatch:
+def version_batch(page: Sequence[ListedVersion], columns: Sequence[str]) -> pa.RecordBatch:
     return _made(_of_listed(page), VIEWS["versions"].schema(columns))
 
 
@@ -168,10 +169,8 @@ def owners_of_versions(page: Sequence[Stored]) -> Iterator[Owner]:
 
 
 def owners_of_parts(page: Sequence[StoredPart]) -> Iterator[Owner]:
-    for upload, part, manifest, problem in page:
-        yield Owner(
-            upload.bucket, upload.key, None, None, upload.upload_id, part.number, manifest, problem
-        )
+    for bucket, (key, row), manifest, problem in page:
+        yield Owner(bucket, key, None, None, row.upload_id, row.number, manifest, problem)
 
 
 def chunk_batch(
@@ -250,7 +249,7 @@ def _of_versions(rows: Sequence[VersionRow]) -> dict[str, _Make]:
     }
 
 
-def _of_listed(page: Sequence[Listed]) -> dict[str, _Make]:
+def _of_listed(page: Sequence[ListedVersion]) -> dict[str, _Make]:
     return {
         **_of_versions([one.row for one in page]),
         "is_latest": lambda: pa.array([one.is_latest for one in page], pa.bool_()),

@@ -25,18 +25,11 @@ from pyspark.sql.datasource import (
 )
 
 from lakebed.seglake.meta.reader import KEYS_END, key_bytes
+from lakebed.seglake.stored_pages import KeyRange
 
 _HIGHEST = "\U0010ffff"
 _SURROGATES_END = 0xE000
 _SURROGATES_START = 0xD800
-
-
-class KeyRange(NamedTuple):
-    """The keys `[start, end)` of a bucket."""
-
-    bucket: str
-    start: bytes
-    end: bytes
 
 
 class Place(NamedTuple):

@@ -10,19 +10,26 @@ however large the store is. Nothing but the balance of tasks depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt, DataError
-from lakebed.client.bucket import RemoteBucket
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.meta.reader import Reader, key_bytes
-from lakebed.seglake.meta.rows import PartRow, PendingManifest, UploadRow, VersionRow
+from lakebed.seglake.meta.rows import PendingManifest, VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.model import State
+from lakebed.seglake.stored_pages import (
+    KeyRange,
+    ListedPart,
+    VersionPlace,
+    parts_behind,
+    versions_behind,
+)
 from lakebed.seglake.upload_rows import part_manifest
-from lakebed.spark.sources.object_ranges import KeyRange, Place, listing_of
+from lakebed.spark.sources.object_ranges import Place
 
 ROWS_PAGE = 10_000
 MANIFESTS_PAGE = 500
@@ -31,17 +38,10 @@ SAMPLES_MAX = 512
 _SEQUENCE_MAX = 1 << 62
 
 
-class Listed(NamedTuple):
-    """A version, as a listing tells it."""
-
-    row: VersionRow
-    is_latest: bool
-
-
 class Stored(NamedTuple):
     """A version and its manifest, or why there is none that can be read."""
 
-    listed: Listed
+    listed: ListedVersion
     pending: PendingManifest | None
     manifest: Manifest | None
     problem: str | None
@@ -50,8 +50,8 @@ class Stored(NamedTuple):
 class StoredPart(NamedTuple):
     """A part of an upload that is under way, likewise."""
 
-    upload: UploadRow
-    part: PartRow
+    bucket: str
+    listed: ListedPart
     manifest: Manifest | None
     problem: str | None
 
@@ -78,15 +78,15 @@ def object_pages(
 
 def version_pages(
     metadata: Snapshots, one: KeyRange, *, rows_max: int = ROWS_PAGE
-) -> Iterator[list[Listed]]:
+) -> Iterator[list[ListedVersion]]:
     """All versions and delete markers, by key and then the newest first."""
     last = None
     while True:
         with metadata.reading() as reader:
-            page = _versions_behind(reader, one, last, rows_max)
+            page = versions_behind(reader, one, last, count_max=rows_max)
         if page:
             yield page
-            last = page[-1].row
+            last = place_of(page[-1])
         if len(page) < rows_max:
             return
 
@@ -98,42 +98,27 @@ def manifest_pages(
     last = None
     while True:
         with metadata.reading() as reader:
-            page = _versions_behind(reader, one, last, rows_max)
+            page = versions_behind(reader, one, last, count_max=rows_max)
             found = [(each, reader.manifest_file(each.row.version_id)) for each in page]
         if page:
-            yield [_stored(each, pending) for each, pending in found]
-            last = page[-1].row
+            yield [stored(each, pending) for each, pending in found]
+            last = place_of(page[-1])
         if len(page) < rows_max:
             return
 
 
 def part_pages(
-    metadata: Snapshots, one: KeyRange, *, uploads_max: int = ROWS_PAGE
+    metadata: Snapshots, one: KeyRange, *, rows_max: int = PARTS_PAGE
 ) -> Iterator[list[StoredPart]]:
     """The parts of uploads under way to these keys."""
-    last: UploadRow | None = None
+    last = None
     while True:
         with metadata.reading() as reader:
-            uploads = _uploads_behind(reader, one, last, uploads_max)
-        for upload in uploads:
-            yield from _parts(metadata, upload)
-            last = upload
-        if len(uploads) < uploads_max:
+            parts, last = parts_behind(reader, one, last, count_max=rows_max)
+        if parts:
+            yield [stored_part(one.bucket, each) for each in parts]
+        if last is None:
             return
-
-
-def remote_pages(bucket: RemoteBucket, one: KeyRange) -> Iterator[list[VersionRow]]:
-    """As `object_pages`, over the HTTP API, which has its own pages."""
-    prefix, after = listing_of(one)
-    while True:
-        page = bucket.list_page(prefix, after=after)
-        rows = [row for row in page.items if one.start <= key_bytes(row.key) < one.end]
-        if rows:
-            yield rows
-        is_past = bool(page.items) and key_bytes(page.items[-1].key) >= one.end
-        if page.next_marker is None or is_past:
-            return
-        after = page.next_marker
 
 
 def sampled(reader: Reader, *, only_current: bool, count_max: int = SAMPLES_MAX) -> Sample:
@@ -178,47 +163,12 @@ def _last_sequence(reader: Reader) -> int:
     return high
 
 
-def _versions_behind(
-    reader: Reader, one: KeyRange, last: VersionRow | None, rows_max: int
-) -> list[Listed]:
-    """`last` was told; it may have been removed since."""
-    older: Iterable[VersionRow] = ()
-    start, key = one.start, None
-    if last is not None:
-        older = reader.versions_older(last)
-        start, key = key_bytes(last.key) + b"\0", last.key
-    rows = chain(older, reader.versions_from(one.bucket, start=start, end=one.end))
-    page = []
-    for row in islice(rows, rows_max):
-        page.append(Listed(row, is_latest=row.key != key))
-        key = row.key
-    return page
+def place_of(listed: ListedVersion) -> VersionPlace:
+    row = listed.row
+    return VersionPlace(row.key, row.hlc, row.site_id)
 
 
-def _uploads_behind(
-    reader: Reader, one: KeyRange, last: UploadRow | None, uploads_max: int
-) -> list[UploadRow]:
-    rest: Iterable[UploadRow] = ()
-    start = one.start
-    if last is not None:
-        rest = reader.uploads_after(one.bucket, last.key, upload_id=last.upload_id)
-        start = key_bytes(last.key) + b"\0"
-    uploads = chain(rest, reader.uploads_from(one.bucket, start=start, end=one.end))
-    return list(islice(uploads, uploads_max))
-
-
-def _parts(metadata: Snapshots, upload: UploadRow) -> Iterator[list[StoredPart]]:
-    after = 0
-    while True:
-        with metadata.reading() as reader:
-            parts = reader.parts(upload.upload_id, after=after, limit=PARTS_PAGE)
-        if not parts:
-            return
-        yield [_stored_part(upload, part) for part in parts]
-        after = parts[-1].number
-
-
-def _stored(listed: Listed, pending: PendingManifest | None) -> Stored:
+def stored(listed: ListedVersion, pending: PendingManifest | None) -> Stored:
     try:
         if pending is None or pending.data is None:
             raise Corrupt("it has no manifest")
@@ -228,8 +178,8 @@ def _stored(listed: Listed, pending: PendingManifest | None) -> Stored:
     return Stored(listed, pending, manifest, None)
 
 
-def _stored_part(upload: UploadRow, part: PartRow) -> StoredPart:
+def stored_part(bucket: str, listed: ListedPart) -> StoredPart:
     try:
-        return StoredPart(upload, part, part_manifest(part), None)
+        return StoredPart(bucket, listed, part_manifest(listed.row), None)
     except DataError as error:
-        return StoredPart(upload, part, None, str(error))
+        return StoredPart(bucket, listed, None, str(error))

@@ -6,8 +6,7 @@
 Options:
 
 - `path`: the store's folder, which the tasks must share; or `endpoint`, with `accessKey`,
-  `secretKey` and `caFile`: the HTTP API, which lists buckets and objects. The views `versions`,
-  `manifests` and `chunks` need `path`.
+  `secretKey` and `caFile`: the HTTP API, which tells the same.
 - `view`: see below; `objects` if it is not given.
 - `onDamage`: of a manifest that cannot be read: `fail` (the default), or `tell` it as a row with
   its `problem`, and nulls for what it would tell. Objects that are marked as damaged are rows like
@@ -49,8 +48,9 @@ way; `offset` is that of the data in its segment's file:
     chunk_index int, object_offset bigint, segment_id string, offset bigint, length int, hash
     binary, problem string
 
-`version_id` has 32 hex digits also where a version is null (`is_null`). Over an `endpoint` `hlc`
-and `site_id` are null. Rows stand by bucket and key, a key's newest version first, within a task.
+`version_id` has 32 hex digits also where a version is null (`is_null`). Of `objects` over an
+`endpoint` `hlc` and `site_id` are null. Rows stand by bucket and key, a key's newest version first,
+within a task.
 
 With `pushFilters`, filters on `bucket` (equal, in) and `key` (equal, in, a prefix, less or more
 than) are pushed: other keys are not read. So is one on `segment_id` (equal, in): all manifests of
@@ -68,23 +68,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from secrets import randbits
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from lakebed.api.objects import LIST_BUCKETS
-from lakebed.base.errors import BadConfig, Corrupt
-from lakebed.base.runner import ThreadRunner
-from lakebed.client.address import address_of
-from lakebed.client.bucket import RemoteBucket, bucket_info_of
-from lakebed.client.caller import ANSWER_S, Caller
-from lakebed.client.patience import RETRY_S
-from lakebed.seglake.meta.snapshots import Snapshots
+from lakebed.base.errors import Corrupt
 from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.arrow.columns import ROWS_MAX, Fields, parts
 from lakebed.spark.options import Options
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
@@ -100,26 +92,11 @@ from lakebed.spark.sources.object_columns import (
     owners_of_versions,
     version_batch,
 )
-from lakebed.spark.sources.object_ranges import (
-    KeyRange,
-    Selection,
-    cut,
-    selected,
-    selection_of,
-)
-from lakebed.spark.sources.object_rows import (
-    manifest_pages,
-    object_pages,
-    part_pages,
-    remote_pages,
-    sampled,
-    version_pages,
-)
-from lakebed.store.read_only import ReadOnlyStore
+from lakebed.spark.sources.object_places import ObjectPlace, open_objects
+from lakebed.spark.sources.object_ranges import Selection, selected, selection_of
 
 NAME = "lakebed.objects"
 PARTITION_ROWS = {"objects": 100_000, "versions": 100_000, "manifests": 20_000, "chunks": 20_000}
-REMOTE_VIEWS = ("buckets", "objects")
 _KNOWN = (
     *PLACE_OPTIONS,
     "view",
@@ -130,7 +107,6 @@ _KNOWN = (
     "columns",
     "partitionRows",
 )
-_PARTITIONS_MAX = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,38 +166,26 @@ class ObjectsSourceReader(DataSourceReader):
         return left
 
     def partitions(self) -> list[InputPartition]:
-        view, place = self._request.view, self._request.place
-        if view == "buckets":
+        request = self._request
+        if request.view == "buckets":
             return [RangeSplit([])]
-        if not place.path:
-            with _Remote(place) as remote:
-                found = self._selection.ranges([one.name for one in remote.buckets()])
-            names = sorted({one.bucket for one in found})
-            splits = [[one for one in found if one.bucket == name] for name in names]
-            return [RangeSplit(one) for one in splits] or [RangeSplit([])]
-        with ReadOnlyStore(place.path) as store:
-            ranges = self._selection.ranges([one.name for one in store.buckets()])
-            return [RangeSplit(one) for one in self._cut(store, ranges)] or [RangeSplit([])]
+        with open_objects(request.place) as found:
+            splits = found.split(
+                self._selection.ranges([one.name for one in found.buckets()]),
+                only_current=request.view == "objects",
+                rows_max=request.partition_rows,
+            )
+        return [RangeSplit(one) for one in splits] or [RangeSplit([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangeSplit), "a partition of somebody else"
-        if not self._request.place.path:
-            with _Remote(self._request.place) as remote:
-                yield from self._read_remote(remote, partition.ranges)
-            return
-        with ReadOnlyStore(self._request.place.path) as store:
+        with open_objects(self._request.place) as found:
             if self._request.view == "buckets":
-                yield from self._bucket_batches(store.buckets())
+                yield from self._bucket_batches(found.buckets())
             for one in partition.ranges:
-                for batch in self._batches(store.lake.metadata, one):
+                for batch in self._batches(found, one):
                     if batch.num_rows:
                         yield from parts(batch, ROWS_MAX)
-
-    def _cut(self, store: ReadOnlyStore, ranges: list[KeyRange]) -> list[list[KeyRange]]:
-        with store.lake.metadata.reading() as reader:
-            sample = sampled(reader, only_current=self._request.view == "objects")
-        wanted = -(-sample.row_count // self._request.partition_rows)
-        return cut(ranges, sample.keys, max(1, min(wanted, _PARTITIONS_MAX)))
 
     def _bucket_batches(self, found: Iterable[BucketInfo]) -> Iterator[pa.RecordBatch]:
         names = self._selection.buckets
@@ -229,28 +193,28 @@ class ObjectsSourceReader(DataSourceReader):
         if buckets:
             yield from parts(bucket_batch(buckets, self._request.columns), ROWS_MAX)
 
-    def _batches(self, metadata: Snapshots, one: KeyRange) -> Iterator[pa.RecordBatch]:
+    def _batches(self, found: ObjectPlace, one: KeyRange) -> Iterator[pa.RecordBatch]:
         columns = self._request.columns
         match self._request.view:
             case "objects":
-                for rows in object_pages(metadata, one):
+                for rows in found.objects(one):
                     yield object_batch(rows, columns)
             case "versions":
-                for page in version_pages(metadata, one):
+                for page in found.versions(one):
                     yield version_batch(page, columns)
             case "manifests":
-                for stored in manifest_pages(metadata, one):
+                for stored in found.manifests(one):
                     self._check(each.problem for each in stored)
                     yield manifest_batch(stored, columns)
             case "chunks":
-                for owners in self._owners(metadata, one):
+                for owners in self._owners(found, one):
                     yield chunk_batch(owners, columns, segments=self._selection.segments)
 
-    def _owners(self, metadata: Snapshots, one: KeyRange) -> Iterator[list[Owner]]:
+    def _owners(self, found: ObjectPlace, one: KeyRange) -> Iterator[list[Owner]]:
         """So many that their chunks are a batch."""
         held: list[Owner] = []
         row_count = 0
-        for owner in _all_owners(metadata, one):
+        for owner in _all_owners(found, one):
             self._check([owner.problem])
             held.append(owner)
             row_count += 1 if owner.manifest is None else len(owner.manifest.chunks)
@@ -266,56 +230,13 @@ class ObjectsSourceReader(DataSourceReader):
                 if problem is not None:
                     raise Corrupt(problem)
 
-    def _read_remote(self, remote: _Remote, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        if self._request.view == "buckets":
-            yield from self._bucket_batches(remote.buckets())
-        for one in ranges:
-            for rows in remote_pages(remote.bucket(one.bucket), one):
-                yield object_batch(rows, self._request.columns)
-
-
-class _Remote:
-    """Buckets over the HTTP API, which are never made by asking for them."""
-
-    def __init__(self, place: Place) -> None:
-        self._runner = ThreadRunner()
-        address = address_of(
-            place.endpoint,
-            access_key=place.access_key or None,
-            secret_key=place.secret_key or None,
-            ca_file=place.ca_file or None,
-        )
-        self._caller = Caller(
-            address,
-            runner=self._runner,
-            random=Random(randbits(64)),
-            retry_s=RETRY_S,
-            answer_s=ANSWER_S,
-        )
-
-    def buckets(self) -> list[BucketInfo]:
-        return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
-
-    def bucket(self, name: str) -> RemoteBucket:
-        return RemoteBucket(self._caller, name)
-
-    def __enter__(self) -> _Remote:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._caller.close()
-        self._runner.close()
-
 
 def request_of(given: Mapping[str, Any]) -> Request:
     """`BadConfig` if the options are not what they must be."""
     options = Options(NAME, given, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="objects")
-    place = place_of(options)
-    if not place.path and view not in REMOTE_VIEWS:
-        raise BadConfig(f"{NAME}: the view {view} needs path: the HTTP API does not tell of it")
     return Request(
-        place=place,
+        place=place_of(options),
         view=view,
         is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
         columns=columns_of(options, VIEWS[view]),
@@ -330,8 +251,8 @@ def given_text(given: Mapping[str, Any], name: str) -> str:
     return next((str(text) for option, text in given.items() if option.lower() == name), "")
 
 
-def _all_owners(metadata: Snapshots, one: KeyRange) -> Iterator[Owner]:
-    for stored in manifest_pages(metadata, one):
+def _all_owners(found: ObjectPlace, one: KeyRange) -> Iterator[Owner]:
+    for stored in found.manifests(one):
         yield from owners_of_versions(stored)
-    for parts_page in part_pages(metadata, one):
+    for parts_page in found.parts(one):
         yield from owners_of_parts(parts_page)

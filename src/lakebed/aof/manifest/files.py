@@ -1,0 +1,54 @@
+"""The files of a manifest log as they lie in its folder: which there are, and how far they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakebed.aof.manifest.chunk import decode_header
+from lakebed.aof.manifest.format import CHUNK_HEADER, FLAG_SEALED
+from lakebed.aof.manifest.paths import FileKind, FileName, ManifestPaths, parse_file_name
+from lakebed.base.errors import DataError, NotFound
+from lakebed.base.files import ReadableDisk, ReadableFile
+
+
+class ManifestFile(NamedTuple):
+    """One of them. A sealed chunk changes no more, but for the mark that it was uploaded."""
+
+    name: str
+    kind: FileKind
+    number: int  # the chunk's index, or the snapshot's id
+    size: int
+    committed_bytes: int | None  # as a chunk's header says; None if that is unreadable
+    is_sealed: bool
+
+
+def list_files(
+    disk: ReadableDisk, paths: ManifestPaths, *, after: str = ""
+) -> Iterator[ManifestFile]:
+    """Those whose names are behind `after`, by name: chunks, then snapshots.
+
+    One that is removed meanwhile is passed over.
+    """
+    for name in paths.file_names(disk):
+        parsed = parse_file_name(name)
+        if parsed is None or name <= after:
+            continue
+        try:
+            with disk.open(paths.file(parsed)) as file:
+                yield _looked_at(name, parsed, file)
+        except NotFound:
+            continue
+
+
+def _looked_at(name: str, parsed: FileName, file: ReadableFile) -> ManifestFile:
+    kind, number = parsed
+    size = file.size()
+    if kind is FileKind.SNAPSHOT:  # written once, as a whole
+        return ManifestFile(name, kind, number, size, size, is_sealed=True)
+    try:
+        header = decode_header(memoryview(file.pread(0, CHUNK_HEADER.size)), number)
+    except DataError:
+        return ManifestFile(name, kind, number, size, None, is_sealed=False)
+    is_sealed = bool(header.flags & FLAG_SEALED)
+    return ManifestFile(name, kind, number, size, header.committed_len, is_sealed)

@@ -1,0 +1,74 @@
+"""Versions and parts over the wire, as the engine tells them; and answers that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from lakebed.api import stored_objects as wire
+from lakebed.base.runner import ThreadRunner
+from lakebed.client.address import Address
+from lakebed.client.caller import Caller
+from lakebed.client.errors import BadAnswer
+from lakebed.client.stored_objects import RemoteStoredObjects
+from lakebed.seglake.meta.reader import KEYS_END
+from lakebed.seglake.model import Versioning
+from lakebed.seglake.stored_pages import KeyRange, PartPlace, parts_behind, versions_behind
+from tests.client.scripted import document, says, scripted
+from tests.door.door import HOST, LiveDoor
+
+EVERYTHING = KeyRange("photos", b"", KEYS_END)
+
+
+@contextmanager
+def asking(port: int) -> Iterator[RemoteStoredObjects]:
+    with ThreadRunner() as runner:
+        caller = Caller(Address(host=HOST, port=port), runner=runner, random=Random(1), retry_s=0)
+        yield RemoteStoredObjects(caller, "photos")
+        caller.close()
+
+
+def test_rows_and_manifests_are_those_of_the_metadata(door: LiveDoor) -> None:
+    bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
+    for key in ("a", "b", "a"):
+        bucket.put(key, key.encode())
+    bucket.delete("b")
+    upload = bucket.upload("c")
+    for number in (1, 2, 5):
+        upload.put(number, b"part")
+    with door.store.lake.metadata.reading() as reader:
+        listed = versions_behind(reader, EVERYTHING, None, count_max=100)
+        manifests = [reader.manifest_file(one.row.version_id) for one in listed]
+        parts = parts_behind(reader, EVERYTHING, None, count_max=100)
+    with asking(door.port) as there:
+        whole = there.versions(manifests=True)
+        assert [one for one, _ in whole.versions] == listed
+        assert [one and one.data for _, one in whole.versions] == [
+            one and one.data for one in manifests
+        ]
+        assert whole.last is None
+        assert there.versions().versions == [(one, None) for one in listed]
+        assert there.parts() == parts
+        first = there.versions(max_versions=3)
+        assert [one for one, _ in first.versions] == listed[:3]
+        second = there.versions(last=first.last)
+        assert [one for one, _ in second.versions] == listed[3:]
+        some = there.parts(max_parts=2)
+        assert some.last == PartPlace("c", upload.info.upload_id, 2)
+        assert there.parts(last=some.last).parts == parts.parts[2:]
+        assert there.versions(prefix="b", after="a").versions == [
+            (one, None) for one in listed if one.row.key == "b"
+        ]
+
+
+def test_a_page_that_leads_nowhere_is_no_answer() -> None:
+    marker = wire.PartMarker("a", "u", 1)
+    answers = [wire.StoredVersions([], has_more=True), wire.StoredParts([], marker)]
+    with scripted(*(says(document(one)) for one in answers)) as server, asking(server.port) as one:
+        with pytest.raises(BadAnswer, match="leads nowhere"):
+            one.versions()
+        with pytest.raises(BadAnswer, match="leads nowhere"):
+            one.parts(last=PartPlace("a", "u", 1))

@@ -1,0 +1,219 @@
+"""`lakebed.objects` over the HTTP API: every view has the rows that the files give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThan, StringStartsWith
+
+from lakebed.api import stored_objects
+from lakebed.api.problems import Unauthenticated
+from lakebed.base.errors import Corrupt, LakebedError
+from lakebed.client.caller import Caller
+from lakebed.seglake.model import Versioning
+from lakebed.spark.sources import object_places
+from lakebed.spark.sources.objects import NAME, ObjectsSource
+from tests.door.door import HOST, LiveDoor, open_door
+from tests.door.test_guard import FIRST, guarding
+from tests.seglake.damaged_lakes import change_rows
+from tests.spark.object_stores import HOSTILE_KEYS, OBJECTS, write_everything
+from tests.spark.rows import batches_of, collected, load, read, reader_of
+from tests.store.lake_tiers import CONFIG, SHARED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Rows = list[dict[str, Any]]
+DEEP = ("versions", "manifests", "chunks")
+
+
+@contextmanager
+def door_of(folder: Path, **settings: Any) -> Iterator[LiveDoor]:
+    with open_door(
+        folder, config=CONFIG, tier_config=SHARED, object_config=OBJECTS, **settings
+    ) as door:
+        yield door
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDoor]:
+    """Of a store with everything. Not to be changed."""
+    folder = tmp_path_factory.mktemp("objects")
+    write_everything(folder / "store")
+    with door_of(folder, make_guard=guarding()) as opened:
+        yield opened
+
+
+def options_of(door: LiveDoor) -> dict[str, object]:
+    return {"endpoint": f"http://{HOST}:{door.port}", "accessKey": FIRST[0], "secretKey": FIRST[1]}
+
+
+def by_path(door: LiveDoor, *filters: Filter, **options: object) -> Any:
+    return outcome(lambda: reader_of(ObjectsSource, *filters, path=door.store.root, **options))
+
+
+def by_endpoint(door: LiveDoor, *filters: Filter, **options: object) -> Any:
+    return outcome(lambda: reader_of(ObjectsSource, *filters, **options_of(door), **options))
+
+
+def outcome(make: Callable[[], tuple[Any, Any]]) -> Any:
+    try:
+        return read(make()[0])
+    except LakebedError as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("view", DEEP)
+def test_rows_are_the_same(door: LiveDoor, view: str) -> None:
+    found = by_endpoint(door, view=view)
+    assert found == by_path(door, view=view)
+    assert {row["key"] for row in found} >= {*HOSTILE_KEYS, "two chunks", "in parts"} - {"\0"}
+    assert {row["bucket"] for row in found} == {"lakebed-tier2", "plain", "suspended", "versioned"}
+    columns = "problem,key" if view != "versions" else "hlc,key"
+    some = by_endpoint(door, view=view, columns=columns)
+    assert some == [{name: row[name] for name in some[0]} for row in found]
+
+
+def test_versions_have_all_that_the_metadata_say(door: LiveDoor) -> None:
+    found = by_endpoint(door, view="versions")
+    assert all(row["hlc"] and row["site_id"] for row in found)
+    assert {row["state"] for row in found} == {"ACTIVE", "DELETED", "DAMAGED"}
+    replaced = [row["is_latest"] for row in found if row["key"] == "a/replaced"]
+    assert replaced == [True, False, False]
+    parts = [row for row in by_endpoint(door, view="chunks") if row["upload_id"]]
+    assert [(row["key"], row["part_number"]) for row in parts] == [("begun", 4), ("begun", 7)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("view", DEEP)
+def test_a_session_reads_them(spark: SparkSession, door: LiveDoor, view: str) -> None:
+    spark.dataSource.register(ObjectsSource)
+    frame = load(spark, NAME, view=view, **options_of(door))
+    found = collected(frame)
+    assert sorted(found, key=repr) == sorted(by_path(door, view=view), key=repr)
+    assert frame.rdd.getNumPartitions() == 5, "a task for each bucket"
+
+
+FILTERS: dict[str, list[Filter]] = {
+    "a bucket": [EqualTo(("bucket",), "plain")],
+    "no bucket": [EqualTo(("bucket",), "none")],
+    "a prefix": [StringStartsWith(("key",), "a/")],
+    "between": [GreaterThan(("key",), "a/deleted"), LessThan(("key",), "two")],
+    "some keys": [In(("key",), ("begun", "both", "copy", "\0", "none"))],
+    "behind all": [GreaterThan(("key",), "\U0010ffff")],
+}
+
+
+@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_leave_the_same(door: LiveDoor, view: str, name: str) -> None:
+    found = by_endpoint(door, *FILTERS[name], view=view, pushFilters=True)
+    assert found == by_path(door, *FILTERS[name], view=view, pushFilters=True)
+    assert (found == []) is (name in ("no bucket", "behind all"))
+
+
+@pytest.mark.parametrize("view", DEEP)
+def test_a_bucket_and_a_prefix_are_options(door: LiveDoor, view: str) -> None:
+    options = {"view": view, "bucket": "plain,versioned", "prefix": "a"}
+    found = by_endpoint(door, **options)
+    assert found == by_path(door, **options)
+    assert {row["bucket"] for row in found} == {"plain", "versioned"}
+
+
+@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_pages_of_any_size_have_everything(
+    door: LiveDoor, monkeypatch: pytest.MonkeyPatch, view: str, size: int
+) -> None:
+    expected = by_path(door, view=view)
+    monkeypatch.setattr(object_places, "VERSIONS_PAGE", size)
+    monkeypatch.setattr(object_places, "MANIFESTS_PAGE", size)
+    monkeypatch.setattr(object_places, "PARTS_PAGE", size)
+    assert by_endpoint(door, view=view) == expected
+    monkeypatch.setattr(stored_objects, "MANIFEST_BYTES", size * 200)
+    assert by_endpoint(door, view=view) == expected
+
+
+def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
+    door: LiveDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    call = Caller.call
+
+    def noting(self: Caller, operation: Any, *args: Any, **named: Any) -> Any:
+        asked.append(operation.name)
+        return call(self, operation, *args, **named)
+
+    monkeypatch.setattr(Caller, "call", noting)
+    monkeypatch.setattr(object_places, "VERSIONS_PAGE", 1)
+    few = [EqualTo(("bucket",), "plain"), GreaterThan(("key",), "a"), LessThan(("key",), "b")]
+    rows = by_endpoint(door, *few, view="versions", pushFilters=True)
+    assert [row["key"] for row in rows] == ["a\0b", "a/../../etc/passwd"]
+    pages = [name for name in asked if name == "list_stored_versions"]
+    assert len(pages) <= len(rows) + 2
+
+
+def test_a_manifest_that_cannot_be_read_is_told_alike(tmp_path: Path) -> None:
+    with door_of(tmp_path) as door:
+        bucket = door.store.bucket("one")
+        for key in ("bad", "good", "lost"):
+            bucket.put(key, key.encode())
+        bad, lost = (bucket.head(key).version_id for key in ("bad", "lost"))
+    root = tmp_path / "store"
+    change_rows(root, "UPDATE manifests SET data = ? WHERE version_id = ?", b"x" * 99, bad)
+    change_rows(root, "UPDATE manifests SET data = NULL WHERE version_id = ?", lost)
+    with door_of(tmp_path) as door:
+        for view in ("manifests", "chunks"):
+            failed = by_endpoint(door, view=view)
+            assert failed == by_path(door, view=view)
+            assert failed[0] is Corrupt
+            told = by_endpoint(door, view=view, onDamage="tell")
+            assert told == by_path(door, view=view, onDamage="tell")
+            assert [row["problem"] is None for row in told] == [False, True, False]
+
+
+@pytest.mark.parametrize("view", DEEP)
+def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    """Between the pages that are read versions come and go, also those that were told last."""
+    for name in ("VERSIONS_PAGE", "MANIFESTS_PAGE"):
+        monkeypatch.setattr(object_places, name, 3)
+    with door_of(tmp_path) as door:
+        bucket = door.store.bucket("one", versioning=Versioning.ENABLED)
+        for number in range(20):
+            for _ in range(2):
+                bucket.put(f"stays-{number:02}", b"x")
+        expected = [row["version_id"] for row in by_path(door, view=view)]
+        reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
+        (partition,) = reader.partitions()
+        seen: list[str] = []
+        for batch in batches_of(reader, partition):
+            rows = batch.to_pylist()
+            seen += [row["version_id"] for row in rows]
+            last = rows[-1]
+            bucket.delete(last["key"], version_id=last["version_id"])
+            bucket.put("a", b"before all")
+        assert [one for one in seen if one in expected] == expected
+
+
+@pytest.mark.parametrize("view", DEEP)
+def test_without_objects_there_are_no_rows(tmp_path: Path, view: str) -> None:
+    with door_of(tmp_path) as door:
+        assert by_endpoint(door, view=view) == []
+        door.store.bucket("empty")
+        assert by_endpoint(door, view=view) == by_path(door, view=view) == []
+
+
+def test_who_may_not_ask_is_told(door: LiveDoor) -> None:
+    for view in DEEP:
+        reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
+        assert len(reader.partitions()) > 1
+        wrong = {**options_of(door), "secretKey": "wrong"}
+        refused, _ = reader_of(ObjectsSource, view=view, **wrong)
+        with pytest.raises(Unauthenticated):
+            refused.partitions()
