@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,8 @@ from lakebed.base.simulation.scheduler import killing_all
 from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
+
+SLOW_TIMEOUT_S: Final = 7200
 
 # The same examples in every run, and nothing that depends on how fast the machine is today. The
 # slow tests search elsewhere each time; a failure prints how to repeat it.
@@ -32,12 +35,14 @@ def pytest_configure() -> None:
 @pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is thorough, and keep the tests that need Spark in one process: a session takes
-    seconds and much memory."""
+    seconds and much memory. What is slow gets its time."""
     for item in items:
         if is_thorough(item.path.relative_to(ROOT / "tests").as_posix()):
             item.add_marker(pytest.mark.thorough)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
 
 
 @pytest.hookimpl(wrapper=True)
