@@ -223,7 +223,7 @@ cdef extern from "sources.h":
         numbers64 offsets
         numbers16 flags
     ctypedef struct source_scratch:
-        size_t used
+        int is_synced
     int source_put_all(
         int fd, uint64_t offset, source *sources, size_t count, source_scratch *scratch,
         write_outcome *outcome) nogil

@@ -8,7 +8,7 @@
 #include "writing.h"
 
 enum {
-    SCRATCH_BYTES = 256 << 10,
+    SCRATCH_BYTES = 512 << 10,
     SCRATCH_BODY_MAX = 64 << 10, /* records with more are encoded before: no piece is too small */
     SCRATCH_COUNT = SCRATCH_BYTES / (AOF_RECORD_SIZE + AOF_ALIGNMENT) + 1, /* the smallest ones */
 };
@@ -33,6 +33,7 @@ typedef struct {
     uint8_t bytes[SCRATCH_BYTES];
     uint64_t positions[SCRATCH_COUNT];
     size_t used;
+    int is_synced; /* behind the last byte */
 } source_scratch;
 
 static int source_put_scratch(
@@ -40,6 +41,15 @@ static int source_put_scratch(
     size_t used = scratch->used;
     scratch->used = 0;
     return writing_put(fd, offset, scratch->bytes, used, outcome);
+}
+
+/* More follows: what is written so far goes on to the device meanwhile, if it is waited for. */
+static int source_put_early(
+    int fd, uint64_t offset, source_scratch *scratch, write_outcome *outcome) {
+    uint64_t before = outcome->written;
+    if (source_put_scratch(fd, offset, scratch, outcome)) return -1;
+    if (scratch->is_synced) writing_start(fd, offset + before, outcome->written - before);
+    return 0;
 }
 
 static int source_put_plain(
@@ -95,7 +105,7 @@ static int source_put_records(
     for (size_t first = 0; first < source->count;) {
         size_t count = source->kind == SOURCE_AOF ? source_encode_aof(source, first, scratch)
                                                   : source_encode_keratin(source, first, scratch);
-        if (count == 0 && source_put_scratch(fd, offset, scratch, outcome)) return -1;
+        if (count == 0 && source_put_early(fd, offset, scratch, outcome)) return -1;
         first += count;
     }
     return 0;

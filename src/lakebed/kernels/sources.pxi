@@ -290,6 +290,7 @@ cdef object write_sources(int fd, uint64_t offset, tuple chunks, bint sync):
     cdef source_scratch *scratch = <source_scratch *>PyMem_RawMalloc(sizeof(source_scratch))
     if scratch == NULL:
         raise MemoryError
+    scratch.is_synced = sync
     with nogil:
         source_put_all(fd, offset, inputs, count, scratch, &outcome)
         if sync and outcome.write_errno == 0:
