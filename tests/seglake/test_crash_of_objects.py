@@ -196,7 +196,7 @@ def test_after_a_crash_at_any_step_each_request_happened_whole_or_not_at_all(pla
 @pytest.mark.slow
 @every_play
 def test_after_a_crash_at_any_step_in_a_long_sweep(play: Play) -> None:
-    play.sweep(seeds=range(10, 13), survivors=range(6), cases_max=100_000)
+    play.sweep(seeds=[10], survivors=range(6), cases_max=100_000)
 
 
 class Reopening:

@@ -158,7 +158,7 @@ def test_after_a_crash_at_any_step_of_an_upload_no_part_is_lost(play: Play) -> N
 @pytest.mark.slow
 @every_play
 def test_after_a_crash_at_any_step_of_an_upload_in_a_long_sweep(play: Play) -> None:
-    play.sweep(seeds=range(10, 13), survivors=range(6), cases_max=100_000)
+    play.sweep(seeds=[10], survivors=range(6), cases_max=100_000)
 
 
 def test_an_upload_goes_on_after_a_restart() -> None:
