@@ -22,12 +22,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_show_prints_every_setting_and_its_origin(lakebed: Lakebed, root: Path) -> None:
-    (root / "lakebed.toml").write_text('[commit]\nbatch_bytes_max = "1MiB"\n')
-    shown = lakebed("--root", root, "config", "show", LAKEBED_COMMIT_DELAY_MS_MAX="7ms")
+    (root / "lakebed.toml").write_text('[aof_flush]\nflush_bytes = "1MiB"\n')
+    shown = lakebed("--root", root, "config", "show", LAKEBED_AOF_FLUSH_FLUSH_MS="7ms")
     assert (shown.exit_code, shown.err) == (0, "")
     rows = [line.split(maxsplit=2) for line in shown.out.splitlines()]
-    assert ["commit.batch_bytes_max", "1048576", str(root / "lakebed.toml")] in rows
-    assert ["commit.delay_ms_max", "7", "LAKEBED_COMMIT_DELAY_MS_MAX"] in rows
+    assert ["aof_flush.flush_bytes", "1048576", str(root / "lakebed.toml")] in rows
+    assert ["aof_flush.flush_ms", "7", "LAKEBED_AOF_FLUSH_FLUSH_MS"] in rows
     assert ["version", VERSION] in rows
 
 
@@ -92,7 +92,7 @@ def test_check_without_a_file_says_that_defaults_are_used(lakebed: Lakebed, root
 
 
 def test_check_of_a_good_file_says_ok(lakebed: Lakebed, root: Path) -> None:
-    (root / "lakebed.toml").write_text("[commit]\ndelay_ms_max = 1\n")
+    (root / "lakebed.toml").write_text("[aof_flush]\nflush_ms = 1\n")
     assert lakebed("--root", root, "config", "check").out == f"{root}/lakebed.toml: ok\n"
     document = lakebed("--root", root, "--json", "config", "check").document()
     assert document == {"ok": True, "root": str(root), "file": f"{root}/lakebed.toml"}
@@ -101,14 +101,14 @@ def test_check_of_a_good_file_says_ok(lakebed: Lakebed, root: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"[commit\n", "not valid TOML"),
+        (b"[aof_flush\n", "not valid TOML"),
         (b"\n\n=\n", "line 3"),
         (b"\xff", "not UTF-8"),
-        (b"[comit]\n", "did you mean commit?"),
-        (b"[commit]\ndelay_ms = 5\n", "did you mean delay_ms_max?"),
-        (b"[commit]\ndelay_ms_max = -1\n", "delay_ms_max = -1: allowed are 0 to "),
-        (b"[commit]\ndelay_ms_max = 'soon'\n", "'soon' is not a duration"),
-        (b'[commit]\n"\\u001b[2J\\n" = 5\n', "unknown setting"),
+        (b"[aof_flsh]\n", "did you mean aof_flush?"),
+        (b"[aof_flush]\nflush_mss = 5\n", "did you mean flush_ms?"),
+        (b"[aof_flush]\nflush_ms = -1\n", "flush_ms = -1: allowed are 0 to "),
+        (b"[aof_flush]\nflush_ms = 'soon'\n", "'soon' is not a duration"),
+        (b'[aof_flush]\n"\\u001b[2J\\n" = 5\n', "unknown setting"),
         (b"x = " + b"[" * 100_000, "nested too deeply"),
     ],
     ids=lambda value: repr(value)[:25],
@@ -133,8 +133,8 @@ def test_check_of_a_folder_or_a_pipe_in_the_files_place_is_one_line(
 
 
 def test_a_bad_variable_is_one_line(lakebed: Lakebed, root: Path) -> None:
-    checked = lakebed("--root", root, "config", "check", LAKEBED_COMMIT_DELAY_MS_MAX="\x1b[2J\n")
-    assert checked.error_line().startswith("LAKEBED_COMMIT_DELAY_MS_MAX: delay_ms_max: ")
+    checked = lakebed("--root", root, "config", "check", LAKEBED_AOF_FLUSH_FLUSH_MS="\x1b[2J\n")
+    assert checked.error_line().startswith("LAKEBED_AOF_FLUSH_FLUSH_MS: flush_ms: ")
     assert checked.exit_code == 78
 
 

@@ -20,7 +20,6 @@ from lakebed.aof.config import AofConfig, FlushConfig, ManagerConfig, RetentionC
 from lakebed.aof.identity import OWN_FOLDER, OWN_STORE
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
-from lakebed.base.commit import CommitConfig
 from lakebed.base.config import check
 from lakebed.base.errors import BadConfig
 from lakebed.base.settings import FILE_NAME, Sections, Settings, load_settings
@@ -55,7 +54,6 @@ def _plain_part(config: type[Any], name: str) -> type[Any]:
 AofSection = _plain_part(AofConfig, "AofSection")
 
 SECTIONS: Sections = {
-    "commit": CommitConfig,
     "aof": AofSection,
     "aof_flush": FlushConfig,
     "aof_retention": RetentionConfig,

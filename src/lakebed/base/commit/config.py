@@ -1,4 +1,4 @@
-"""The ceilings of a barrier: section `[commit]` of the configuration."""
+"""The ceilings of a barrier, which its engine makes of its own settings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class CommitConfig:
-    """How much is committed at once, how long it may wait, and how much may queue.
-
-    Engines make one of their own settings: what section `[commit]` says is checked, and not used.
-    """
+    """How much is committed at once, how long it may wait, and how much may queue."""
 
     batch_bytes_max: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
     """A commit takes so many bytes at most."""
