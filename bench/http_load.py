@@ -6,10 +6,12 @@ being installed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
@@ -19,6 +21,7 @@ from pathlib import Path
 from bench.row import Unavailable
 
 WRK_FOLDER = Path(__file__).parents[1] / "build" / "wrk"
+WRK_PROGRAM = WRK_FOLDER / "usr" / "bin" / "wrk"
 WRK_PACKAGES = ("wrk", "libluajit-5.1-2")
 FETCH_S = 120.0
 ANSWER_S = 60.0
@@ -109,31 +112,39 @@ def wrk() -> tuple[dict[str, str], str]:
     program = shutil.which("wrk")
     if program is not None:
         return environment, program
-    unpacked = WRK_FOLDER / "usr" / "bin" / "wrk"
-    if not unpacked.exists():
+    if not WRK_PROGRAM.exists():
         _fetch_wrk()
     libraries = {str(path.parent) for path in WRK_FOLDER.rglob("*.so*")}
     environment["LD_LIBRARY_PATH"] = os.pathsep.join(sorted(libraries))
-    return environment, str(unpacked)
+    return environment, str(WRK_PROGRAM)
 
 
 def _fetch_wrk() -> None:
+    """All of it at once: another process may be at it, too."""
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         raise Unavailable("no wrk here")
-    WRK_FOLDER.mkdir(parents=True, exist_ok=True)
+    WRK_FOLDER.parent.mkdir(parents=True, exist_ok=True)
     try:
-        subprocess.run(
-            ["apt-get", "download", *WRK_PACKAGES],
-            cwd=WRK_FOLDER,
-            check=True,
-            capture_output=True,
-            timeout=FETCH_S,
-        )
-        for package in WRK_FOLDER.glob("*.deb"):
-            subprocess.run(["dpkg", "-x", package, WRK_FOLDER], check=True, capture_output=True)
-            package.unlink()
+        with tempfile.TemporaryDirectory(dir=WRK_FOLDER.parent) as scratch:
+            _unpack_wrk(Path(scratch), Path(scratch, "unpacked"))
+            with contextlib.suppress(OSError):  # who was faster has the same
+                os.rename(Path(scratch, "unpacked"), WRK_FOLDER)
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"no wrk here, and it could not be fetched: {error}") from error
+    if not WRK_PROGRAM.exists():
+        raise Unavailable(f"no wrk here, and it could not be put into {WRK_FOLDER}")
+
+
+def _unpack_wrk(scratch: Path, unpacked: Path) -> None:
+    subprocess.run(
+        ["apt-get", "download", *WRK_PACKAGES],
+        cwd=scratch,
+        check=True,
+        capture_output=True,
+        timeout=FETCH_S,
+    )
+    for package in scratch.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", package, unpacked], check=True, capture_output=True)
 
 
 class OneClient:

@@ -166,8 +166,12 @@ def test_what_fails_is_one_line_with_the_place_of_the_log(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_same_through_a_node(tmp_path: Path, environment: dict[str, str], root: Path) -> None:
+def test_the_same_through_a_node(
+    tmp_path: Path, environment: dict[str, str], root: Path, run: Run
+) -> None:
     fill_special(root, "orders", partitions=1, count=COUNT)
+    write_segments(run)
+    assert run("aof", "upload", "orders").exit_code == 0
     with Endpoint(root) as node:
         keys = {"LAKEBED_ACCESS_KEY": node.access_key, "LAKEBED_SECRET_KEY": node.secret_key}
         places = ("--endpoint", node.http_url, *MASTER)
@@ -181,10 +185,13 @@ def test_the_same_through_a_node(tmp_path: Path, environment: dict[str, str], ro
                 [*top, "replay", "orders", "again", "--create", *places],
                 [*top, "export", "orders", "s3://lake/o", *places, *bucket],
                 [*top, "import", "s3://lake/o", "again", *places, *bucket],
+                [*top, "tier-history", "orders", "--output", "history", *places],
             ],
         )
-    assert [one.exit_code for one in done] == [0, 0, 0]
-    assert [one.document["rows"] for one in done] == [COUNT] * 3
+    assert [one.exit_code for one in done] == [0, 0, 0, 0]
+    assert [one.document["rows"] for one in done[:3]] == [COUNT] * 3
+    assert done[3].document["facts"]["uploads"] > 0
+    assert (tmp_path / "history" / "bytes_per_tier.png").exists()
     assert [len(one) for one in told(root, "again")] == [2 * COUNT]
 
 
