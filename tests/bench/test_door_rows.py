@@ -17,8 +17,11 @@ from bench.servers import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.thorough]
 
+OURS = {EMBEDDED, SERVED}
 CASES = [
-    (row.name, contestant.name) for row in rows(tiny(Path())) for contestant in row.contestants
+    pytest.param(row.name, one.name, marks=[] if one.name in OURS else [pytest.mark.slow])
+    for row in rows(tiny(Path()))
+    for one in row.contestants
 ]
 
 # What one run of each contestant must say it did: two clients do one batch each, or lease and ack

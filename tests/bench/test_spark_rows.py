@@ -17,23 +17,13 @@ COUNTS = {"rows": {300, 3_000}}
 pytestmark = pytest.mark.spark
 
 
-def contestants(*, ours: bool) -> list[tuple[str, str]]:
-    return [
-        (row.name, one.name)
-        for row in ROWS
-        for one in row.contestants
-        if one.name.startswith("lakebed") == ours
-    ]
+CONTESTANTS = [(row.name, one.name) for row in ROWS for one in row.contestants]
+# The first is a scan of a topic by its source.
+CASES = [CONTESTANTS[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in CONTESTANTS[1:])]
 
 
-@pytest.mark.parametrize(("row", "name"), contestants(ours=True))
-def test_a_run_of_ours_does_the_work_that_it_counts(row: str, name: str, tmp_path: Path) -> None:
-    check(row, name, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("row", "name"), contestants(ours=False))
-def test_a_run_of_others_does_the_work_that_it_counts(row: str, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "name"), CASES)
+def test_a_run_does_the_work_that_it_counts(row: str, name: str, tmp_path: Path) -> None:
     check(row, name, tmp_path)
 
 
