@@ -203,8 +203,8 @@ def test_a_crash_in_recovery_and_another_behind_it_lose_nothing() -> None:
 @pytest.mark.slow
 def test_a_crash_anywhere_in_a_long_sweep() -> None:
     for life in (Life, LifeWithoutRemoval, LifeOfEqualRecords):
-        sweep(life, seeds=range(100, 130), survivors=range(8), cases_max=40_000)
-    sweep(LifeThenAnother, seeds=range(6), survivors=range(4), cases_max=3000)
+        sweep(life, seeds=range(100, 106), survivors=range(8), cases_max=40_000)
+    sweep(LifeThenAnother, seeds=range(6), survivors=range(4), cases_max=600)
 
 
 @pytest.mark.parametrize("after", AfterFailedSync)

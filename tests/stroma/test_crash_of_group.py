@@ -199,8 +199,8 @@ def test_a_crash_while_opening_and_another_behind_it_keep_every_promise() -> Non
 @pytest.mark.slow
 def test_a_crash_anywhere_in_a_long_sweep() -> None:
     for life in (Life, LifeWithoutSync):
-        sweep(life, seeds=range(100, 140), survivors=range(8), cases_max=100_000)
-    sweep(LifeThenPowerLoss, seeds=range(6), survivors=range(4), cases_max=3000)
+        sweep(life, seeds=range(100, 120), survivors=range(8), cases_max=100_000)
+    sweep(LifeThenPowerLoss, seeds=range(6), survivors=range(4), cases_max=1000)
 
 
 FAULTS = ["fdatasync", "fsync", "pwrite", "rename", "create"]
