@@ -2,7 +2,8 @@
 
 # The first of python3.11, 3.12, 3.13, 3.14 and python3 that is new enough and runs, or the one given.
 PYTHON ?=
-JOBS ?= 2
+# One more than cores, for tests wait for disks and for other processes.
+JOBS ?= 3
 # For `make bench`.
 ARGS ?=
 
@@ -21,7 +22,7 @@ ifneq ($(RUNS),True)
 .PHONY: $(INSTALLED)
 endif
 
-PYTEST := $(BIN) -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(BIN) -m pytest -n $(JOBS) --no-loadscope-reorder
 COMPILED := LAKEBED_KERNELS=compiled
 BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(BIN) -m lakebed.kernels.build; }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from lakebed.base.simulation.scheduler import killing_all
+from tests.scheduling import BySession
 from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
@@ -34,15 +35,19 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is thorough, and keep the tests that need Spark in one process: a session takes
-    seconds and much memory. What is slow gets its time."""
+    """Mark what is thorough, give what is slow its time, and begin with what takes long, so that no
+    process ends with it while the others have nothing left."""
     for item in items:
         if is_thorough(item.path.relative_to(ROOT / "tests").as_posix()):
             item.add_marker(pytest.mark.thorough)
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_S))
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("spark", "build"))))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySession:
+    return BySession(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -86,7 +86,6 @@ def test_readers_beside_a_live_writer_and_after_its_death_see_all_tiers(
     assert lakebed("--root", "root", "aof", "cat", "orders").out == f"{LINES}open\n"
 
 
-@pytest.mark.xdist_group("moto")
 def test_a_log_lives_on_an_s3_endpoint(
     lakebed: Lakebed,
     tmp_path: Path,

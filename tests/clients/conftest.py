@@ -23,13 +23,11 @@ PART_BYTES_MIN = 64 * KIB  # for the clients that take parts smaller than 5 MiB
 _NUMBERS = count(1)
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+@pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            versioning = next((kind for kind in VERSIONINGS if kind in item.name), "")
             item.add_marker(pytest.mark.process)
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} {versioning}"))
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from tests.clients.nodes import s3_client
 from tests.s3.endpoint import Endpoint
 from tests.tidy.repository import ROOT
 
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("examples")]
+pytestmark = [pytest.mark.process]
 
 CLIENTS = ROOT / "examples" / "clients"
 BIN = Path(sys.executable).parent

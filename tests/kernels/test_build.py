@@ -13,7 +13,7 @@ import pytest
 from lakebed.kernels import build
 from tests.kernels.samples import ROOT, SOURCE, run_python
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.build]
 
 COMPILED_NAME = "_compiled" + str(sysconfig.get_config_var("EXT_SUFFIX"))
 NEEDED = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")

@@ -22,7 +22,7 @@ from lakebed.cli.groups import GROUPS
 from lakebed.version import VERSION
 from tests.packaging.distribution import ROOT, Distribution, built, installed, run
 
-pytestmark = [pytest.mark.build, pytest.mark.xdist_group("build")]
+pytestmark = [pytest.mark.build]
 
 SOURCE = ROOT / "src"
 COMPILED_NAME = "_compiled" + str(sysconfig.get_config_var("EXT_SUFFIX"))

@@ -44,7 +44,7 @@ from tests.spark.table_places import (
     write,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("table-commit")]
+pytestmark = [pytest.mark.process]
 
 TARGET = Target(SCHEMA)
 

@@ -36,7 +36,7 @@ KINDS_FOR_THREADS = [
     "memory",
     "folder",
     "lake",
-    pytest.param("s3", marks=[pytest.mark.process, pytest.mark.xdist_group("moto")]),
+    pytest.param("s3", marks=[pytest.mark.process]),
 ]
 KINDS = [*KINDS_FOR_THREADS, "simulated folder", "simulated lake"]
 

@@ -159,7 +159,6 @@ def test_every_kind_has_its_reason_and_its_branch(
 
 
 @pytest.mark.process
-@pytest.mark.xdist_group("moto")
 def test_a_real_server_without_the_bucket_is_unavailable(s3_endpoint: str) -> None:
     store = open_store(s3_endpoint, bucket="no-such-bucket")
     for call in (

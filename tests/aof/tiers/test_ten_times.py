@@ -17,7 +17,7 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
 from lakebed.base.units import KIB, MIB
 
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("moto")]
+pytestmark = [pytest.mark.process]
 
 SEGMENT_BYTES = 64 * KIB
 TIER0_BYTES = 256 * KIB
