@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
+from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
@@ -25,7 +27,7 @@ from lakebed.aof.manifest.replay import replay
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.recovery import read_footer
-from lakebed.base.errors import Corrupt, NotFound, Poisoned, SyncFailed, UnknownVersion
+from lakebed.base.errors import Busy, Corrupt, NotFound, Poisoned, SyncFailed, UnknownVersion
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
@@ -59,6 +61,14 @@ def write_segments(log: Aof, count: int) -> None:
     for number in range(count):
         log.append_record(b"record %d" % number, ext_id=number)
         log.seal_current_segment()
+
+
+def fill_queue(log: Aof, event: CustomEvent) -> None:
+    """Until no more of these fit."""
+    assert log.manifest is not None
+    with contextlib.suppress(Busy):
+        for _ in range(10_000):
+            log.manifest.append(event, segment_id=0, logical_offset=0)
 
 
 def check_agreement(world: World, log: Aof) -> None:
@@ -273,6 +283,21 @@ def test_more_is_recorded_at_the_opening_than_the_queue_holds(is_switched: bool)
     manager.close()
     gone = [r.segment_id for r in records(world) if isinstance(r.payload, LocalEvicted)]
     assert gone == list(range(2, 6_000)), "each is recorded once"
+
+
+def test_who_waits_for_room_in_the_manifest_log_is_told_of_it() -> None:
+    world = World(17)
+    slow = ManifestConfig(queue_bytes_max=256 * KIB, commit_ms=60_000, snapshot_chunks=1000)
+    manager, log = open_log(world, dataclasses.replace(CONFIG, manifest=slow))
+    write_segments(log, 1)
+    fill_queue(log, CustomEvent(1, b"x" * 700))
+    fill_queue(log, CustomEvent(1, b""))
+    with pytest.raises(WouldBlock) as refused:
+        log.append_record(b"first of a segment, which cannot be recorded now")
+    assert refused.value.kind is BackpressureKind.ROLLOVER
+    log.append_record_with_timeout(b"a moment later", 1)
+    manager.close()
+    check_agreement(world, open_log(world)[1])
 
 
 def test_the_stream_id_stays_and_names_the_folder() -> None:

@@ -242,7 +242,9 @@ def test_how_far_the_last_chunk_is_committed_is_told(tmp_path: Path) -> None:
 
 def test_without_a_key_nothing_is_told(tmp_path: Path) -> None:
     with open_door(tmp_path, config=CONFIG, make_guard=guarding()) as door:
-        write_segment(door.store.log("orders"))
+        log = door.store.log("orders")
+        write_segment(log)
+        journal_of(log).commit()
         for operation in (manifests.LOG_MANIFEST, manifests.LOG_MANIFEST_BYTES):
             target = target_of(operation, {**ORDERS, "file": CHUNK})
             assert door.ask("GET", target).status == 401

@@ -158,6 +158,7 @@ class Journaling:
             wake=self._wake,
             on_failure=self._fail,
             on_sealed=self._tell_chunk_sealed,
+            on_room=context.notifier.tell,
         )
         with contextlib.ExitStack() as undo:
             undo.callback(self._give_up, journal)

@@ -375,6 +375,35 @@ def test_a_queue_full_of_unattended_items_is_emptied_by_who_needs_room(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("size", [1, 4160])
+def test_who_would_not_wait_for_room_has_it_made(runner: ThreadRunner, size: int) -> None:
+    """By the step, which would else leave what is queued, full or not, to those who wait."""
+    sink, woken, room = ListSink(), threading.Event(), threading.Event()
+    barrier: Barrier[str, str] = Barrier(
+        sink,
+        name="a log",
+        runner=runner,
+        wake=woken.set,
+        config=CommitConfig(delay_ms_max=60_000, queue_bytes_max=8192, batch_bytes_max=4096),
+        on_room=room.set,
+    )
+    barrier.submit("before", size=1)
+    delay_ns = barrier.step()
+    assert delay_ns is not None
+    assert delay_ns > 0
+    assert barrier.submit("queued", size=size).wait(30) == "QUEUED"
+    barrier.submit("queued", size=size)
+    woken.clear()
+    with pytest.raises(Busy):
+        barrier.submit("refused", size=8193 - size, timeout=0)
+    assert woken.is_set()
+    assert barrier.step() is None
+    assert room.is_set()
+    assert sink.batches[-1] == ["queued"]
+    barrier.submit("refused", size=8193 - size, timeout=0)
+    barrier.close()
+
+
 def test_an_item_larger_than_the_queue_is_refused(runner: ThreadRunner) -> None:
     barrier = _barrier(runner, ListSink(), queue_bytes_max=8192, batch_bytes_max=4096)
     with pytest.raises(TooLarge, match="an item is 8193, the maximum is 8192"):

@@ -66,10 +66,12 @@ class Journal:
         metrics: ManifestMetrics,
         wake: Callable[[], None],
         on_sealed: Callable[[], None],
+        on_room: Callable[[], None],
         on_failure: Callable[[LakebedError], None],
     ) -> None:
         """`wake` makes the runner call `step` soon. `on_sealed` is told of each chunk that is
-        durable and complete, `on_failure` when nothing can be written any more."""
+        durable and complete, `on_room` when there is room behind a `Busy`, `on_failure` when
+        nothing can be written any more."""
         self.disk = disk
         self._paths = paths
         self._config = config
@@ -95,6 +97,7 @@ class Journal:
             runner=runner,
             wake=wake,
             config=config.commit_config(),
+            on_room=on_room,
         )
         # The mutex guards everything below. It is taken behind the log's, never held during I/O.
         self._mutex = runner.mutex()

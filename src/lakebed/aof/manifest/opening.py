@@ -35,6 +35,7 @@ def open_journal(
     wake: Callable[[], None],
     on_failure: Callable[[LakebedError], None],
     on_sealed: Callable[[], None] = lambda: None,
+    on_room: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, Replayed]:
     """The journal, and what was found. Nothing is created before there is something to record."""
     clock = runner.clock
@@ -62,6 +63,7 @@ def open_journal(
         metrics=metrics,
         wake=wake,
         on_sealed=on_sealed,
+        on_room=on_room,
         on_failure=on_failure,
     )
     return journal, replayed

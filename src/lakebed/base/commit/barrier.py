@@ -5,8 +5,9 @@ the *leader*: it commits, in its own thread, what is queued (up to the batch cei
 of the sink, wakes those it covered, and hands the lead to the first who waits for a later batch.
 So a lone caller pays no thread hop, and under load batches form by themselves while the sync
 before them runs. Items nobody waits for are committed by `step`, which a runner drives, at the
-latest `delay_ms_max` after they came, or at once when a batch is full. So are *awaited* items,
-whose callers wait without a thread (an event loop): at once, or behind the commit under way.
+latest `delay_ms_max` after they came, or at once when a batch is full or room is wanted. So are
+*awaited* items, whose callers wait without a thread (an event loop): at once, or behind the commit
+under way.
 
 Invariants:
 - items are committed in the order they were queued, one batch at a time;
@@ -239,10 +240,13 @@ class Barrier(Generic[Item, Result]):
                 if head is not None:
                     self._is_led = True
                 self._is_room_wanted |= timeout == 0
+                is_left_to_step = timeout == 0 and not self._is_led
                 passed = self._passed = self._passed or self._runner.event()
             if head is not None:
                 self._lead(until=head)
                 continue
+            if is_left_to_step:
+                self._wake()
             seconds = None
             if deadline_ns is not None:
                 seconds = max(0.0, (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S)
@@ -288,7 +292,8 @@ class Barrier(Generic[Item, Result]):
         )
 
     def _due_ns(self, head: Batch[Item, Result]) -> int:
-        if len(self._queue) > 1 or head.is_awaited or self._is_full(head) or self._is_closed:
+        is_pressed = len(self._queue) > 1 or self._is_room_wanted or self._is_closed
+        if is_pressed or head.is_awaited or self._is_full(head):
             return 0
         now_ns = self._clock.monotonic_ns()
         return head.created_ns + self._linger.delay_ns(now_ns) - now_ns
