@@ -22,7 +22,7 @@ from lakebed.base.errors import BadConfig, Corrupt, InputError, LakebedError, No
 from lakebed.door.key_guard import KeyGuard
 from lakebed.seglake.key_ring import KeyRing
 from lakebed.spark.errors import DataLost
-from lakebed.spark.sources.planning import plan, wanted_portions
+from lakebed.spark.sources.planning import Split, plan, wanted_portions
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from tests.door.door import HOST, LiveDoor, open_door
@@ -268,8 +268,7 @@ def test_an_offset_of_a_partition_that_there_is_not_is_told(root: Path, option: 
 def test_a_task_renews_the_pin_and_makes_one_if_it_is_gone(root: Path) -> None:
     reader = topic_reader(root)
     (split,) = reader.partitions()
-    late = travelled(split)
-    late.value = tuple(piece._replace(pinned_ms=0) for piece in split.pieces)
+    late = travelled(Split(split.pieces, split.pins._replace(pinned_ms=0)))
     with ReadOnlyStore(root) as store:
         before = {pin.pin_id: pin.expires_ms for pin in store.pins.active_offsets()}
         assert len(rows(reader, [late])) == 1200
@@ -284,6 +283,20 @@ def test_a_task_renews_the_pin_and_makes_one_if_it_is_gone(root: Path) -> None:
         assert (own.partition, own.offset_start, own.offset_end) == (0, 0, 600)
         assert sum(batch.num_rows for batch in batches) > 0
         assert store.pins.active_offsets() == []
+
+
+def test_a_task_renews_what_is_pinned_for_tasks_that_have_not_begun(root: Path) -> None:
+    reader = topic_reader(root, partitionBytes="1KiB")
+    first, *others = reader.partitions()
+    assert {piece.lane.number for piece in first.pieces} == {0}
+    assert {piece.lane.number for piece in others[-1].pieces} == {1}
+    late = travelled(Split(first.pieces, first.pins._replace(pinned_ms=0)))
+    with ReadOnlyStore(root) as store:
+        before = {pin.partition: pin.expires_ms for pin in store.pins.active_offsets()}
+        assert rows(reader, [late])
+        after = {pin.partition: pin.expires_ms for pin in store.pins.active_offsets()}
+        assert before.keys() == after.keys() == {0, 1}
+        assert all(after[one] > before[one] for one in before)
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(root: Path) -> None:

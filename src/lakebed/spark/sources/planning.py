@@ -23,7 +23,7 @@ from lakebed.spark.filters import Wanted
 from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed, Lane
 from lakebed.spark.sources.settings import Kind, ReadSettings, require_lanes
-from lakebed.spark.splits import Extent, split
+from lakebed.spark.splits import Extent, Piece, split
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,6 @@ class Held(NamedTuple):
 
     portion: Portion
     pin_id: str
-    pinned_ms: int
 
 
 class ReadPiece(NamedTuple):
@@ -55,18 +54,28 @@ class ReadPiece(NamedTuple):
     end: int
     size: int  # about so many bytes
     pin_id: str
+
+
+class Pins(NamedTuple):
+    """Of a whole plan: its tasks renew them all, for some may not have begun for long."""
+
+    pin_ids: tuple[str, ...]
     pinned_ms: int
 
 
 class Split(InputPartition):
     """What one task reads."""
 
-    def __init__(self, pieces: Sequence[ReadPiece]) -> None:
-        super().__init__(tuple(pieces))
+    def __init__(self, pieces: Sequence[ReadPiece], pins: Pins) -> None:
+        super().__init__((tuple(pieces), pins))
 
     @property
     def pieces(self) -> tuple[ReadPiece, ...]:
-        return self.value  # type: ignore[no-any-return]
+        return self.value[0]  # type: ignore[no-any-return]
+
+    @property
+    def pins(self) -> Pins:
+        return self.value[1]  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
@@ -96,6 +105,7 @@ def plan(
 ) -> list[Split]:
     """Pinned, and cut. Empty if there is nothing to read."""
     held: list[Held] = []
+    now_ms = feed.store.clock.wall_ns() // NS_PER_MS
     try:
         for portion in portions:
             one = _hold(feed, kind, settings, portion)
@@ -108,23 +118,8 @@ def plan(
     except BaseException:
         release(feed, [one.pin_id for one in held])
         raise
-    splits = [
-        Split(
-            [
-                ReadPiece(
-                    lane=piece.key.portion.lane,
-                    identity=piece.key.portion.identity,
-                    start=piece.start,
-                    end=piece.end,
-                    size=piece.size,
-                    pin_id=piece.key.pin_id,
-                    pinned_ms=piece.key.pinned_ms,
-                )
-                for piece in pieces
-            ]
-        )
-        for pieces in found
-    ]
+    pins = Pins(tuple(one.pin_id for one in held if one.pin_id), now_ms)
+    splits = [Split([_read_piece(piece) for piece in pieces], pins) for pieces in found]
     total = sum(one.size for one in splits)
     event(_log, "spark_planned", source=kind.source, splits=len(splits), bytes=total)
     return splits
@@ -193,7 +188,7 @@ def _hold(feed: Feed, kind: Kind, settings: ReadSettings, portion: Portion) -> H
     if portion.start >= portion.end:
         release(feed, [pin_id])
         return None
-    return Held(portion, pin_id, feed.store.clock.wall_ns() // NS_PER_MS)
+    return Held(portion, pin_id)
 
 
 def _still_there(feed: Feed, settings: ReadSettings, portion: Portion) -> Portion:
@@ -209,3 +204,15 @@ def _extent(feed: Feed, held: Held) -> Extent[Held]:
     portion = held.portion
     marks = feed.marks(portion.lane, portion.start, portion.end)
     return Extent(held, marks, is_cut_anywhere=feed.is_cut_anywhere)
+
+
+def _read_piece(piece: Piece[Held]) -> ReadPiece:
+    portion, pin_id = piece.key
+    return ReadPiece(
+        lane=portion.lane,
+        identity=portion.identity,
+        start=piece.start,
+        end=piece.end,
+        size=piece.size,
+        pin_id=pin_id,
+    )

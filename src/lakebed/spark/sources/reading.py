@@ -1,7 +1,8 @@
 """Reading a split, in a worker: its pieces one behind the other, each of them while it is pinned.
 
-A pin is renewed in good time while the task reads. If it is gone (the plan is used again, hours
-later), the task pins the rest itself, and looks whether it is still there.
+While a task reads, it renews the pins of the whole plan in good time: other tasks may wait for
+their turn. If one is gone (the plan is used again, hours later), the task pins what it reads
+itself, and looks whether that is still there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed
-from lakebed.spark.sources.planning import ReadPiece, Split, release
+from lakebed.spark.sources.planning import Pins, ReadPiece, Split, release
 from lakebed.spark.sources.settings import Kind, ReadSettings
 
 _RENEWALS = 3  # in the time that a pin lasts
@@ -33,24 +34,68 @@ def read_split(
     if not isinstance(split, Split):
         return
     with settings.opened(kind) as feed:
-        for piece in split.pieces:
-            yield from _PieceReading(feed, kind, settings, piece).batches(times_us)
+        keeping = _Keeping(feed, kind, settings, split.pins)
+        try:
+            for piece in split.pieces:
+                yield from _PieceReading(feed, kind, settings, piece, keeping).batches(times_us)
+        finally:
+            keeping.end()
+
+
+class _Keeping:
+    """Keeps what was pinned for a plan from expiring, while one of its tasks reads."""
+
+    def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, pins: Pins) -> None:
+        self._feed = feed
+        self._kind = kind
+        self._pin_ms = settings.pin_ms
+        self._kept = set(pins.pin_ids)
+        self._own: dict[ReadPiece, str] = {}  # pins in place of those that were gone
+        self._renew_at_ms = pins.pinned_ms + self._pin_ms // _RENEWALS
+
+    def keep(self, piece: ReadPiece) -> None:
+        """To be called now and then; that piece is being read."""
+        if not self._pin_ms:
+            return
+        now_ms = self._feed.store.clock.wall_ns() // NS_PER_MS
+        if now_ms >= self._renew_at_ms:
+            self._renew_at_ms = now_ms + self._pin_ms // _RENEWALS
+            self._kept = {one for one in self._kept if self._is_renewed(one)}
+        if self._own.get(piece, piece.pin_id) not in self._kept:
+            self._own[piece] = pin_id = self._feed.pin(
+                piece.lane,
+                piece.start,
+                piece.end,
+                duration_ms=self._pin_ms,
+                owner=f"Spark: {self._kind.source}, a task",
+            )
+            self._kept.add(pin_id)
+
+    def end(self) -> None:
+        release(self._feed, self._own.values())
+
+    def _is_renewed(self, pin_id: str) -> bool:
+        try:
+            self._feed.store.pins.renew(pin_id, duration_ms=self._pin_ms)
+        except NotFound:
+            return False
+        return True
 
 
 class _PieceReading:
-    def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece) -> None:
+    def __init__(
+        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, keeping: _Keeping
+    ) -> None:
         self._feed = feed
         self._kind = kind
         self._settings = settings
         self._piece = piece
-        self._pin_id = piece.pin_id
-        self._own_pins: list[str] = []
-        self._renew_at_ms = piece.pinned_ms + settings.pin_ms // _RENEWALS
+        self._keeping = keeping
 
     def batches(self, times_us: Interval) -> Iterator[pa.RecordBatch]:
         piece, row_count, size = self._piece, 0, 0
         try:
-            self._keep()
+            self._keeping.keep(piece)
             start = self._checked_start()
             if start >= piece.end:
                 return
@@ -65,9 +110,8 @@ class _PieceReading:
                 if batch is not None:
                     row_count += batch.num_rows
                     yield batch
-                self._keep()
+                self._keeping.keep(piece)
         finally:
-            release(self._feed, self._own_pins)
             event(
                 _log,
                 "spark_read",
@@ -79,27 +123,6 @@ class _PieceReading:
                 rows=row_count,
                 bytes=size,
             )
-
-    def _keep(self) -> None:
-        """Renew the pin if it is time."""
-        if not self._settings.pin_ms:
-            return
-        now_ms = self._feed.store.clock.wall_ns() // NS_PER_MS
-        if now_ms < self._renew_at_ms:
-            return
-        self._renew_at_ms = now_ms + self._settings.pin_ms // _RENEWALS
-        try:
-            self._feed.store.pins.renew(self._pin_id, duration_ms=self._settings.pin_ms)
-        except NotFound:
-            piece = self._piece
-            self._pin_id = self._feed.pin(
-                piece.lane,
-                piece.start,
-                piece.end,
-                duration_ms=self._settings.pin_ms,
-                owner=f"Spark: {self._kind.source}, a task",
-            )
-            self._own_pins.append(self._pin_id)
 
     def _checked_start(self) -> int:
         """Where to read from; `DataLost` if not all of it is there any more."""

@@ -44,7 +44,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._store: OpenStore | None = None
         self._opened: Feed | None = None
         self._target: Progress | None = None  # of a query that takes what is there now, and ends
-        self._pinned: list[tuple[Mapping[str, Any], list[str]]] = []  # by the micro-batch's end
+        self._pinned: list[tuple[Mapping[str, Any], Sequence[str]]] = []  # by the micro-batch's end
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, all of these
         feed, start = self._feed(), self.settings.start
@@ -102,8 +102,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if starts[lane] < stop and self._is_same(lane.name, identity):
                 portions.append(Portion(lane, identity, starts[lane], stop, is_start_given=True))
         splits = plan(feed, self.kind, self.settings, portions)
-        pin_ids = {piece.pin_id for one in splits for piece in one.pieces}
-        self._pinned.append((end, sorted(pin_ids)))
+        pin_ids = splits[0].pins.pin_ids if splits else ()
+        self._pinned.append((end, pin_ids))
         return splits
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
