@@ -13,7 +13,8 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import Address
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
-from lakebed.client.stored_objects import RemoteStoredObjects
+from lakebed.client.stored_objects import RemoteStoredObjects, remote_sample
+from lakebed.seglake.key_sample import sample_keys
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
 from lakebed.seglake.stored_pages import KeyRange, PartPlace, parts_behind, versions_behind
@@ -24,11 +25,17 @@ EVERYTHING = KeyRange("photos", b"", KEYS_END)
 
 
 @contextmanager
-def asking(port: int) -> Iterator[RemoteStoredObjects]:
+def calling(port: int) -> Iterator[Caller]:
     with ThreadRunner() as runner:
         caller = Caller(Address(host=HOST, port=port), runner=runner, random=Random(1), retry_s=0)
-        yield RemoteStoredObjects(caller, "photos")
+        yield caller
         caller.close()
+
+
+@contextmanager
+def asking(port: int) -> Iterator[RemoteStoredObjects]:
+    with calling(port) as caller:
+        yield RemoteStoredObjects(caller, "photos")
 
 
 def test_rows_and_manifests_are_those_of_the_metadata(door: LiveDoor) -> None:
@@ -62,6 +69,21 @@ def test_rows_and_manifests_are_those_of_the_metadata(door: LiveDoor) -> None:
         assert there.versions(prefix="b", after="a").versions == [
             (one, None) for one in listed if one.row.key == "b"
         ]
+
+
+@pytest.mark.parametrize("only_current", [False, True])
+def test_a_sample_is_that_of_the_metadata(door: LiveDoor, only_current: bool) -> None:
+    bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
+    for key in ("\U0010ffff", "\ue000", "a\0", "a"):
+        bucket.put(key, b"1")
+        bucket.put(key, b"2")
+    bucket.delete("a")
+    door.store.bucket("others").put("z", b"1")
+    with door.store.lake.metadata.reading() as reader:
+        expected = sample_keys(reader, only_current=only_current)
+    assert len(expected.places) == (4 if only_current else 10)
+    with calling(door.port) as caller:
+        assert remote_sample(caller, only_current=only_current) == expected
 
 
 def test_a_page_that_leads_nowhere_is_no_answer() -> None:

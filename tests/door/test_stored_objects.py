@@ -228,7 +228,23 @@ def test_what_is_wrong_is_told(door: LiveDoor, bucket: Bucket, operation: Any) -
     assert [one.name for one in door.store.buckets()] == ["photos"]
 
 
-@pytest.mark.parametrize("operation", [wire.LIST_STORED_VERSIONS, wire.LIST_STORED_PARTS])
+def test_a_sample_of_nothing_is_empty_and_of_something_in_order(door: LiveDoor) -> None:
+    assert door.call(wire.SAMPLE_KEYS) == wire.KeySample([], 0)
+    assert door.store.buckets() == []
+    for name in ("photos", "others"):
+        for key in KEYS:
+            door.store.bucket(name).put(key, b"1")
+    found = door.call(wire.SAMPLE_KEYS, query={"only_current": True})
+    assert [(one.bucket, one.key) for one in found.keys] == [
+        (name, key) for name in ("others", "photos") for key in KEYS
+    ]
+    assert len(KEYS) * 2 <= found.row_count <= len(KEYS) * 2 + 2
+    for wrong in ({"only_current": "maybe"}, {"bucket": "photos"}):
+        with pytest.raises(InputError):
+            door.call(wire.SAMPLE_KEYS, query=wrong)
+
+
+@pytest.mark.parametrize("operation", wire.OPERATIONS)
 def test_without_a_key_nothing_is_told(tmp_path: Path, operation: Any) -> None:
     with open_door(tmp_path, make_guard=guarding()) as door:
         door.store.bucket("photos").put("a", b"1")

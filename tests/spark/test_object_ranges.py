@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from lakebed.seglake.key_sample import KeyPlace
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.sources.object_ranges import (
-    Place,
     Selection,
     cut,
     listing_of,
@@ -114,7 +114,7 @@ def test_what_is_cut_is_all_of_it_in_order_and_once(
         start=start.encode(),
     )
     ranges = selection.ranges(["one", "two"])
-    places = [Place(bucket, key.encode()) for bucket, key in sample]
+    places = [KeyPlace(bucket, key.encode()) for bucket, key in sample]
     parts = cut(ranges, places, count)
     assert len(parts) <= count
     assert all(parts)
@@ -136,8 +136,8 @@ def test_what_is_cut_is_all_of_it_in_order_and_once(
 
 def test_parts_have_about_as_many_of_the_sampled_keys() -> None:
     ranges = Selection().ranges(["one", "two"])
-    sample = [Place("one", b"%03d" % number) for number in range(30)]
-    sample += [Place("two", b"%03d" % number) for number in range(70)]
+    sample = [KeyPlace("one", b"%03d" % number) for number in range(30)]
+    sample += [KeyPlace("two", b"%03d" % number) for number in range(70)]
     parts = cut(ranges, sample, 10)
     counts = [sum(holds(piece, place) for piece in part for place in sample) for part in parts]
     assert counts == [10] * 10
@@ -163,5 +163,5 @@ def test_a_listing_asks_for_little_more_than_its_range() -> None:
     assert after == "\ud7ff\U0010ffff", "no surrogates"
 
 
-def holds(one: KeyRange, place: Place) -> bool:
+def holds(one: KeyRange, place: KeyPlace) -> bool:
     return one.bucket == place.bucket and one.start <= place.key < one.end

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.seglake.key_sample import KeyPlace, sample_keys
 from lakebed.seglake.listing import list_objects, list_versions
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
 from lakebed.seglake.stored_pages import KeyRange
-from lakebed.spark.sources.object_ranges import Place
 from lakebed.spark.sources.object_rows import (
     manifest_pages,
     object_pages,
     part_pages,
-    sampled,
     version_pages,
 )
 from lakebed.store.bucket import Bucket
@@ -84,16 +83,16 @@ def test_a_version_that_was_told_and_is_removed_meanwhile_hides_no_other(
 
 def test_a_sample_has_the_keys_as_often_as_they_have_rows(reading: ReadOnlyStore) -> None:
     with reading.lake.metadata.reading() as reader:
-        versions = sampled(reader, only_current=False)
-        objects = sampled(reader, only_current=True)
-        few = sampled(reader, only_current=False, count_max=4)
+        versions = sample_keys(reader, only_current=False)
+        objects = sample_keys(reader, only_current=True)
+        few = sample_keys(reader, only_current=False, count_max=4)
         expected = [
-            Place("one", one.row.key.encode()) for one in list_versions(reader, "one").items
+            KeyPlace("one", one.row.key.encode()) for one in list_versions(reader, "one").items
         ]
-        current = [Place("one", row.key.encode()) for row in list_objects(reader, "one").items]
+        current = [KeyPlace("one", row.key.encode()) for row in list_objects(reader, "one").items]
     assert versions == (sorted(expected), len(expected))
-    assert objects.keys == current
-    assert len(few.keys) <= 4
+    assert objects.places == current
+    assert len(few.places) <= 4
     assert 0 < few.row_count <= 16
 
 
@@ -102,7 +101,7 @@ def test_a_store_without_metadata_has_no_sample_and_no_pages(tmp_path: Path) -> 
         pass
     with ReadOnlyStore(tmp_path) as store:
         with store.lake.metadata.reading() as reader:
-            assert sampled(reader, only_current=True) == ([], 0)
+            assert sample_keys(reader, only_current=True) == ([], 0)
         assert list(object_pages(store.lake.metadata, EVERYTHING)) == []
         assert list(version_pages(store.lake.metadata, EVERYTHING)) == []
         assert list(part_pages(store.lake.metadata, EVERYTHING)) == []

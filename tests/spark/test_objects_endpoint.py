@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Rows = list[dict[str, Any]]
-DEEP = ("versions", "manifests", "chunks")
+VIEWS = ("objects", "versions", "manifests", "chunks")
 
 
 @contextmanager
@@ -67,13 +67,13 @@ def outcome(make: Callable[[], tuple[Any, Any]]) -> Any:
         return type(error), str(error)
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 def test_rows_are_the_same(door: LiveDoor, view: str) -> None:
     found = by_endpoint(door, view=view)
     assert found == by_path(door, view=view)
     assert {row["key"] for row in found} >= {*HOSTILE_KEYS, "two chunks", "in parts"} - {"\0"}
     assert {row["bucket"] for row in found} == {"lakebed-tier2", "plain", "suspended", "versioned"}
-    columns = "problem,key" if view != "versions" else "hlc,key"
+    columns = "hlc,key" if view in ("objects", "versions") else "problem,key"
     some = by_endpoint(door, view=view, columns=columns)
     assert some == [{name: row[name] for name in some[0]} for row in found]
 
@@ -89,13 +89,27 @@ def test_versions_have_all_that_the_metadata_say(door: LiveDoor) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 def test_a_session_reads_them(spark: SparkSession, door: LiveDoor, view: str) -> None:
     spark.dataSource.register(ObjectsSource)
     frame = load(spark, NAME, view=view, **options_of(door))
     found = collected(frame)
     assert sorted(found, key=repr) == sorted(by_path(door, view=view), key=repr)
-    assert frame.rdd.getNumPartitions() == 5, "a task for each bucket"
+    assert frame.rdd.getNumPartitions() == 1
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("size", [1, 5, 20])
+def test_keys_are_shared_among_tasks_as_those_of_files(
+    door: LiveDoor, view: str, size: int
+) -> None:
+    there, _ = reader_of(ObjectsSource, **options_of(door), view=view, partitionRows=size)
+    here, _ = reader_of(ObjectsSource, path=door.store.root, view=view, partitionRows=size)
+    splits = [one.ranges for one in there.partitions()]  # type: ignore[attr-defined]
+    assert splits == [one.ranges for one in here.partitions()]  # type: ignore[attr-defined]
+    assert len(splits) > 1
+    found = by_endpoint(door, view=view, partitionRows=size)
+    assert sorted(found, key=repr) == sorted(by_endpoint(door, view=view), key=repr)
 
 
 FILTERS: dict[str, list[Filter]] = {
@@ -108,7 +122,7 @@ FILTERS: dict[str, list[Filter]] = {
 }
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_leave_the_same(door: LiveDoor, view: str, name: str) -> None:
     found = by_endpoint(door, *FILTERS[name], view=view, pushFilters=True)
@@ -116,7 +130,7 @@ def test_filters_leave_the_same(door: LiveDoor, view: str, name: str) -> None:
     assert (found == []) is (name in ("no bucket", "behind all"))
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 def test_a_bucket_and_a_prefix_are_options(door: LiveDoor, view: str) -> None:
     options = {"view": view, "bucket": "plain,versioned", "prefix": "a"}
     found = by_endpoint(door, **options)
@@ -124,7 +138,7 @@ def test_a_bucket_and_a_prefix_are_options(door: LiveDoor, view: str) -> None:
     assert {row["bucket"] for row in found} == {"plain", "versioned"}
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_pages_of_any_size_have_everything(
     door: LiveDoor, monkeypatch: pytest.MonkeyPatch, view: str, size: int
@@ -176,7 +190,7 @@ def test_a_manifest_that_cannot_be_read_is_told_alike(tmp_path: Path) -> None:
             assert [row["problem"] is None for row in told] == [False, True, False]
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, view: str
 ) -> None:
@@ -201,7 +215,7 @@ def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
         assert [one for one in seen if one in expected] == expected
 
 
-@pytest.mark.parametrize("view", DEEP)
+@pytest.mark.parametrize("view", VIEWS)
 def test_without_objects_there_are_no_rows(tmp_path: Path, view: str) -> None:
     with door_of(tmp_path) as door:
         assert by_endpoint(door, view=view) == []
@@ -210,9 +224,9 @@ def test_without_objects_there_are_no_rows(tmp_path: Path, view: str) -> None:
 
 
 def test_who_may_not_ask_is_told(door: LiveDoor) -> None:
-    for view in DEEP:
+    for view in VIEWS:
         reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
-        assert len(reader.partitions()) > 1
+        assert reader.partitions()
         wrong = {**options_of(door), "secretKey": "wrong"}
         refused, _ = reader_of(ObjectsSource, view=view, **wrong)
         with pytest.raises(Unauthenticated):

@@ -1,7 +1,8 @@
 """All that a bucket has over the wire: versions with their manifests, and parts of uploads.
 
-For readers of the whole: a page goes on behind the place that the last one told, and costs what is
-on it. Manifests are given as they are stored (see `lakebed.seglake.manifest`).
+For readers of the whole, who cut it by a sample of the keys. A page goes on behind the place that
+the last one told, and costs what is on it. Manifests are given as they are stored (see
+`lakebed.seglake.manifest`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _TAG = "objects"
 
 class StoredVersionsQuery(Struct, frozen=True):
     """Of keys that begin with `prefix` and are behind `after`; with `hlc` and `site_id` also the
-    versions of that key that are older than the one they name."""
+    versions of that key that are older than the one they name. `only_current`: of each key the
+    newest, and no delete markers."""
 
     prefix: str = ""
     after: str = ""
@@ -29,6 +31,7 @@ class StoredVersionsQuery(Struct, frozen=True):
     site_id: str = ""
     max_versions: Annotated[int, Meta(ge=1, le=VERSIONS_MAX)] = VERSIONS_MAX
     manifests: bool = False
+    only_current: bool = False
 
 
 class StoredVersion(Struct, frozen=True):
@@ -95,6 +98,22 @@ class StoredParts(Struct, frozen=True):
     next: PartMarker | None
 
 
+class SampleQuery(Struct, frozen=True):
+    only_current: bool = False  # of objects that are there now, not of all versions
+
+
+class SampledKey(Struct, frozen=True):
+    bucket: str
+    key: str
+
+
+class KeySample(Struct, frozen=True):
+    """Some hundred keys, in order; one stands there as often as it was met."""
+
+    keys: list[SampledKey]
+    row_count: int  # of the whole store, about
+
+
 _BUCKET = "/v1/buckets/{bucket}"
 
 LIST_STORED_VERSIONS: Final = Operation(
@@ -106,5 +125,13 @@ LIST_STORED_PARTS: Final = Operation(
     "list_stored_parts", "GET", _BUCKET + "/parts", "A page of the parts of uploads under way",
     StoredParts, query=StoredPartsQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
+SAMPLE_KEYS: Final = Operation(
+    "sample_keys", "GET", "/v1/objects/sample", "How keys are spread, and how many rows there are",
+    KeySample, query=SampleQuery, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
 
-OPERATIONS: Final[tuple[Operation[object], ...]] = (LIST_STORED_VERSIONS, LIST_STORED_PARTS)
+OPERATIONS: Final[tuple[Operation[object], ...]] = (
+    LIST_STORED_VERSIONS,
+    LIST_STORED_PARTS,
+    SAMPLE_KEYS,
+)

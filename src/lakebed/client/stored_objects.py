@@ -10,7 +10,9 @@ from typing import NamedTuple
 from lakebed.api import stored_objects as wire
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
+from lakebed.seglake.key_sample import KeyPlace, KeySample
 from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import PartRow, PendingManifest, VersionRow
 from lakebed.seglake.model import State
 from lakebed.seglake.stored_pages import ListedPart, PartPage, PartPlace, VersionPlace
@@ -21,6 +23,13 @@ class VersionPage(NamedTuple):
 
     versions: list[tuple[ListedVersion, PendingManifest | None]]
     last: VersionPlace | None  # where the next page goes on; None if there is none
+
+
+def remote_sample(caller: Caller, *, only_current: bool) -> KeySample:
+    """How the keys of a store elsewhere are spread."""
+    told = caller.call(wire.SAMPLE_KEYS, query=wire.SampleQuery(only_current))
+    places = [KeyPlace(one.bucket, key_bytes(one.key)) for one in told.keys]
+    return KeySample(sorted(places), told.row_count)
 
 
 class RemoteStoredObjects:
@@ -38,6 +47,7 @@ class RemoteStoredObjects:
         last: VersionPlace | None = None,
         max_versions: int = wire.VERSIONS_MAX,
         manifests: bool = False,
+        only_current: bool = False,
     ) -> VersionPage:
         """Of keys with the prefix that are behind `after`, or else behind `last`."""
         query = wire.StoredVersionsQuery(
@@ -47,6 +57,7 @@ class RemoteStoredObjects:
             site_id="" if last is None else last.site_id,
             max_versions=max_versions,
             manifests=manifests,
+            only_current=only_current,
         )
         operation = wire.LIST_STORED_VERSIONS
         page = self._caller.call(operation, {"bucket": self._bucket}, query=query)

@@ -1,4 +1,7 @@
-"""All versions of a bucket, and the parts of its uploads, in pages for who reads the whole."""
+"""All versions of a bucket, and the parts of its uploads, in pages for who reads the whole.
+
+How the whole is best cut is told by a sample of the keys.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,22 @@ async def list_stored_parts(service: Service, call: Call) -> wire.StoredParts:
     return await service.run(partial(_parts, lake, call.names["bucket"], call.query))
 
 
+async def sample_keys(service: Service, call: Call) -> wire.KeySample:
+    lake = await lake_of(service)
+    return await service.run(partial(_sample, lake, only_current=call.query.only_current))
+
+
+def _sample(lake: Lake, *, only_current: bool) -> wire.KeySample:
+    from lakebed.seglake.key_sample import sample_keys
+
+    with lake.metadata.reading() as reader:
+        sample = sample_keys(reader, only_current=only_current)
+    keys = [wire.SampledKey(bucket, key.decode()) for bucket, key in sample.places]
+    return wire.KeySample(keys, sample.row_count)
+
+
 def _versions(lake: Lake, bucket: str, query: wire.StoredVersionsQuery) -> wire.StoredVersions:
-    from lakebed.seglake.stored_pages import VersionPlace, versions_behind
+    from lakebed.seglake.stored_pages import VersionPlace, current_behind, versions_behind
     from lakebed.seglake.versions import require_bucket
 
     last = None
@@ -42,7 +59,8 @@ def _versions(lake: Lake, bucket: str, query: wire.StoredVersionsQuery) -> wire.
     with lake.metadata.reading() as reader:
         require_bucket(reader, bucket)
         keys = _keys(bucket, query.prefix, query.after)
-        page = versions_behind(reader, keys, last, count_max=count_max + 1)
+        behind = current_behind if query.only_current else versions_behind
+        page = behind(reader, keys, last, count_max=count_max + 1)
         found = page[:count_max]
         if not query.manifests:
             told = [_version(one, None) for one in found]
@@ -124,4 +142,5 @@ def _keys(bucket: str, prefix: str, after: str) -> KeyRange:
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     wire.LIST_STORED_VERSIONS: list_stored_versions,
     wire.LIST_STORED_PARTS: list_stored_parts,
+    wire.SAMPLE_KEYS: sample_keys,
 }

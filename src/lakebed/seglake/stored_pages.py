@@ -72,6 +72,15 @@ def versions_behind(
     return page
 
 
+def current_behind(
+    reader: Reader, keys: KeyRange, last: VersionPlace | None, *, count_max: int
+) -> list[ListedVersion]:
+    """The newest version of each key; delete markers are none."""
+    start = keys.start if last is None else max(keys.start, _behind(last.key))
+    rows = reader.current_from(keys.bucket, start=start, end=keys.end)
+    return [ListedVersion(row, is_latest=True) for row in islice(rows, count_max)]
+
+
 def parts_behind(
     reader: Reader,
     keys: KeyRange,

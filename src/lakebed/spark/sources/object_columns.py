@@ -232,20 +232,17 @@ def _chunks(owner: Owner) -> Sequence[Any]:
     return (None,) if owner.manifest is None else owner.manifest.chunks
 
 
+_TEXTS = ("bucket", "key", "version_id", "etag", "content_type", "hlc", "site_id")
+
+
 def _of_versions(rows: Sequence[VersionRow]) -> dict[str, _Make]:
     columns = dict(zip(VersionRow._fields, zip(*rows, strict=True), strict=True))
     return {
-        **{
-            name: partial(texts, columns[name])
-            for name in ("bucket", "key", "version_id", "etag", "content_type")
-        },
+        **{name: partial(texts, columns[name]) for name in _TEXTS},
         "is_null": lambda: pa.array(columns["is_null"], pa.bool_()),
         "state": lambda: texts([one.value for one in columns["state"]]),
         "size": lambda: pa.array(columns["size"], pa.int64()),
         "modified_at": lambda: moments(unsigned(columns["modified_ms"])),
-        # Where they are not told they are empty.
-        "hlc": lambda: texts([text or None for text in columns["hlc"]]),
-        "site_id": lambda: texts([text or None for text in columns["site_id"]]),
     }
 
 

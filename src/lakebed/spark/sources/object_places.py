@@ -15,10 +15,11 @@ from lakebed.api.objects import LIST_BUCKETS
 from lakebed.api.stored_objects import VERSIONS_MAX
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import address_of
-from lakebed.client.bucket import RemoteBucket, bucket_info_of
+from lakebed.client.bucket import bucket_info_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.patience import RETRY_S
-from lakebed.client.stored_objects import RemoteStoredObjects, VersionPage
+from lakebed.client.stored_objects import RemoteStoredObjects, VersionPage, remote_sample
+from lakebed.seglake.key_sample import KeySample, sample_keys
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import VersionRow
@@ -34,7 +35,6 @@ from lakebed.spark.sources.object_rows import (
     manifest_pages,
     object_pages,
     part_pages,
-    sampled,
     stored,
     stored_part,
     version_pages,
@@ -100,9 +100,8 @@ class FilesObjects:
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
         with self._metadata.reading() as reader:
-            sample = sampled(reader, only_current=only_current)
-        wanted = -(-sample.row_count // rows_max)
-        return cut(ranges, sample.keys, max(1, min(wanted, _PARTITIONS_MAX)))
+            sample = sample_keys(reader, only_current=only_current)
+        return _split(ranges, sample, rows_max=rows_max)
 
     def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
         return object_pages(self._metadata, one)
@@ -130,30 +129,18 @@ class EndpointObjects:
         return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
 
     def split(
-        self,
-        ranges: list[KeyRange],
-        *,
-        only_current: bool,  # noqa: ARG002 - how many rows there are is not known
-        rows_max: int,  # noqa: ARG002
+        self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
-        """By bucket."""
-        names = sorted({one.bucket for one in ranges})
-        return [[one for one in ranges if one.bucket == name] for name in names]
+        sample = remote_sample(self._caller, only_current=only_current)
+        return _split(ranges, sample, rows_max=rows_max)
 
     def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
-        bucket = RemoteBucket(self._caller, one.bucket)
-        prefix, after = listing_of(one)
-        while True:
-            page = bucket.list_page(prefix, after=after)
-            if rows := [row for row in page.items if _is_in(row.key, one)]:
+        for page in self._version_pages(one, only_current=True):
+            if rows := [each.row for each, _ in page.versions if _is_in(each.row.key, one)]:
                 yield rows
-            is_past = bool(page.items) and key_bytes(page.items[-1].key) >= one.end
-            if page.next_marker is None or is_past:
-                return
-            after = page.next_marker
 
     def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
-        for page in self._version_pages(one, manifests=False):
+        for page in self._version_pages(one):
             if found := [each for each, _ in page.versions if _is_in(each.row.key, one)]:
                 yield found
 
@@ -173,7 +160,9 @@ class EndpointObjects:
             if last is None or key_bytes(last.key) >= one.end:
                 return
 
-    def _version_pages(self, one: KeyRange, *, manifests: bool) -> Iterator[VersionPage]:
+    def _version_pages(
+        self, one: KeyRange, *, manifests: bool = False, only_current: bool = False
+    ) -> Iterator[VersionPage]:
         there = RemoteStoredObjects(self._caller, one.bucket)
         prefix, after = listing_of(one)
         count_max = MANIFESTS_PAGE if manifests else VERSIONS_PAGE
@@ -185,11 +174,17 @@ class EndpointObjects:
                 last=last,
                 max_versions=count_max,
                 manifests=manifests,
+                only_current=only_current,
             )
             yield page
             last = page.last
             if last is None or key_bytes(last.key) >= one.end:
                 return
+
+
+def _split(ranges: list[KeyRange], sample: KeySample, *, rows_max: int) -> list[list[KeyRange]]:
+    wanted = -(-sample.row_count // rows_max)
+    return cut(ranges, sample.places, max(1, min(wanted, _PARTITIONS_MAX)))
 
 
 def _is_in(key: str, one: KeyRange) -> bool:

@@ -24,19 +24,13 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from lakebed.seglake.key_sample import KeyPlace
 from lakebed.seglake.meta.reader import KEYS_END, key_bytes
 from lakebed.seglake.stored_pages import KeyRange
 
 _HIGHEST = "\U0010ffff"
 _SURROGATES_END = 0xE000
 _SURROGATES_START = 0xD800
-
-
-class Place(NamedTuple):
-    """Of a key, among all of a store."""
-
-    bucket: str
-    key: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +125,7 @@ def end_of(prefix: str) -> bytes:
     return found[:-1] + bytes([found[-1] + 1]) if found else KEYS_END  # no UTF-8 has 0xff in it
 
 
-def cut(ranges: Sequence[KeyRange], sample: Sequence[Place], count: int) -> list[list[KeyRange]]:
+def cut(ranges: Sequence[KeyRange], sample: Sequence[KeyPlace], count: int) -> list[list[KeyRange]]:
     """The ranges in at most `count` parts, of about as many of the sampled keys each, in order."""
     inside = [place for place in sorted(sample) if _is_inside(place, ranges)]
     marks = deque(
@@ -153,7 +147,7 @@ def cut(ranges: Sequence[KeyRange], sample: Sequence[Place], count: int) -> list
     return [part for part in found if part]
 
 
-def _is_inside(place: Place, ranges: Sequence[KeyRange]) -> bool:
+def _is_inside(place: KeyPlace, ranges: Sequence[KeyRange]) -> bool:
     """The ranges are in order and apart: the last that begins before it, if any, has it."""
     low, high = 0, len(ranges)
     while low < high:

@@ -3,9 +3,6 @@
 A page is what was committed at one time; between two pages the writer goes on, and what it changes
 is seen or not. No key or version that is there all the while is left out or told twice. So a long
 read never keeps the write-ahead log from being carried over.
-
-How the keys are spread is found from a sample of the operation log, a few hundred look-ups,
-however large the store is. Nothing but the balance of tasks depends on it.
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ from typing import NamedTuple
 from lakebed.base.errors import Corrupt, DataError
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.manifest import Manifest, decode
-from lakebed.seglake.meta.reader import Reader, key_bytes
+from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import PendingManifest, VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
-from lakebed.seglake.model import State
 from lakebed.seglake.stored_pages import (
     KeyRange,
     ListedPart,
@@ -29,13 +25,10 @@ from lakebed.seglake.stored_pages import (
     versions_behind,
 )
 from lakebed.seglake.upload_rows import part_manifest
-from lakebed.spark.sources.object_ranges import Place
 
 ROWS_PAGE = 10_000
 MANIFESTS_PAGE = 500
 PARTS_PAGE = 100
-SAMPLES_MAX = 512
-_SEQUENCE_MAX = 1 << 62
 
 
 class Stored(NamedTuple):
@@ -54,11 +47,6 @@ class StoredPart(NamedTuple):
     listed: ListedPart
     manifest: Manifest | None
     problem: str | None
-
-
-class Sample(NamedTuple):
-    keys: list[Place]
-    row_count: int  # of all rows, about
 
 
 def object_pages(
@@ -119,48 +107,6 @@ def part_pages(
             yield [stored_part(one.bucket, each) for each in parts]
         if last is None:
             return
-
-
-def sampled(reader: Reader, *, only_current: bool, count_max: int = SAMPLES_MAX) -> Sample:
-    """Keys, as often as they have versions (or once, if they have an object), and how many rows."""
-    oldest = reader.oplog(limit=1)
-    if not oldest:
-        return Sample([], 0)
-    first, last = oldest[0].sequence, _last_sequence(reader)
-    total = last - first + 1
-    count = min(total, count_max)
-    keys = []
-    for number in range(count):
-        found = reader.oplog(after=first + total * number // count - 1, limit=1)
-        if found and _is_there(reader, found[0].bucket, found[0].key, found[0].version_id,
-                               only_current):  # fmt: skip
-            keys.append(Place(found[0].bucket, key_bytes(found[0].key)))
-    return Sample(sorted(keys), total * len(keys) // count)
-
-
-def _is_there(reader: Reader, bucket: str, key: str, version_id: str, only_current: bool) -> bool:
-    if not key or not version_id:
-        return False  # about a bucket
-    if only_current:
-        current = reader.current(bucket, key)
-        if current is None or current.state is State.DELETED:
-            return False
-        return current.version_id == version_id
-    return reader.version(bucket, key, version_id) is not None
-
-
-def _last_sequence(reader: Reader) -> int:
-    """Found by halving: a look-up behind the last one finds nothing."""
-    low, high = 0, 1
-    while high < _SEQUENCE_MAX and reader.oplog(after=high, limit=1):
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if reader.oplog(after=middle, limit=1):
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def place_of(listed: ListedVersion) -> VersionPlace:

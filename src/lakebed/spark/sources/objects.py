@@ -48,9 +48,8 @@ way; `offset` is that of the data in its segment's file:
     chunk_index int, object_offset bigint, segment_id string, offset bigint, length int, hash
     binary, problem string
 
-`version_id` has 32 hex digits also where a version is null (`is_null`). Of `objects` over an
-`endpoint` `hlc` and `site_id` are null. Rows stand by bucket and key, a key's newest version first,
-within a task.
+`version_id` has 32 hex digits also where a version is null (`is_null`). Rows stand by bucket and
+key, a key's newest version first, within a task.
 
 With `pushFilters`, filters on `bucket` (equal, in) and `key` (equal, in, a prefix, less or more
 than) are pushed: other keys are not read. So is one on `segment_id` (equal, in): all manifests of
@@ -58,10 +57,10 @@ the keys are still read, and chunks in other segments go no further. Only for wh
 use in one query: Spark 4.3.0 keeps what one query has pushed and applies it to all others of the
 same `load()`, a union or a join with itself included, which then lack rows.
 
-Tasks are ranges of keys with about as many rows each, over an `endpoint` whole buckets. Chunks are
-split by the keys of their versions too, since nothing leads from a segment to the manifests that
-name it: to have them by segment, `repartition("segment_id")`. Rows are read in pages, each of one
-moment (`object_rows`); between them the writer goes on.
+Tasks are ranges of keys with about as many rows each. Chunks are split by the keys of their
+versions too, since nothing leads from a segment to the manifests that name it: to have them by
+segment, `repartition("segment_id")`. Rows are read in pages, each of one moment (`object_rows`);
+between them the writer goes on.
 """
 
 from __future__ import annotations
