@@ -14,26 +14,39 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from lakebed.base.layout import Buffer
 
 PathLike = str | os.PathLike[str]
 
 
-class File(Protocol):
-    """An open file. Positions are always given: there is no cursor to share.
-
-    Thread-safe for reads; one writer at a time.
-    """
-
-    @property
-    def path(self) -> str: ...
+class ReadableFile(Protocol):
+    """What a reader needs of an open file. Positions are always given: there is no cursor."""
 
     def size(self) -> int: ...
 
     def pread(self, offset: int, length: int) -> bytes:
         """The bytes at `offset`: fewer than asked for only at the end of the file."""
+
+    def close(self) -> None:
+        """Idempotent. Syncs nothing."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class File(ReadableFile, Protocol):
+    """An open file. Thread-safe for reads; one writer at a time."""
+
+    @property
+    def path(self) -> str: ...
 
     def pwrite(self, offset: int, data: Buffer) -> None:
         """All of `data`, or an error; not durable yet."""
@@ -56,37 +69,6 @@ class File(Protocol):
     def descriptor(self) -> int | None:
         """The operating system's, to send bytes from until `close`; None if there is none."""
 
-    def close(self) -> None:
-        """Idempotent. Syncs nothing."""
-
-    def __enter__(self) -> File: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-class ReadableFile(Protocol):
-    """What a reader needs of a `File`."""
-
-    def size(self) -> int: ...
-
-    def pread(self, offset: int, length: int) -> bytes: ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> ReadableFile: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
 
 class Lock(Protocol):
     """A held lock: let go by `release`, by the end of the process, and by nothing else."""
@@ -104,10 +86,11 @@ class ReadableDisk(Protocol):
 
     def is_folder(self, path: PathLike) -> bool: ...
 
-    def names(self, folder: PathLike) -> list[str]: ...
+    def names(self, folder: PathLike) -> list[str]:
+        """The folder's entries, sorted."""
 
 
-class Disk(Protocol):
+class Disk(ReadableDisk, Protocol):
     """A file system."""
 
     def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> File:
@@ -117,13 +100,6 @@ class Disk(Protocol):
         """
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
-
-    def exists(self, path: PathLike) -> bool: ...
-
-    def is_folder(self, path: PathLike) -> bool: ...
-
-    def names(self, folder: PathLike) -> list[str]:
-        """The folder's entries, sorted."""
 
     def make_folder(self, path: PathLike) -> None:
         """One level; `AlreadyExists` if it is there. See `make_folders`."""
