@@ -1,4 +1,4 @@
-"""For all tests: how Hypothesis searches, where Spark runs, what is listed at the end of a run."""
+"""For all tests: how Hypothesis searches, how and where Spark runs, what is listed at the end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from lakebed.base.simulation.scheduler import killing_all
+from tests import java
 from tests.scheduling import BySession
 from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
@@ -31,6 +32,7 @@ def pytest_configure() -> None:
     that the tests start and interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(java.ENVIRONMENT)
 
 
 @pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks

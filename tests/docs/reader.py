@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from tests import java
 from tests.docs.blocks import Block, is_as_told
 from tests.docs.left_running import SHELL, LeftRunning
 
 LIMIT_S = 600  # of one block: Spark on a machine that has much else to do
-KEPT = ("JAVA_HOME", "TMPDIR", "LAKEBED_KERNELS")
+KEPT = ("JAVA_HOME", "TMPDIR", "LAKEBED_KERNELS", *java.ENVIRONMENT)
 PRINTED_AS = {
     "LAKEBED_ACCESS_KEY": "AWS_ACCESS_KEY_ID",
     "LAKEBED_SECRET_KEY": "AWS_SECRET_ACCESS_KEY",

@@ -23,15 +23,14 @@ from typing import IO, Any, Final, Self, TypeVar
 import pyspark
 
 from lakebed.spark import java
-from lakebed.spark.session import default_options, session
+from lakebed.spark.session import session
+from tests.java import OPTIONS
 from tests.spark.hidden import HiddenFolder
 
 LOOPBACK: Final = "127.0.0.1"
 START_S: Final = 120.0
 STOP_S: Final = 30.0
 WORKER_COUNT: Final = 2
-JAVA_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For programs that live for a minute: they start in half the time."""
 
 _SPARK: Final = Path(pyspark.__file__).parent
 _MASTER_URL: Final = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -178,7 +177,6 @@ class ConnectServer:
         options = {
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.host": LOOPBACK,
-            "spark.driver.extraJavaOptions": JAVA_OPTIONS,
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             "spark.ui.enabled": "false",
@@ -242,8 +240,7 @@ _SESSION: list[Any] = []
 def _begin(arguments: Mapping[str, Any]) -> None:
     given = dict(arguments)
     if "remote" not in given:
-        for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
-            given[name] = f"{default_options().get(name, '')} {JAVA_OPTIONS}"
+        given["spark.executor.extraJavaOptions"] = OPTIONS
     _SESSION.append(session(**given))
 
 
@@ -270,7 +267,6 @@ def _environment() -> dict[str, str]:
         **os.environ,
         "JAVA_HOME": str(java.home(java.find())),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_NO_DAEMONIZE": "1",
