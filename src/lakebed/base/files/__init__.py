@@ -4,6 +4,7 @@
   `ReadableDisk`, `ReadableFile`: the part of it that readers need;
 - `real`: the operating system's; `lakebed.base.simulation.disk` is the other implementation;
 - `durable`: what is built from those calls and used everywhere: `replace_atomically` and its kin;
+- `notice`: a small file for other processes, overwritten in place;
 - `writing`: the one loop that writes all of a buffer;
 - `forking`: what must not outlive a fork.
 """
