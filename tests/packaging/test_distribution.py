@@ -81,9 +81,11 @@ def test_the_wheel_has_kernels_type_hints_the_licence_and_commands(
         (commands,) = (name for name in names if name.endswith("/entry_points.txt"))
         told = wheel.read(commands).decode()
         licence = wheel.read(f"lakebed-{VERSION}.dist-info/licenses/LICENSE")
+        program = wheel.getinfo("lakebed/spark/worker-python")
     assert f"lakebed/kernels/{COMPILED_NAME}" in names
     assert {"lakebed/py.typed", "lakebed/kernels/_compiled.pyi"} <= names
     assert "lakebed/spark/log4j2.properties" in names
+    assert program.external_attr >> 16 & 0o111 == 0o111, "it is run"
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert "lakebed = lakebed.cli.main:main" in told
     tops = {name.partition("/")[0] for name in names}

@@ -14,7 +14,13 @@ import pytest
 from lakebed.base.errors import InputError
 from lakebed.spark import java
 from lakebed.spark.errors import SparkUnavailable
-from lakebed.spark.session import LOGGING_FILE, default_options, session
+from lakebed.spark.session import (
+    LOGGING_FILE,
+    WORKER_PYTHON,
+    default_options,
+    session,
+    worker_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +42,46 @@ def test_a_job_runs_in_workers_of_this_very_python(spark: SparkSession) -> None:
     answers = spark.sparkContext.parallelize(range(10), 2).map(where).collect()
     assert [answer[0] for answer in answers] == [n * n for n in range(10)]
     assert {Path(answer[1]).resolve() for answer in answers} == {Path(sys.executable).resolve()}
+
+
+@pytest.mark.spark
+def test_workers_import_the_installed_pyspark(spark: SparkSession) -> None:
+    def where(_: int) -> str:
+        import py4j  # type: ignore[import-untyped]
+        import pyspark
+
+        return f"{pyspark.__file__} {py4j.__file__}"
+
+    (found,) = spark.sparkContext.parallelize([0], 1).map(where).collect()
+    assert ".zip" not in found
+
+
+def test_the_workers_python_passes_on_all_but_the_zips() -> None:
+    zips = ["/s p/python/lib/pyspark.zip", "/s p/python/lib/py4j-0.10.9-src.zip"]
+    others = ["/a b", "/*", "/python/lib/pyspark.zip.d", "$HOME"]
+    program = "import os, sys; print([os.environ['PYTHONPATH'], *sys.argv[1:]])"
+    done = subprocess.run(
+        [WORKER_PYTHON, "-c", program, "a b", "*", "", "c:d"],
+        env={
+            "PYTHONPATH": ":".join([*zips, *others, *zips]),
+            "PYSPARK_INSTALLED_PYTHON": sys.executable,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{[':'.join(others), 'a b', '*', '', 'c:d']}\n"
+
+
+def test_of_another_spark_or_machine_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    plain = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    for master in ("local", "local[2]", "local-cluster[1,1,1024]"):
+        assert worker_settings(master)["PYSPARK_PYTHON"] == str(WORKER_PYTHON)
+    for master in ("spark://127.0.0.1:7077", "yarn", "k8s://h:1"):
+        assert worker_settings(master) == plain
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert worker_settings("local[2]") == plain
 
 
 @pytest.mark.spark

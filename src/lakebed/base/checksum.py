@@ -7,7 +7,6 @@ Both CRCs are incremental: `crc(b, crc(a)) == crc(a + b)`. The compiled loops of
 from __future__ import annotations
 
 from blake3 import blake3 as _blake3
-from crc32c import crc32c as _crc32c
 
 from lakebed.base.layout import Buffer
 
@@ -16,12 +15,14 @@ BLAKE3_BYTES = 32
 
 def crc32c(data: Buffer, crc: int = 0) -> int:
     """Castagnoli's CRC-32, as Keratin, Kafka, iSCSI and ext4 use it."""
-    return _crc32c(data, crc)
+    # Imported where used, as the next: they take longer to load than most commands take to run.
+    from crc32c import crc32c as calculate
+
+    return calculate(data, crc)
 
 
 def crc64nvme(data: Buffer, crc: int = 0) -> int:
     """The NVMe CRC-64, as AOF2 and S3's CRC64NVME use it."""
-    # Imported where used: it takes longer to load than most commands take to run.
     from awscrt.checksums import crc64nvme as calculate
 
     return int(calculate(data, crc))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 LOGGING_FILE = Path(__file__).with_name("log4j2.properties")
+WORKER_PYTHON = Path(__file__).with_name("worker-python")
 LEVEL_PROPERTY = "lakebed.spark.log.level"
 CONNECT_PORT = 15002
 CONNECT_ADDRESS = "spark.connect.grpc.binding.address"  # all there are, unless it is told
@@ -81,7 +82,7 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
     for name, value in options.items():
         builder = builder.config(name, value)
     try:
-        with _environment(_java_settings(found)):
+        with _environment(_java_settings(found) | worker_settings(options["spark.master"])):
             return builder.getOrCreate()
     except (PySparkException, OSError) as error:
         raise SparkUnavailable(
@@ -103,7 +104,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
 
     settings: Mapping[str, str] = {}
     if remote.startswith("local"):
-        settings = _java_settings(java.find())
+        settings = _java_settings(java.find()) | worker_settings(remote)
         options = default_options() | {CONNECT_ADDRESS: LOOPBACK} | options
         options.pop("spark.master")  # the remote says it
     else:
@@ -147,10 +148,18 @@ def _require_answer(remote: str) -> None:
 def _java_settings(found: java.Probe) -> dict[str, str]:
     return {
         "JAVA_HOME": str(java.home(found)),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": LOOPBACK,
     }
+
+
+def worker_settings(master: str) -> dict[str, str]:
+    """The workers' Python. Where they are elsewhere, or another Spark is asked for, what is said of
+    the installed pyspark in `worker-python` need not be so."""
+    is_ours = master.startswith("local") and "SPARK_HOME" not in os.environ
+    python, more = sys.executable, {}
+    if is_ours and os.access(WORKER_PYTHON, os.X_OK):
+        python, more = str(WORKER_PYTHON), {"PYSPARK_INSTALLED_PYTHON": sys.executable}
+    return {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, **more}
 
 
 def _first_line(error: BaseException) -> str:

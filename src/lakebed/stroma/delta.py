@@ -15,9 +15,9 @@ from collections.abc import Generator, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from lakebed.base.checksum import crc32c
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
+from lakebed.kernels import crc32c
 from lakebed.stroma.events import Event, decode
 from lakebed.stroma.format import (
     CHECKSUM,

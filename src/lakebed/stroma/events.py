@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import lt
 from typing import Any, NamedTuple
 
-from lakebed.base.checksum import crc32c
 from lakebed.base.errors import Corrupt
 from lakebed.base.layout import Buffer, Layout
+from lakebed.kernels import crc32c
 from lakebed.stroma.format import (
     ACK_RANGE_TYPE,
     CHECKSUM,

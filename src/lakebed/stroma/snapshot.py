@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import le, lt
 
-from lakebed.base.checksum import crc32c
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer
+from lakebed.kernels import crc32c
 from lakebed.stroma.format import (
     CHECKSUM,
     DEADLINE_HINT,

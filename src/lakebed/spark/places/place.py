@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.client.address import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, is_url
-from lakebed.client.store import RemoteStore
 from lakebed.spark.options import Options
-from lakebed.spark.places.endpoint import EndpointStore
-from lakebed.spark.places.files import FilesStore
 from lakebed.spark.places.protocol import OpenStore
-from lakebed.store.read_only import ReadOnlyStore
+
+# Each of Spark's many processes imports this, and needs one of the two.
+if TYPE_CHECKING:
+    from lakebed.client.store import RemoteStore
+    from lakebed.store.read_only import ReadOnlyStore
 
 PLACE_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
@@ -36,10 +38,16 @@ class Place:
     def open(self) -> OpenStore:
         """For reading; close it. Of an endpoint nothing is known before the first call."""
         if self.path:
+            from lakebed.spark.places.files import FilesStore
+
             return FilesStore(self._files())
+        from lakebed.spark.places.endpoint import EndpointStore
+
         return EndpointStore(self.connect())
 
     def _files(self) -> ReadOnlyStore:
+        from lakebed.store.read_only import ReadOnlyStore
+
         try:
             return ReadOnlyStore(self.path)
         except NotFound as error:
@@ -51,6 +59,8 @@ class Place:
 
     def connect(self) -> RemoteStore:
         """The HTTP API of it: that of the endpoint, or of whoever serves the root's socket."""
+        from lakebed.client.store import RemoteStore
+
         return RemoteStore.open(
             self.endpoint or self.path,
             access_key=self.access_key or None,
