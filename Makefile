@@ -26,6 +26,9 @@ PYTEST := $(BIN) -m pytest -n $(JOBS) --no-loadscope-reorder
 COMPILED := LAKEBED_KERNELS=compiled
 BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(BIN) -m lakebed.kernels.build; }
 
+# What was compiled once, modules and tests, is used by all the processes that follow.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup kernels java clients check test test-slow bench demo format reference constraints dist clean
 MAKEFLAGS += --no-print-directory

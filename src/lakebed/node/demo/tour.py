@@ -162,7 +162,7 @@ class _Tour:
             ground.leave_out("power", "the simulated disk needs lakebed[simulation]")
             return
         ground.watcher.begin("cutting the power of a simulated disk")
-        with _quiet("lakebed.aof"):  # what recovery says of a thousand wrecks
+        with _quiet("lakebed"):  # what recovery says of a thousand wrecks
             self._power_cuts = cut_power_everywhere(ground.seed)
         ground.tell(
             "power",
