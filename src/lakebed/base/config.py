@@ -33,6 +33,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
 from lakebed.base.errors import BadConfig, InputError
@@ -170,6 +171,7 @@ def unit_of(name: str) -> str | None:
     return unit if unit == "bytes" or unit in _DURATION_SCALES_NS else None
 
 
+@cache
 def _kinds(config: type[ConfigClass]) -> dict[str, type]:
     hints = get_type_hints(config)
     kinds = {name: hints[name] for name in config.__dataclass_fields__}

@@ -7,8 +7,10 @@ itself, and looks whether that is still there.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator
+from functools import cache
 
 import pyarrow as pa
 
@@ -40,6 +42,14 @@ def read_split(
                 yield from _PieceReading(feed, kind, settings, piece, keeping).batches(times_us)
         finally:
             keeping.end()
+    spare_modules()
+
+
+@cache
+def spare_modules() -> None:
+    """Have the collector pass over what is loaded by now, once in a process: pyspark collects after
+    each task, and all the modules took longer than to read some megabytes."""
+    gc.freeze()
 
 
 class _Keeping:
