@@ -19,7 +19,7 @@ from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed
 from lakebed.store.pins import DURATION_MS_MAX
 
-PARTITION_BYTES = 128 * MIB  # as Spark has for files
+PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
 PIN_S = 3600.0
 
 _READ_OPTIONS = (
