@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import pytest
 
-from lakebed.base.commit import Barrier, CommitConfig
+from lakebed.base.commit import CommitConfig
 from lakebed.base.counters import Counters
 from lakebed.base.errors import (
     BadConfig,
@@ -18,112 +16,26 @@ from lakebed.base.errors import (
     LakebedError,
     Poisoned,
     SyncFailed,
-    TooLarge,
 )
 from lakebed.base.runner import ThreadRunner
-
-Outcome = LakebedError | BaseException | None
-
-
-class ListSink:
-    """Keeps what is committed; can be held up, and made to fail."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
-        self.outcomes: list[Outcome] = []
-        self.may_go = threading.Event()
-        self.may_go.set()
-        self.entered = threading.Semaphore(0)
-        self.threads: list[str] = []
-
-    def commit(self, items: Sequence[str]) -> Sequence[str | LakebedError]:
-        self.entered.release()
-        assert self.may_go.wait(30)
-        outcome = self.outcomes.pop(0) if self.outcomes else None
-        if outcome is not None:
-            raise outcome
-        self.batches.append(list(items))
-        self.threads.append(threading.current_thread().name)
-        return [InputError(item) if item.startswith("bad") else item.upper() for item in items]
-
-
-@pytest.fixture
-def runner() -> Iterator[ThreadRunner]:
-    with ThreadRunner() as runner:
-        yield runner
-
-
-def _barrier(
-    runner: ThreadRunner,
-    sink: ListSink,
-    *,
-    recover: Callable[[LakebedError], ListSink] | None = None,
-    counters: Counters | None = None,
-    on_room: Callable[[], None] = lambda: None,
-    **settings: int,
-) -> Barrier[str, str]:
-    barrier: Barrier[str, str] = Barrier(
-        sink,
-        name="a log",
-        runner=runner,
-        wake=lambda: task.wake(),
-        config=CommitConfig(**settings),
-        recover=recover,
-        counters=counters,
-        on_room=on_room,
-    )
-    task = runner.spawn("commit", barrier.step)
-    return barrier
-
-
-class Caller(threading.Thread):
-    """A thread that commits one item and keeps how that ended."""
-
-    def __init__(self, barrier: Barrier[str, str], item: str, **arguments: Any) -> None:
-        super().__init__(name=f"caller of {item}", daemon=True)
-        self.barrier = barrier
-        self.item = item
-        self.arguments = arguments
-        self.result: str | None = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self.barrier.commit(self.item, size=1, **self.arguments)
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
-            self.error = error
-
-    def joined(self) -> Caller:
-        self.join(30)
-        assert not self.is_alive(), "a caller was never woken"
-        return self
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(3000):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came to that")
+from tests.base.commit.barriers import Caller, ListSink, make_barrier, until
 
 
 def test_a_lone_caller_commits_in_its_own_thread(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink)
+    barrier = make_barrier(runner, sink)
     assert barrier.commit("one", size=3) == "ONE"
     assert sink.threads == [threading.current_thread().name]
 
 
 def test_those_who_come_during_a_commit_share_the_next_one(runner: ThreadRunner) -> None:
     sink, counters = ListSink(), Counters()
-    barrier = _barrier(runner, sink, counters=counters)
+    barrier = make_barrier(runner, sink, counters=counters)
     sink.may_go.clear()
     first = Caller(barrier, "first")
     assert sink.entered.acquire(timeout=30)
     others = [Caller(barrier, f"other{n}") for n in range(20)]
-    _until(lambda: barrier._pending_count == 21)
+    until(lambda: barrier._pending_count == 21)
     sink.may_go.set()
     assert first.joined().result == "FIRST"
     assert [other.joined().result for other in others] == [f"OTHER{n}" for n in range(20)]
@@ -137,13 +49,13 @@ def test_those_who_come_during_a_commit_share_the_next_one(runner: ThreadRunner)
 def test_a_failed_commit_fails_exactly_those_it_covered(runner: ThreadRunner) -> None:
     """And never acknowledges them with a later batch's success."""
     sink = ListSink()
-    barrier = _barrier(runner, sink)
+    barrier = make_barrier(runner, sink)
     sink.outcomes = [None, InputError("this batch fails"), None]
     sink.may_go.clear()
     first = Caller(barrier, "first")
     assert sink.entered.acquire(timeout=30)
     covered = [Caller(barrier, f"covered{n}") for n in range(5)]
-    _until(lambda: barrier._pending_count == 6)
+    until(lambda: barrier._pending_count == 6)
     sink.may_go.set()
     assert first.joined().result == "FIRST"
     for caller in covered:
@@ -153,7 +65,7 @@ def test_a_failed_commit_fails_exactly_those_it_covered(runner: ThreadRunner) ->
 
 
 def test_one_bad_item_does_not_fail_its_neighbours(runner: ThreadRunner) -> None:
-    barrier = _barrier(runner, ListSink(), delay_ms_max=60_000)
+    barrier = make_barrier(runner, ListSink(), delay_ms_max=60_000)
     tickets = [barrier.submit(item, size=1) for item in ("good", "bad one", "fine")]
     assert tickets[0].wait() == "GOOD"
     with pytest.raises(InputError, match="bad one"):
@@ -164,12 +76,12 @@ def test_one_bad_item_does_not_fail_its_neighbours(runner: ThreadRunner) -> None
 def test_a_failed_sync_poisons_and_is_never_followed_by_an_ack(runner: ThreadRunner) -> None:
     sink = ListSink()
     sink.outcomes = [SyncFailed("fdatasync", "the file")]
-    barrier = _barrier(runner, sink)
+    barrier = make_barrier(runner, sink)
     sink.may_go.clear()
     covered = Caller(barrier, "covered")
     assert sink.entered.acquire(timeout=30)
     queued = Caller(barrier, "queued")
-    _until(lambda: barrier._pending_count == 2)
+    until(lambda: barrier._pending_count == 2)
     sink.may_go.set()
     assert isinstance(covered.joined().error, SyncFailed)
     assert isinstance(queued.joined().error, Poisoned)
@@ -188,12 +100,12 @@ def test_queued_items_go_on_in_the_sink_that_takes_over(runner: ThreadRunner) ->
         causes.append(cause)
         return new
 
-    barrier = _barrier(runner, old, recover=recover)
+    barrier = make_barrier(runner, old, recover=recover)
     old.may_go.clear()
     covered = Caller(barrier, "covered")
     assert old.entered.acquire(timeout=30)
     queued = Caller(barrier, "queued")
-    _until(lambda: barrier._pending_count == 2)
+    until(lambda: barrier._pending_count == 2)
     old.may_go.set()
     assert isinstance(covered.joined().error, SyncFailed)
     assert queued.joined().result == "QUEUED"
@@ -210,7 +122,7 @@ def test_a_recovery_that_fails_refuses_all(runner: ThreadRunner) -> None:
     def recover(cause: LakebedError) -> ListSink:
         raise Busy("no new file to be had")
 
-    barrier = _barrier(runner, sink, recover=recover)
+    barrier = make_barrier(runner, sink, recover=recover)
     with pytest.raises(SyncFailed):
         barrier.commit("one", size=1)
     with pytest.raises(Poisoned, match="no new file to be had"):
@@ -222,12 +134,12 @@ def test_a_bug_in_the_sink_is_raised_to_the_leader_and_refuses_the_rest(
 ) -> None:
     sink = ListSink()
     sink.outcomes = [KeyboardInterrupt()]
-    barrier = _barrier(runner, sink)
+    barrier = make_barrier(runner, sink)
     sink.may_go.clear()
     leader = Caller(barrier, "leader")
     assert sink.entered.acquire(timeout=30)
     queued = Caller(barrier, "queued")
-    _until(lambda: barrier._pending_count == 2)
+    until(lambda: barrier._pending_count == 2)
     sink.may_go.set()
     assert isinstance(leader.joined().error, KeyboardInterrupt)
     assert isinstance(queued.joined().error, Poisoned)
@@ -235,7 +147,7 @@ def test_a_bug_in_the_sink_is_raised_to_the_leader_and_refuses_the_rest(
 
 def test_items_nobody_waits_for_are_committed_in_the_background(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=1)
+    barrier = make_barrier(runner, sink, delay_ms_max=1)
     done = threading.Event()
     ticket = barrier.submit("unattended", size=1)
     ticket.when_done(done.set)
@@ -249,7 +161,7 @@ def test_items_nobody_waits_for_are_committed_in_the_background(runner: ThreadRu
 
 def test_a_full_batch_does_not_wait_for_its_timer(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=60_000, batch_count_max=4)
+    barrier = make_barrier(runner, sink, delay_ms_max=60_000, batch_count_max=4)
     done = threading.Event()
     for n in range(3):
         barrier.submit(f"item{n}", size=1)
@@ -263,10 +175,10 @@ def test_an_awaited_item_waits_for_no_timer_and_takes_those_before_it_along(
     runner: ThreadRunner,
 ) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    barrier = make_barrier(runner, sink, delay_ms_max=60_000)
     for _ in range(3):
         unattended = barrier.submit("unattended", size=1)
-        _until(lambda: barrier._is_timed)
+        until(lambda: barrier._is_timed)
         done = threading.Event()
         awaited = barrier.submit("awaited", size=1, timeout=0, is_awaited=True)
         awaited.when_done(done.set)
@@ -278,7 +190,7 @@ def test_an_awaited_item_waits_for_no_timer_and_takes_those_before_it_along(
 
 def test_awaited_items_that_come_during_a_commit_share_the_next_one(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    barrier = make_barrier(runner, sink, delay_ms_max=60_000)
     sink.may_go.clear()
     barrier.submit("first", size=1, is_awaited=True)
     assert sink.entered.acquire(timeout=30)
@@ -292,7 +204,7 @@ def test_awaited_items_that_come_during_a_commit_share_the_next_one(runner: Thre
 
 def test_awaited_items_behind_a_callers_commit_need_nobody_else(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=60_000)
+    barrier = make_barrier(runner, sink, delay_ms_max=60_000)
     sink.may_go.clear()
     leader = Caller(barrier, "leader")
     assert sink.entered.acquire(timeout=30)
@@ -306,7 +218,7 @@ def test_awaited_items_behind_a_callers_commit_need_nobody_else(runner: ThreadRu
 
 def test_waiting_for_an_unattended_item_commits_it_at_once(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=60_000, batch_count_max=2)
+    barrier = make_barrier(runner, sink, delay_ms_max=60_000, batch_count_max=2)
     tickets = [barrier.submit(f"item{n}", size=1) for n in range(5)]
     assert [ticket.wait() for ticket in tickets] == [f"ITEM{n}" for n in range(5)]
     assert [item for batch in sink.batches for item in batch] == [f"item{n}" for n in range(5)]
@@ -314,113 +226,22 @@ def test_waiting_for_an_unattended_item_commits_it_at_once(runner: ThreadRunner)
 
 def test_batches_keep_to_the_byte_ceiling(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, batch_bytes_max=4096, delay_ms_max=60_000)
+    barrier = make_barrier(runner, sink, batch_bytes_max=4096, delay_ms_max=60_000)
     tickets = [barrier.submit(f"item{n}", size=1500) for n in range(6)]
     tickets[-1].wait()
     assert [len(batch) for batch in sink.batches] == [2, 2, 2]
 
 
-def test_a_full_queue_holds_callers_back_and_zero_patience_is_busy(runner: ThreadRunner) -> None:
-    sink = ListSink()
-    barrier = _barrier(runner, sink, queue_count_max=2)
-    sink.may_go.clear()
-    first = Caller(barrier, "first")
-    assert sink.entered.acquire(timeout=30)
-    second = Caller(barrier, "second")
-    _until(lambda: barrier._pending_count == 2)
-    with pytest.raises(Busy, match="queue of writes is full"):
-        barrier.submit("third", size=1, timeout=0)
-    with pytest.raises(Busy):
-        barrier.commit("third", size=1, timeout=0.01)
-    patient = Caller(barrier, "patient")
-    sink.may_go.set()
-    assert [c.joined().result for c in (first, second, patient)] == ["FIRST", "SECOND", "PATIENT"]
-    assert "third" not in [item for batch in sink.batches for item in batch]
-
-
-def test_who_was_refused_is_told_of_room_when_there_is_room(runner: ThreadRunner) -> None:
-    """The sink tells that an item is durable before it leaves the queue: that is too early."""
-    told: list[str] = []
-
-    def take_room() -> None:
-        told.append(barrier.submit("later", size=4096, timeout=0).wait(30))
-
-    class TellingSink(ListSink):
-        def commit(self, items: Sequence[str]) -> Sequence[str | LakebedError]:
-            done = super().commit(items)
-            if items[0] == "one":
-                with pytest.raises(Busy):
-                    barrier.submit("early", size=4096, timeout=0)
-            return done
-
-    sink = TellingSink()
-    barrier = _barrier(runner, sink, on_room=take_room, queue_bytes_max=4096, batch_bytes_max=4096)
-    assert barrier.commit("one", size=4096) == "ONE"
-    assert told == ["LATER"]
-    barrier.submit("two", size=4096).wait(30)
-    assert told == ["LATER"]  # nobody was refused since
-    barrier.close()
-
-
-def test_a_queue_full_of_unattended_items_is_emptied_by_who_needs_room(
-    runner: ThreadRunner,
-) -> None:
-    sink = ListSink()
-    barrier = _barrier(runner, sink, queue_count_max=3, delay_ms_max=60_000)
-    for n in range(3):
-        barrier.submit(f"item{n}", size=1)
-    assert barrier.commit("one more", size=1) == "ONE MORE"
-    assert [item for batch in sink.batches for item in batch] == [
-        "item0", "item1", "item2", "one more",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("size", [1, 4160])
-def test_who_would_not_wait_for_room_has_it_made(runner: ThreadRunner, size: int) -> None:
-    """By the step, which would else leave what is queued, full or not, to those who wait."""
-    sink, woken, room = ListSink(), threading.Event(), threading.Event()
-    barrier: Barrier[str, str] = Barrier(
-        sink,
-        name="a log",
-        runner=runner,
-        wake=woken.set,
-        config=CommitConfig(delay_ms_max=60_000, queue_bytes_max=8192, batch_bytes_max=4096),
-        on_room=room.set,
-    )
-    barrier.submit("before", size=1)
-    delay_ns = barrier.step()
-    assert delay_ns is not None
-    assert delay_ns > 0
-    assert barrier.submit("queued", size=size).wait(30) == "QUEUED"
-    barrier.submit("queued", size=size)
-    woken.clear()
-    with pytest.raises(Busy):
-        barrier.submit("refused", size=8193 - size, timeout=0)
-    assert woken.is_set()
-    assert barrier.step() is None
-    assert room.is_set()
-    assert sink.batches[-1] == ["queued"]
-    barrier.submit("refused", size=8193 - size, timeout=0)
-    barrier.close()
-
-
-def test_an_item_larger_than_the_queue_is_refused(runner: ThreadRunner) -> None:
-    barrier = _barrier(runner, ListSink(), queue_bytes_max=8192, batch_bytes_max=4096)
-    with pytest.raises(TooLarge, match="an item is 8193, the maximum is 8192"):
-        barrier.commit("big", size=8193)
-    assert barrier.commit("fits", size=8192) == "FITS"
-
-
 def test_an_impatient_waiter_leaves_its_item_to_be_committed(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=0)
+    barrier = make_barrier(runner, sink, delay_ms_max=0)
     sink.may_go.clear()
     first = Caller(barrier, "first")
     assert sink.entered.acquire(timeout=30)
     impatient = Caller(barrier, "impatient", timeout=0.01)
     assert isinstance(impatient.joined().error, Busy)
     follower = Caller(barrier, "follower")
-    _until(lambda: barrier._pending_count == 3)
+    until(lambda: barrier._pending_count == 3)
     sink.may_go.set()
     assert first.joined().result == "FIRST"
     assert follower.joined().result == "FOLLOWER"
@@ -429,12 +250,12 @@ def test_an_impatient_waiter_leaves_its_item_to_be_committed(runner: ThreadRunne
 
 def test_an_heir_that_gives_up_leaves_the_rest_to_the_background(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, delay_ms_max=0)
+    barrier = make_barrier(runner, sink, delay_ms_max=0)
     sink.may_go.clear()
     first = Caller(barrier, "first")
     assert sink.entered.acquire(timeout=30)
     heir = Caller(barrier, "heir", timeout=0.3)
-    _until(lambda: barrier._pending_count == 2)
+    until(lambda: barrier._pending_count == 2)
     follower = Caller(barrier, "follower")
     assert isinstance(heir.joined().error, Busy)
     sink.may_go.set()
@@ -443,7 +264,7 @@ def test_an_heir_that_gives_up_leaves_the_rest_to_the_background(runner: ThreadR
 
 
 def test_a_callback_that_fails_harms_nobody(runner: ThreadRunner) -> None:
-    barrier = _barrier(runner, ListSink(), delay_ms_max=60_000)
+    barrier = make_barrier(runner, ListSink(), delay_ms_max=60_000)
     told = threading.Event()
     ticket = barrier.submit("item", size=1)
 
@@ -458,7 +279,7 @@ def test_a_callback_that_fails_harms_nobody(runner: ThreadRunner) -> None:
 
 
 def test_tickets_of_one_batch_share_their_completion(runner: ThreadRunner) -> None:
-    barrier = _barrier(runner, ListSink(), delay_ms_max=60_000)
+    barrier = make_barrier(runner, ListSink(), delay_ms_max=60_000)
     first, second = barrier.submit("a", size=1), barrier.submit("b", size=1)
     assert first.batch is second.batch
     first.wait()
@@ -467,7 +288,7 @@ def test_tickets_of_one_batch_share_their_completion(runner: ThreadRunner) -> No
 
 def test_closing_commits_what_is_queued_and_refuses_the_rest(runner: ThreadRunner) -> None:
     sink = ListSink()
-    with _barrier(runner, sink, delay_ms_max=60_000) as barrier:
+    with make_barrier(runner, sink, delay_ms_max=60_000) as barrier:
         tickets = [barrier.submit(f"item{n}", size=1) for n in range(3)]
     assert [ticket.result() for ticket in tickets] == ["ITEM0", "ITEM1", "ITEM2"]
     with pytest.raises(Closed):
@@ -491,7 +312,7 @@ def test_ceilings_that_cannot_be_are_refused(settings: dict[str, int]) -> None:
 
 def test_many_threads_lose_no_item_and_no_wake_up(runner: ThreadRunner) -> None:
     sink = ListSink()
-    barrier = _barrier(runner, sink, queue_count_max=50, batch_count_max=16)
+    barrier = make_barrier(runner, sink, queue_count_max=50, batch_count_max=16)
 
     def work(name: int) -> None:
         for n in range(100):

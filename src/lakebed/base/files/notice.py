@@ -62,5 +62,5 @@ def read_notice(
     except UnknownVersion:
         raise
     except DataError as error:
-        _log.warning("%s is unreadable and not used: %s", path, error)
+        _log.warning("unreadable, and not used: %s", error)
         return None
