@@ -22,6 +22,7 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
 from lakebed.spark.options import Options
 from lakebed.spark.tables.commit import (
+    Advance,
     Committed,
     Plan,
     Target,
@@ -163,6 +164,7 @@ def commit_messages(
     messages: Sequence[WriterCommitMessage | None],
     *,
     transaction: Transaction | None,
+    advances: Sequence[Advance] = (),
 ) -> Committed:
     """Files of a transaction that was committed before are removed: they are not needed."""
     files = files_in(messages)
@@ -177,6 +179,7 @@ def commit_messages(
                 plan,
                 target,
                 transaction=transaction,
+                advances=advances,
                 runner=runner,
                 random=Random(randbits(64)),
             )

@@ -11,6 +11,9 @@ transaction twice, so this is the order of things:
 
 Nobody gives up between 2 and 1: who cannot look says that it is not known whether it was committed.
 
+A commit may also advance numbers of other applications from one value to another. If the table is
+past the start of one, its rows would be there twice, and the commit is not made.
+
 A new table, and new columns, are commits of their own before that: a run that dies between leaves
 an empty table, or a column of nulls.
 """
@@ -18,7 +21,7 @@ an empty table, or a column of nulls.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -57,6 +60,15 @@ class Transaction:
 
     application: str
     number: int
+
+
+@dataclass(frozen=True)
+class Advance:
+    """An application's number rises from `start`, or something lower, to `end`."""
+
+    application: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -113,11 +125,12 @@ def commit_files(
     target: Target,
     *,
     transaction: Transaction | None,
+    advances: Sequence[Advance] = (),
     runner: Runner,
     random: Random,
 ) -> Committed:
-    """`Busy` if others were faster for too long, `InputError` or `UnsupportedTable` if the table
-    does not take them: then the files are in no commit.
+    """`Busy` if others were faster for too long or committed a part of the advances, `InputError`
+    or `UnsupportedTable` if the table does not take them: then the files are in no commit.
 
     Any other error leaves open whether they are.
     """
@@ -131,15 +144,17 @@ def commit_files(
             table, done = _looked_at(place, files, transaction, tried_from)
             if done is not None:
                 return done
+            if table is not None and are_made(advances, table.transaction_version, place):
+                return Committed(table.version(), is_new=False)
             if conflicts >= ATTEMPTS_MAX:
                 raise Busy(f"{place}: other writers were faster {conflicts} times")
             if table is None:
                 _create(place, plan)
             elif not _evolve(table, place, plan, target):
-                if not files and not target.overwrites:
+                if not files and not advances and not target.overwrites:
                     return Committed(table.version(), is_new=True)
                 tried_from = table.version() if tried_from is None else tried_from
-                _commit_on(table, files, plan, target, transaction)
+                _commit_on(table, files, plan, target, _numbers(transaction, advances))
                 return Committed(table.version(), is_new=True)
             continue
         except CommitFailedError as error:
@@ -151,6 +166,22 @@ def commit_files(
             if failures >= FAILURES_MAX:
                 raise
         runner.sleep_ns(backoff.next_ns())
+
+
+def are_made(
+    advances: Sequence[Advance], number_of: Callable[[str], int | None], place: TablePlace
+) -> bool:
+    """Whether all advances were made before; `Busy` if a part of them was."""
+    numbers = {one: number_of(one.application) for one in advances}
+    passed = [one for one, last in numbers.items() if last is not None and last > one.start]
+    if not passed:
+        return False
+    if all(last is not None and last >= one.end for one, last in numbers.items()):
+        return True
+    raise Busy(
+        f"{place}: another job committed a part of the same rows ({passed[0].application}); "
+        "run it again to go on from there"
+    )
 
 
 def _looked_at(
@@ -254,7 +285,7 @@ def _commit_on(
     files: Sequence[WrittenFile],
     plan: Plan,
     target: Target,
-    transaction: Transaction | None,
+    numbers: Mapping[str, int],
 ) -> None:
     from deltalake import CommitProperties, Schema
     from deltalake import Transaction as DeltaTransaction
@@ -262,11 +293,7 @@ def _commit_on(
 
     replaces = target.overwrites and target.may_replace_schema
     schema = plan.schema if replaces else schema_of(table)
-    transactions = (
-        []
-        if transaction is None
-        else [DeltaTransaction(transaction.application, transaction.number)]
-    )
+    transactions = [DeltaTransaction(name, number) for name, number in numbers.items()]
     table.create_write_transaction(
         [
             AddAction(
@@ -284,6 +311,11 @@ def _commit_on(
         partition_by=partition_columns_of(table),
         commit_properties=CommitProperties(max_commit_retries=0, app_transactions=transactions),
     )
+
+
+def _numbers(transaction: Transaction | None, advances: Sequence[Advance]) -> dict[str, int]:
+    found = {} if transaction is None else {transaction.application: transaction.number}
+    return found | {one.application: one.end for one in advances}
 
 
 def _schema_for(

@@ -11,9 +11,9 @@ nobody. A task that is tried again writes others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from lakebed.base.errors import InputError, LakebedError
@@ -31,6 +32,7 @@ from lakebed.base.events import event
 from lakebed.spark.filters import Interval
 from lakebed.spark.jobs.land.config import Landing
 from lakebed.spark.jobs.land.decoding import BadDocument, generic
+from lakebed.spark.jobs.land.landed import LandedRange, advances_of, as_landed, lane_id
 from lakebed.spark.jobs.land.rows import DEAD_LETTER, MessageRows, spark_schema
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import Target, target_of
@@ -38,6 +40,9 @@ from lakebed.spark.jobs.land.task import LandTask, TaskFiles
 from lakebed.spark.options import Options
 from lakebed.spark.sinks.query import QUERY_PROPERTY
 from lakebed.spark.sources.batch import FeedReader
+from lakebed.spark.sources.feed import Lane
+from lakebed.spark.sources.planning import Split
+from lakebed.spark.sources.progress import decode_progress, encode_progress
 from lakebed.spark.sources.reading import read_split
 from lakebed.spark.sources.settings import ReadSettings, settings_of
 from lakebed.spark.sources.stream import FeedStreamReader
@@ -113,20 +118,49 @@ class LandingReader(FeedStreamReader):
         super().__init__(settings)
         self._landing = landing
         self._places = places
+        self._target_table: Target | None = None
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         return self._landing.kind
 
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._as_landed(super().initialOffset())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        return super().latestOffset(self._as_landed(start), limit)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
+        ends = decode_progress(end).positions
+        return super().partitions(self._as_landed(start, ends=ends), end)
+
+    def _as_landed(
+        self, progress: dict[str, Any], *, ends: Mapping[Lane, int] | None = None
+    ) -> dict[str, Any]:
+        begun = decode_progress(progress)
+        if self._target_table is None:
+            rows, _ = targets(self._landing, self._places, MessageRows(self._landing))
+            self._target_table = rows
+        ids = [
+            lane_id(begun.identities.get(lane.name, ""), lane.number) for lane in begun.positions
+        ]
+        landed = self._target_table.landed([one for one in ids if one])
+        if not landed:
+            return progress
+        return encode_progress(as_landed(begun, landed, self._feed(), ends=ends))
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, Split):  # the plan has none
+            return
         messages = MessageRows(self._landing)
         batches = read_split(self.kind, self.settings, partition, times_us=Interval())
-        first = next(batches, None)
-        if first is None:
-            return
-        task = LandTask(self._landing, messages, *targets(self._landing, self._places, messages))
+        ranges = [
+            LandedRange(*one.lane, one.identity, one.start, one.end) for one in partition.pieces
+        ]
+        task = LandTask(
+            self._landing, messages, *targets(self._landing, self._places, messages), ranges
+        )
         try:
-            task.take(first)
             for batch in batches:
                 task.take(batch)
             files = task.finish()
@@ -201,7 +235,7 @@ class LandingWriter(DataSourceStreamArrowWriter):
         return LandedFiles(found, query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        written = [one for one in files_in(messages) if one.rows or one.dead_letters]
+        written = files_in(messages)
         if not written:
             return
         query = next((one.query for one in messages if isinstance(one, LandedFiles)), None)
@@ -211,11 +245,13 @@ class LandingWriter(DataSourceStreamArrowWriter):
         rows, dead_letters = targets(self._landing, self._places, MessageRows(self._landing))
         dead_files = [file for one in written for file in one.dead_letters]
         if dead_files:
-            dead_letters.commit(dead_files, spark_schema(DEAD_LETTER), transaction)
+            dead_ranges = advances_of(range_ for one in written for range_ in one.dead_ranges)
+            dead_letters.commit(dead_files, spark_schema(DEAD_LETTER), transaction, dead_ranges)
         files = [file for one in written for file in one.rows]
-        if files:
+        advances = advances_of(range_ for one in written for range_ in one.ranges)
+        if files or advances:
             schema = StructType.fromJson(msgspec.json.decode(written[0].schema_json))
-            rows.commit(files, schema, transaction)
+            rows.commit(files, schema, transaction, advances)
         count = self._landing.optimize_batches
         if count and (batchId + 1) % count == 0:
             keep_up(self._landing, (rows, dead_letters))

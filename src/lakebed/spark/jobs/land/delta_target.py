@@ -3,7 +3,7 @@ their own, which the task that needs them makes; whoever is slower takes what is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lakebed.base.clock import Clock
@@ -12,7 +12,7 @@ from lakebed.spark.jobs.land.shapes import extended
 from lakebed.spark.jobs.land.target import files_of
 from lakebed.spark.sinks.table import FilesWritten, commit_messages
 from lakebed.spark.tables import upkeep
-from lakebed.spark.tables.commit import Plan, Transaction
+from lakebed.spark.tables.commit import Advance, Plan, Transaction
 from lakebed.spark.tables.commit import Target as RowsTarget
 from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
 from lakebed.spark.tables.place import TablePlace
@@ -73,10 +73,21 @@ class DeltaTarget:
             clock=self._clock,
         )
 
+    def landed(self, lanes: Collection[str]) -> dict[str, int]:
+        table = find_table(self._place)
+        if table is None:
+            return {}
+        found = {lane: table.transaction_version(lane) for lane in lanes}
+        return {lane: at for lane, at in found.items() if at is not None}
+
     def commit(
-        self, files: Sequence[WrittenFile], schema: StructType, transaction: Transaction
+        self,
+        files: Sequence[WrittenFile],
+        schema: StructType,
+        transaction: Transaction,
+        advances: Sequence[Advance] = (),
     ) -> None:
-        self._commit(files, schema, transaction, may_add_columns=False)
+        self._commit(files, schema, transaction, advances, may_add_columns=False)
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
         remove_files(self._place, [one.path for one in files])
@@ -92,9 +103,10 @@ class DeltaTarget:
         files: Sequence[WrittenFile],
         schema: StructType,
         transaction: Transaction | None,
+        advances: Sequence[Advance] = (),
         *,
         may_add_columns: bool,
     ) -> None:
         message = FilesWritten(list(files), Plan(schema, self._partition_columns))
         target = RowsTarget(schema, self._partition_columns, may_add_columns=may_add_columns)
-        commit_messages(self._place, target, [message], transaction=transaction)
+        commit_messages(self._place, target, [message], transaction=transaction, advances=advances)

@@ -4,7 +4,9 @@ What belongs to the table but is no row of it is in the same bucket, below `_lan
 
     schema.json                     the columns, which tasks agree by
     staged/…                        files of tasks, before their commit
-    commits/<query>/<batch>.json    which staged file of a batch becomes which file of the table
+    commits/<query>/<batch>.json    which staged file of a batch becomes which file of the table,
+                                    and how far each lane is landed with it
+    landed.json                     the same of all lanes, and the last batch that it counts
 
 A commit is this: the batch's document is stored, unless there is one; then every file that it names
 is copied to its place; then the staged ones are removed. A batch that Spark repeats finds the
@@ -14,12 +16,14 @@ whatever was killed when.
 What does not hold, for plain Parquet has no such thing: a reader that lists the files while a
 commit copies them may see some files of the batch and not yet the others, and so for longer if the
 query was killed just then and is not started again. No file is ever seen in part, and none twice.
-Who must see whole batches reads the files that the documents in `commits` name, or a Delta table.
+Two jobs that land
+the same topic into one table at the same time may land messages twice. Who must see whole batches
+reads the files that the documents in `commits` name, or a Delta table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -28,7 +32,7 @@ from lakebed.base.clock import NS_PER_S, Clock
 from lakebed.base.errors import Busy, DataError, InputError
 from lakebed.spark.jobs.land.shapes import extended
 from lakebed.spark.jobs.land.target import files_of
-from lakebed.spark.tables.commit import Transaction
+from lakebed.spark.tables.commit import Advance, Transaction, are_made
 from lakebed.spark.tables.files import TableFiles, WrittenFile, remove_files
 from lakebed.spark.tables.partition_values import folder_of
 from lakebed.spark.tables.place import TablePlace
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from lakebed.spark.jobs.land.config import Landing
 
 FOLDER: Final = "_land"
+_LANDED: Final = "landed.json"
 ATTEMPTS_MAX: Final = 20
 _S_PER_HOUR: Final = 3600
 
@@ -62,6 +67,17 @@ class _File(msgspec.Struct, frozen=True):
 
 class _Commit(msgspec.Struct, frozen=True):
     files: list[_File]
+    lanes: dict[str, int] = {}
+
+
+class _Landed(msgspec.Struct, frozen=True):
+    lanes: dict[str, int] = {}
+    batches: dict[str, int] = {}  # the last one of each query that is counted
+
+    def with_commit(self, query: str, batch: int, commit: _Commit) -> _Landed:
+        ends = {lane: max(at, self.lanes.get(lane, at)) for lane, at in commit.lanes.items()}
+        last = max(batch, self.batches.get(query, batch))
+        return _Landed({**self.lanes, **ends}, {**self.batches, query: last})
 
 
 class ParquetTarget:
@@ -82,6 +98,7 @@ class ParquetTarget:
         self._own = f"{FOLDER}/{place.prefix}"
         self._staged = place.with_table(f"{place.bucket}/{self._own}/staged")
         self._objects = place.object_store()
+        self._counts_all = False  # whether every commit was counted when this one began
 
     def schema(self) -> StructType | None:
         found = self._agreed()
@@ -116,14 +133,27 @@ class ParquetTarget:
             clock=self._clock,
         )
 
+    def landed(self, lanes: Collection[str]) -> dict[str, int]:
+        if not self._counts_all:
+            self._count_all()
+        found = self._get(_LANDED, _Landed)
+        known = {} if found is None else found[0].lanes
+        return {lane: known[lane] for lane in lanes if lane in known}
+
     def commit(
         self,
         files: Sequence[WrittenFile],
         schema: StructType,  # noqa: ARG002 - the files have it
         transaction: Transaction,
+        advances: Sequence[Advance] = (),
     ) -> None:
-        name = f"commits/{transaction.application}/{transaction.number:012d}.json"
-        ours = _Commit(list(self._named(files, transaction)))
+        query, batch = transaction.application, transaction.number
+        name = f"commits/{query}/{batch:012d}.json"
+        lanes = {one.application: one.end for one in advances}
+        ours = _Commit(list(self._named(files, transaction)), lanes)
+        if self._get(name, _Commit) is None and self._is_landed(advances):
+            remove_files(self._staged, [one.path for one in files])
+            return
         if not self._put(name, ours, "create"):
             theirs = self._get(name, _Commit)
             if theirs is None:
@@ -131,6 +161,7 @@ class ParquetTarget:
             kept = {one.staged for one in theirs[0].files}
             remove_files(self._staged, [one.path for one in files if one.path not in kept])
             ours = theirs[0]
+        self._count(query, batch, ours)
         self._publish(ours)
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
@@ -156,14 +187,43 @@ class ParquetTarget:
 
     def _begun(self) -> set[str]:
         """The files of each query's last commit: it alone may not be finished."""
-        prefix = f"{self._own}/commits"
         last: dict[str, str] = {}
+        for query, name in self._commit_names():
+            last[query] = max(name, last.get(query, ""))
+        commits = [self._get(f"commits/{query}/{name}", _Commit) for query, name in last.items()]
+        return {file.staged for one in commits if one is not None for file in one[0].files}
+
+    def _commit_names(self) -> Iterator[tuple[str, str]]:
+        prefix = f"{self._own}/commits"
         for page in self._objects.list(prefix):
             for one in page:
                 query, _, name = one["path"].removeprefix(f"{prefix}/").rpartition("/")
-                last[query] = max(name, last.get(query, ""))
-        commits = [self._get(f"commits/{query}/{name}", _Commit) for query, name in last.items()]
-        return {file.staged for one in commits if one is not None for file in one[0].files}
+                yield query, name
+
+    def _is_landed(self, advances: Sequence[Advance]) -> bool:
+        known = self.landed([one.application for one in advances])
+        return are_made(advances, known.get, self._place)
+
+    def _count_all(self) -> None:
+        """Commits that were decided by a run that died before it had counted them."""
+        found = self._get(_LANDED, _Landed)
+        counted = {} if found is None else found[0].batches
+        for query, name in self._commit_names():
+            batch = int(name.removesuffix(".json"))
+            if batch > counted.get(query, -1):
+                commit = self._get(f"commits/{query}/{name}", _Commit)
+                if commit is not None:
+                    self._count(query, batch, commit[0])
+        self._counts_all = True
+
+    def _count(self, query: str, batch: int, commit: _Commit) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            found = self._get(_LANDED, _Landed)
+            before = _Landed() if found is None else found[0]
+            after = before.with_commit(query, batch, commit)
+            if after == before or self._put(_LANDED, after, found[1] if found else "create"):
+                return
+        raise Busy(f"{self._place}: others landed something {ATTEMPTS_MAX} times meanwhile")
 
     def _publish(self, commit: _Commit) -> None:
         """Again, if it was begun before. Staged files are gone only when all are copied."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.spark.options import Options
-from lakebed.spark.tables.commit import Transaction
+from lakebed.spark.tables.commit import Advance, Transaction
 from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile
 from lakebed.spark.tables.place import PLACE_OPTIONS, TablePlace, table_place
 from lakebed.spark.tables.schemas import arrow_schema
@@ -35,10 +35,18 @@ class Target(Protocol):
     def open_files(self, schema: StructType) -> TableFiles:
         """For the rows of a task; nobody sees them before the commit."""
 
+    def landed(self, lanes: Collection[str]) -> dict[str, int]:
+        """Up to which position each of these lanes is in the table; see `landed`."""
+
     def commit(
-        self, files: Sequence[WrittenFile], schema: StructType, transaction: Transaction
+        self,
+        files: Sequence[WrittenFile],
+        schema: StructType,
+        transaction: Transaction,
+        advances: Sequence[Advance] = (),
     ) -> None:
-        """Once for each transaction: the files of a second time are removed."""
+        """Once for each transaction, and each advance of a lane: the files of a second time are
+        removed. There may be no file at all."""
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
         """Files of no commit."""

@@ -6,6 +6,7 @@ table gets them first; files that are open are finished then, for they have the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lakebed.spark.jobs.land.decoding import BadDocument, Documents, JsonDecoder, generic
+from lakebed.spark.jobs.land.landed import LandedRange
 from lakebed.spark.jobs.land.rows import DEAD_LETTER, MessageRows, spark_schema
 from lakebed.spark.jobs.land.shapes import Shape, extended, leaf_count, left_over
 from lakebed.spark.tables.files import TableFiles, WrittenFile
@@ -23,23 +25,36 @@ if TYPE_CHECKING:
     from lakebed.spark.jobs.land.target import Target
 
 ERROR_CHARACTERS_MAX = 1000
+_PLACE = ("topic", "partition", "offset")  # of a dead letter
 
 
 class TaskFiles(msgspec.Struct, frozen=True):
-    """What a task wrote. It travels to the commit as JSON; `schema_json` is that of the rows."""
+    """What a task wrote. It travels to the commit as JSON; `schema_json` is that of the rows.
+
+    `ranges` are what it read, and `dead_ranges` those of them whose dead letters are in its files.
+    """
 
     rows: list[WrittenFile]
     dead_letters: list[WrittenFile]
     schema_json: str
+    ranges: list[LandedRange] = []
+    dead_ranges: list[LandedRange] = []
 
 
 class LandTask:
     """Of one task. Give it all batches, then `finish`; or `drop` what was written."""
 
     def __init__(
-        self, landing: Landing, messages: MessageRows, rows: Target, dead_letters: Target
+        self,
+        landing: Landing,
+        messages: MessageRows,
+        rows: Target,
+        dead_letters: Target,
+        ranges: Sequence[LandedRange] = (),
     ) -> None:
         self._landing = landing
+        self._ranges = list(ranges)
+        self._buried: dict[str, int] = {}  # how far the table of dead letters had each lane
         self._messages = messages
         self._target = rows
         self._dead_target = dead_letters
@@ -75,7 +90,12 @@ class LandTask:
         """All files, complete and stored."""
         self._finish_rows()
         dead = [] if self._dead_files is None else self._dead_files.finish()
-        return TaskFiles(self._written, dead, self._schema.json())
+        dead_ranges = [
+            msgspec.structs.replace(one, start=max(one.start, self._buried.get(one.lane, 0)))
+            for one in self._ranges
+        ]
+        dead_ranges = [one for one in dead_ranges if dead and one.start < one.end]
+        return TaskFiles(self._written, dead, self._schema.json(), self._ranges, dead_ranges)
 
     def drop(self) -> None:
         """What was written, as far as it can be done."""
@@ -97,9 +117,28 @@ class LandTask:
         if self._dead_files is None:
             schema = self._dead_target.agree(spark_schema(DEAD_LETTER), is_given=False)
             self._dead_files = self._dead_target.open_files(schema)
+            self._buried = self._dead_target.landed([one.lane for one in self._ranges if one.lane])
         errors = {index: text[:ERROR_CHARACTERS_MAX] for index, text in found.errors.items()}
-        self._dead_files.write(self._messages.dead_letters(batch, errors))
+        letters = self._messages.dead_letters(batch, errors)
         self.dead_count += len(errors)
+        letters = self._not_buried(letters)
+        if letters.num_rows:
+            self._dead_files.write(letters)
+
+    def _not_buried(self, letters: pa.RecordBatch) -> pa.RecordBatch:
+        """Without those that the table has already: a run may have died after it committed dead
+        letters, and before it committed the rows."""
+        firsts = {
+            (one.name, one.number): self._buried[one.lane]
+            for one in self._ranges
+            if one.lane in self._buried
+        }
+        if not firsts:
+            return letters
+        places = zip(*(letters.column(one).to_pylist() for one in _PLACE), strict=True)
+        return letters.filter(
+            pa.array([offset >= firsts.get((name, number), 0) for name, number, offset in places])
+        )
 
     def _settle(self, values: list[bytes | None], found: Documents) -> None:
         """Documents that have more than the table: let it grow, and decode them again."""
