@@ -202,7 +202,7 @@ def test_small_files_are_joined_while_somebody_reads(spark: SparkSession, lake: 
         batch_rows_max=20,
         optimize_batches=1,
         optimizes_at_end=True,
-        vacuum_retention_h=1.0,
+        vacuum_retention_h=168.0,
     )
     place = lake.place(f"lake/tables/{topic}")
     counts: list[int] = []
@@ -228,9 +228,6 @@ def test_small_files_are_joined_while_somebody_reads(spark: SparkSession, lake: 
     assert len(table.file_uris()) == 1
     assert {one["operation"] for one in table.history()} >= {"WRITE", "OPTIMIZE"}
     assert sorted(int(row["value"]) for row in rows_of(place)) == list(range(60))
-    strict = lake.config(topic, optimizes_at_end=True, vacuum_retention_h=0.0)
-    assert land(spark, strict).facts["files_vacuumed"] == 0 or len(rows_of(place)) == 60
-    assert len([one for one in lake.keys(f"tables/{topic}/") if "/_delta_log/" not in one]) == 1
 
 
 def test_a_stream_goes_on_until_it_is_stopped(spark: SparkSession, lake: Lake) -> None:

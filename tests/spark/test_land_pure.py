@@ -93,6 +93,10 @@ def rows_of(schema: StructType, *values: bytes | None) -> tuple[list[Any], dict[
         ({"interval_s": -1.0}, "negative"),
         ({"table_format": "parquet", "optimizes_at_end": True}, "only Delta"),
         ({"source": Place(endpoint="http://node")}, "the folder of the checkpoint"),
+        ({"vacuum_retention_h": 0.0}, "the least is 168"),
+        ({"vacuum_retention_h": 167.9}, "the least is 168"),
+        ({"vacuum_retention_h": float("nan")}, "the least is 168"),
+        ({"table_format": "parquet", "vacuum_retention_h": -1.0}, "the least is 168"),
         ({"message_columns": ()}, "need columns"),
         ({"message_columns": ("nothing",)}, "there is no column"),
     ],
@@ -106,9 +110,9 @@ def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], proble
 def test_what_killed_tasks_left_of_parquet_is_removed_if_that_is_asked_for() -> None:
     plain = config(table_format="parquet")
     assert (plain.landings()[0].optimize_batches, plain.keeps_up_at_end) == (0, False)
-    kept = config(table_format="parquet", vacuum_retention_h=24.0)
+    kept = config(table_format="parquet", vacuum_retention_h=168.0)
     assert (kept.landings()[0].optimize_batches, kept.keeps_up_at_end) == (50, True)
-    table = config(vacuum_retention_h=24.0)
+    table = config(vacuum_retention_h=168.0)
     assert (table.landings()[0].optimize_batches, table.keeps_up_at_end) == (50, False)
 
 

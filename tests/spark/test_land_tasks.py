@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lakebed.base.clock import NS_PER_S, SystemClock
 from lakebed.base.errors import InputError
 from lakebed.spark.jobs.land.config import Landing
 from lakebed.spark.jobs.land.data_source import LandedFiles, LandingWriter, Places
@@ -39,6 +40,18 @@ def commit(
 ) -> None:
     writer = LandingWriter(landing, Places({}, lake.s3))
     writer.commit([LandedFiles([msgspec.json.encode(one) for one in tasks], query)], batch)
+
+
+WEEK_H = 168.0
+
+
+class EightDaysAhead(SystemClock):
+    def wall_ns(self) -> int:
+        return super().wall_ns() + 8 * 24 * 3600 * NS_PER_S
+
+
+def a_week_later(lake: Lake, landing: Landing) -> ParquetTarget:
+    return ParquetTarget(lake.place(landing.table), landing, (), clock=EightDaysAhead())
 
 
 def values(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
@@ -212,27 +225,26 @@ def test_what_a_killed_task_staged_is_vacuumed_and_only_that(lake: Lake) -> None
     commit(lake, landing, written(landing, lake, messages({"a": 1})))
     written(landing, lake, messages({"a": 2}))  # and killed
     target = target_of(landing, lake.s3)
-    assert target.vacuum(retention_h=1) == 0
-    assert target.vacuum(retention_h=0) == 1
+    assert target.vacuum(retention_h=WEEK_H) == 0
+    with pytest.raises(InputError, match="the least is 168"):
+        target.vacuum(retention_h=0)
+    assert a_week_later(lake, landing).vacuum(retention_h=WEEK_H) == 1
     assert lake.keys("_land/tables/staged/staged") == []
     assert values(lake.parquet_rows("staged"), "a") == [(1,)]
     with pytest.raises(InputError, match="only Delta"):
         target.optimize()
 
 
-def test_parquet_is_vacuumed_at_times_and_a_commit_that_was_begun_is_not(
+def test_a_vacuum_of_parquet_leaves_the_files_of_a_commit_that_was_begun(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import obstore
 
     landing = landing_of(
-        lake, "begun", table_format="parquet", vacuum_retention_h=0.0, optimize_batches=2
+        lake, "begun", table_format="parquet", vacuum_retention_h=WEEK_H, optimize_batches=2
     )
-    written(landing, lake, messages({"a": 1}))  # and killed
     commit(lake, landing, written(landing, lake, messages({"a": 2})), batch=0)
-    assert len(lake.keys("_land/tables/begun/staged")) == 1
     commit(lake, landing, written(landing, lake, messages({"a": 3}, first=1)), batch=1)
-    assert lake.keys("_land/tables/begun/staged") == []
 
     def dying(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -242,8 +254,8 @@ def test_parquet_is_vacuumed_at_times_and_a_commit_that_was_begun_is_not(
     with pytest.raises(KeyboardInterrupt):
         commit(lake, landing, task, batch=2)
     monkeypatch.undo()
-    target = target_of(landing, lake.s3)
-    assert target.vacuum(retention_h=0) == 0, "its commit says that these files are the table's"
+    target = a_week_later(lake, landing)
+    assert target.vacuum(retention_h=WEEK_H) == 0, "the commit names these files"
     commit(lake, landing, written(landing, lake, messages({"a": 4}, first=2)), batch=2)
     assert values(lake.parquet_rows("begun"), "a") == [(2,), (3,), (4,)]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructType, Time
 
 from lakebed.base.errors import DataError, InputError, NotFound
 from lakebed.spark.sinks.table import FilesWritten, commit_messages
-from lakebed.spark.tables.commit import Target, Transaction, planned
+from lakebed.spark.tables.commit import UNCOMMITTED_MS_MAX, Target, Transaction, planned
 from lakebed.spark.tables.parts import FilePart, splits_of
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.reading import read_parts
@@ -169,7 +171,8 @@ def test_partition_values_of_any_kind_are_kept_also_by_deltalake(
     assert {row["n"]: row["p"] for row in read_all(place)} == expected
     append(place, rows, SCHEMA)
     assert optimize(place).files_added == len(HOSTILE) - 1  # null and nothing are one
-    vacuum(place, retention_h=0, allow_short=True)
+    age_log(node, place)
+    vacuum(place)
     assert len(list(keys_below(node, place))) == len(HOSTILE) - 1
     assert len(read_all(place)) == 2 * len(HOSTILE)
 
@@ -321,15 +324,57 @@ def test_optimize_keeps_rows_and_old_versions_until_a_vacuum(
     assert numbers_of(place) == [0, 1, 2, 3, 4]
     assert numbers_of(place, 2) == [0, 1]
     assert delta(place).transaction_version("query") == 4
-    with pytest.raises(InputError, match="allow_short"):
-        vacuum(place, retention_h=1)
     assert vacuum(place) == []
-    orphan = write(place, planned(place, TARGET), [batch(99)])  # of a task that was killed
-    assert len(vacuum(place, retention_h=0, allow_short=True, dry_run=True)) == 6
-    removed = vacuum(place, retention_h=0, allow_short=True)
-    assert orphan[0].path in removed
+    age_log(node, place)
+    assert len(vacuum(place, dry_run=True)) == 5
+    assert len(vacuum(place)) == 5
     assert len(list(keys_below(node, place))) == 1
     assert numbers_of(place) == [0, 1, 2, 3, 4]
+
+
+def age_log(node: Endpoint, place: TablePlace) -> None:
+    """As if each file that a version replaced had been replaced eight days ago."""
+    client, prefix = s3(node), f"{place.prefix}/_delta_log/"
+    for entry in client.list_objects_v2(Bucket=place.bucket, Prefix=prefix)["Contents"]:
+        body = client.get_object(Bucket=place.bucket, Key=entry["Key"])["Body"].read().decode()
+        actions = [json.loads(line) for line in body.splitlines()]
+        for one in actions:
+            if "remove" in one:
+                one["remove"]["deletionTimestamp"] -= 8 * 24 * 3600 * 1000
+        body = "\n".join(map(json.dumps, actions))
+        client.put_object(Bucket=place.bucket, Key=entry["Key"], Body=body.encode())
+    client.close()
+
+
+@pytest.mark.parametrize("retention_h", [0, 1, 167.9, -1, float("nan")])
+def test_a_vacuum_never_takes_the_files_of_a_writer_that_has_not_committed(
+    place: TablePlace, retention_h: float
+) -> None:
+    append(place, batch(1), SCHEMA)
+    plan = planned(place, TARGET)
+    files = write(place, plan, [batch(2)])
+    with pytest.raises(InputError, match="the least is 168"):
+        vacuum(place, retention_h=retention_h)
+    assert vacuum(place) == []
+    commit(place, files, plan, TARGET)
+    assert numbers_of(place) == [1, 2]
+
+
+def test_files_that_a_vacuum_of_another_program_removed_are_not_committed(
+    place: TablePlace,
+) -> None:
+    append(place, batch(1), SCHEMA)
+    plan = planned(place, TARGET)
+    files = [
+        replace(one, written_ms=one.written_ms - 2 * UNCOMMITTED_MS_MAX)
+        for one in write(place, plan, [batch(2)])
+    ]
+    delta(place).vacuum(
+        retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True
+    )
+    with pytest.raises(InputError, match="write the rows again"):
+        commit(place, files, plan, TARGET)
+    assert numbers_of(place) == [1]
 
 
 def test_another_writer_of_deltalake_and_ours_share_a_table(place: TablePlace) -> None:

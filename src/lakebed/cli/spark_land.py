@@ -87,7 +87,8 @@ StartTime = Annotated[
     str, typer.Option(metavar="TIME", help="The same by time: 2025-01-31T12:00:00Z, or ms.")
 ]
 Checkpoint = Annotated[
-    str, typer.Option(metavar="DIR", help="How far it is; else below the root. Keep it.")
+    str,
+    typer.Option(metavar="DIR", help="Where Spark keeps the query's state; else below the root."),
 ]
 BatchSize = Annotated[
     str, typer.Option(metavar="SIZE", help="Of what is read at most for one commit.")
@@ -97,7 +98,9 @@ Optimize = Annotated[
 ]
 Vacuum = Annotated[
     float | None,
-    typer.Option(metavar="HOURS", min=0, help="Remove files that nobody needs for so long."),
+    typer.Option(
+        metavar="HOURS", help="Remove files that were not needed for so long, 168 or more."
+    ),
 ]
 
 

@@ -27,6 +27,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from lakebed.api.problems import Unreachable
+from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS_MAX: Final = 100  # that another writer was faster
 FAILURES_MAX: Final = 4  # of any other kind
+UNCOMMITTED_MS_MAX: Final = 3_600_000  # older files are looked at before they are committed
 POLICY: Final = RetryPolicy(delay_ms_first=5.0, delay_ms_max=500.0, jitter=0.9)
 
 _log = logging.getLogger(__name__)
@@ -153,6 +155,7 @@ def commit_files(
             elif not _evolve(table, place, plan, target):
                 if not files and not advances and not target.overwrites:
                     return Committed(table.version(), is_new=True)
+                _check_files(place, files, runner.clock)
                 tried_from = table.version() if tried_from is None else tried_from
                 _commit_on(table, files, plan, target, _numbers(transaction, advances))
                 return Committed(table.version(), is_new=True)
@@ -236,6 +239,21 @@ def _version_of(
         if any(one.path == file.path for one in read_change(source, place, version).added):
             return version
     return None
+
+
+def _check_files(place: TablePlace, files: Sequence[WrittenFile], clock: Clock) -> None:
+    """`InputError` if files are gone that were written so long ago that a vacuum, of whatever
+    program, may have taken them for left over."""
+    written_before_ms = clock.wall_ns() // NS_PER_MS - UNCOMMITTED_MS_MAX
+    old = [place.key(one.path) for one in files if one.written_ms < written_before_ms]
+    if not old:
+        return
+    gone = [info.path for info in place.file_system().get_file_info(old) if not info.is_file]
+    if gone:
+        raise InputError(
+            f"{place}: {len(gone)} of {len(files)} files were removed before they were committed "
+            f"(the first: {gone[0]}), by a vacuum with a short retention; write the rows again"
+        )
 
 
 def _create(place: TablePlace, plan: Plan) -> None:

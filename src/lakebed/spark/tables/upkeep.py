@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from math import ceil
 from typing import Any, Final
 
 from lakebed.base.errors import InputError
@@ -12,7 +12,7 @@ from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.snapshot import check_writable, load_table
 
 TARGET_BYTES: Final = 128 * MIB
-RETENTION_H: Final = 7 * 24
+RETENTION_H: Final = 7 * 24  # the default of a vacuum, and the least it can be
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,25 @@ def optimize(
     )
 
 
-def vacuum(
-    place: TablePlace,
-    *,
-    retention_h: float = RETENTION_H,
-    dry_run: bool = False,
-    allow_short: bool = False,
-) -> list[str]:
-    """Remove files that no version of the last `retention_h` hours needs, or that none ever named.
-
-    Older versions cannot be read then. Less than a week breaks readers and writers under way that
-    took longer, and is refused unless `allow_short`. Returns the files' paths.
-    """
-    if retention_h < 0:
-        raise InputError("retention_h cannot be negative")
-    if retention_h < RETENTION_H and not allow_short:
+def check_retention(retention_h: float) -> None:
+    """`InputError` if a vacuum with that retention could remove files that are in use."""
+    if not retention_h >= RETENTION_H:
         raise InputError(
-            f"retention_h is {retention_h}: below {RETENTION_H} whoever reads or writes meanwhile "
-            "may lose files; allow_short does it all the same"
+            f"a vacuum cannot keep files for {retention_h:g} hours only: writers that have not "
+            f"committed yet, and readers of older versions, need them; the least is {RETENTION_H}"
         )
+
+
+def vacuum(
+    place: TablePlace, *, retention_h: float = RETENTION_H, dry_run: bool = False
+) -> list[str]:
+    """Remove files that no version of the last `retention_h` hours needs, and files that no version
+    ever named, if they are older than that.
+
+    Older versions cannot be read afterwards. A file that is not named yet may belong to a writer
+    that will commit it, so there is a floor of a week. Returns the paths.
+    """
+    check_retention(retention_h)
     table = load_table(place)
     check_writable(table)
-    hours = -(-timedelta(hours=retention_h) // timedelta(hours=1))
-    return table.vacuum(
-        retention_hours=hours,
-        dry_run=dry_run,
-        enforce_retention_duration=False,
-        full=True,
-    )
+    return table.vacuum(retention_hours=ceil(retention_h), dry_run=dry_run, full=True)

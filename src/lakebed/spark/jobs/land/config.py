@@ -17,6 +17,7 @@ from lakebed.spark.places.place import Place
 from lakebed.spark.sinks.table import COMPRESSIONS
 from lakebed.spark.tables.files import FILE_BYTES
 from lakebed.spark.tables.place import bucket_and_prefix
+from lakebed.spark.tables.upkeep import check_retention
 
 if TYPE_CHECKING:
     from lakebed.spark.sources.settings import Kind
@@ -116,8 +117,10 @@ class LandConfig:
         numbers = (self.columns_max, self.batch_bytes_max, self.task_bytes, self.file_bytes)
         if min(numbers) < 1 or (self.batch_rows_max is not None and self.batch_rows_max < 1):
             raise BadConfig("land: sizes and counts are 1 at least")
-        if min(self.interval_s, self.optimize_batches, self.vacuum_retention_h or 0) < 0:
+        if min(self.interval_s, self.optimize_batches) < 0:
             raise BadConfig("land: nothing here can be negative")
+        if self.vacuum_retention_h is not None:
+            check_retention(self.vacuum_retention_h)
         if self.table_format == "parquet" and self.optimizes_at_end:
             raise BadConfig("land: only Delta tables can be optimized")
         if not self.checkpoint and not self.source.path:

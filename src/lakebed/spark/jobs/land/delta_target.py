@@ -96,7 +96,7 @@ class DeltaTarget:
         return upkeep.optimize(self._place).files_removed
 
     def vacuum(self, *, retention_h: float) -> int:
-        return len(upkeep.vacuum(self._place, retention_h=retention_h, allow_short=True))
+        return len(upkeep.vacuum(self._place, retention_h=retention_h))
 
     def _commit(
         self,

@@ -41,6 +41,7 @@ from lakebed.spark.tables.schemas import (
     check_partitioning,
     evolved,
 )
+from lakebed.spark.tables.upkeep import check_retention
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -173,6 +174,7 @@ class ParquetTarget:
     def vacuum(self, *, retention_h: float) -> int:
         """Of staged files, those that a killed task left; those of the table are all needed, and
         those of a commit that was begun are, too."""
+        check_retention(retention_h)
         before_s = self._clock.wall_ns() / NS_PER_S - retention_h * _S_PER_HOUR
         found = [
             one["path"].removeprefix(f"{self._staged.prefix}/")
