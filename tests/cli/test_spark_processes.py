@@ -93,7 +93,7 @@ def test_each_job_does_its_work(
         ["import", "files", "once", "--name", "n"],
         ["verify"],
         ["tier-history", "orders", "--output", "history"],
-        ["land", "lake/orders", "--topic", "orders", "--partition-by", "day"],
+        ["land", "lake/orders", "--topic", "orders", "--partition-by", "day", "--create-bucket"],
     ]
     done = run_all(tmp_path, environment, [[*top, *job, *MASTER] for job in jobs])
     assert [one.exit_code for one in done] == [0] * len(jobs), done
@@ -208,7 +208,7 @@ def test_an_interrupt_ends_a_stream_and_nobody_else_reaches_it(
     terminal, theirs = pty.openpty()
     command = ["--root", str(root), "spark", "run", "land", "lake/orders", "--topic", "orders"]
     process = subprocess.Popen(
-        [*LAKEBED, *command, "--stream", "--interval", "0", *MASTER],
+        [*LAKEBED, *command, "--create-bucket", "--stream", "--interval", "0", *MASTER],
         cwd=tmp_path,
         env=environment | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,

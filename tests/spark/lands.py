@@ -88,8 +88,10 @@ def started_lake(folder: Path, *arguments: str) -> Iterator[Lake]:
     with Endpoint(folder / "store", *arguments) as node:
         make_bucket(node)
         lake = Lake(node)
-        yield lake
-        lake.store.close()
+        try:
+            yield lake
+        finally:
+            lake.store.close()
 
 
 def by_offset(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

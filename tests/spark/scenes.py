@@ -179,6 +179,7 @@ def run_land(spark: SparkSession, far: Far, checkpoint: str) -> Report:
             table=f"{BUCKET}/landed/{{name}}",
             s3=s3,
             checkpoint=checkpoint,
+            creates_bucket=True,
         ),
     )
 

@@ -260,3 +260,15 @@ def test_a_topic_that_was_made_again_ends_the_job(spark: SparkSession, lake: Lak
         land(spark, chosen)
     assert spark.streams.active == []
     assert columns(lake.rows(topic), "value") == [(b"1",), (b"2",)]
+
+
+def test_a_bucket_that_does_not_exist_is_created_only_on_request(
+    spark: SparkSession, lake: Lake
+) -> None:
+    topic = lake.new_topic()
+    lake.add(topic, b"1")
+    mistyped = lake.config(topic, table="laek/{name}")
+    with pytest.raises(InputError, match="there is no bucket laek"):
+        land(spark, mistyped)
+    assert "laek" not in [one.name for one in lake.store.buckets()]
+    assert land(spark, lake.config(topic, table="new/{name}", creates_bucket=True)).row_count == 1

@@ -13,8 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from lakebed.spark.tables.place import TablePlace
 from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import (
+    SCHEMA,
+    append,
+    batch,
     delta,
     keys_below,
+    numbers_of,
     options_of,
     rows_of,
     s3,
@@ -255,3 +259,16 @@ def test_files_are_read_whatever_they_are_compressed_by(
 ) -> None:
     save(spark.range(100), place, compression=compression)
     assert load(spark, place).agg(F.sum("id")).collect()[0][0] == 4950
+
+
+def test_a_table_that_only_grows_refuses_an_overwrite_at_once(
+    spark: SparkSession, place: TablePlace
+) -> None:
+    append(place, batch(1), SCHEMA)
+    delta(place).alter.set_table_properties({"delta.appendOnly": "true"})
+    frame = spark.createDataFrame([(2, "x")], "n bigint, p string")
+    writer = frame.write.format("lakebed.table").options(**options_of(place))
+    with pytest.raises(PySparkException, match=r"delta\.appendOnly is true"):
+        writer.mode("overwrite").save()
+    writer.mode("append").save()
+    assert numbers_of(place) == [1, 2]

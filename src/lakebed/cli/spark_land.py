@@ -102,6 +102,9 @@ Vacuum = Annotated[
         metavar="HOURS", help="Remove files that were not needed for so long, 168 or more."
     ),
 ]
+CreateBucket = Annotated[
+    bool, typer.Option("--create-bucket", help="Create the bucket if it does not exist.")
+]
 
 
 def land(
@@ -123,6 +126,7 @@ def land(
     batch_size: BatchSize = "1GiB",
     optimize: Optimize = False,
     vacuum_hours: Vacuum = None,
+    create_bucket: CreateBucket = False,
     master: Master = None,
     remote: Remote = None,
     conf: Conf = None,
@@ -162,6 +166,7 @@ def land(
         batch_bytes_max=parse_bytes(batch_size),
         optimizes_at_end=optimize,
         vacuum_retention_h=vacuum_hours,
+        creates_bucket=create_bucket,
     )
     wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
     run_job(

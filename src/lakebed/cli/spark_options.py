@@ -27,7 +27,7 @@ Endpoint = Annotated[
     ),
 ]
 CaFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Certificates to trust, of an https endpoint.")
+    Path | None, typer.Option(metavar="FILE", help="Certificates to trust of https endpoints.")
 ]
 S3Endpoint = Annotated[
     str | None,

@@ -132,8 +132,8 @@ def place_of_wishes(run: Invocation, wishes: Wishes) -> Place:
     from lakebed.spark.places.place import PLACE_OPTIONS, place_of
 
     if wishes.endpoint is None:
-        if wishes.ca_file is not None:
-            raise InputError("--ca-file goes with --endpoint")
+        if wishes.ca_file is not None and wishes.s3_endpoint is None:
+            raise InputError("--ca-file goes with --endpoint or --s3-endpoint")
         given = {"path": str(run.require_root())}
     else:
         given = {"endpoint": wishes.endpoint, "caFile": str(wishes.ca_file or "")}
@@ -162,7 +162,7 @@ def _session(wishes: Wishes, options: dict[str, str], scratch: Path) -> SparkSes
 def _s3(run: Invocation, wishes: Wishes, needs: Needs) -> Iterator[dict[str, str]]:
     """The options of the S3 that the job can use; none if it needs none, or another has it."""
     if wishes.s3_endpoint is not None:
-        yield _given_s3(wishes.s3_endpoint)
+        yield _given_s3(wishes.s3_endpoint, wishes.ca_file)
         return
     if wishes.endpoint is not None:
         if needs is Needs.S3:
@@ -201,18 +201,21 @@ def _locked(root: Path, needs: Needs) -> Locked:
     return Locked(f"{root} is open in another program: {advice}")
 
 
-def _given_s3(url: str) -> dict[str, str]:
+def _given_s3(url: str, ca_file: Path | None) -> dict[str, str]:
     """With keys of the environment; they are looked up here, and travel."""
     from lakebed.spark.options import Options
     from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
 
     given = {"s3Endpoint": url, "table": "any/any", "region": os.environ.get("AWS_REGION", "")}
+    if ca_file is not None and url.startswith("https://"):
+        given["caFile"] = str(ca_file)
     found = table_place(Options("lakebed spark", given, known=PLACE_OPTIONS))
     return {
         "s3Endpoint": found.endpoint,
         "accessKey": found.access_key,
         "secretKey": found.secret_key,
         "region": found.region,
+        "caFile": found.ca_file,
     }
 
 

@@ -59,7 +59,7 @@ class Lake:
 
         config = LandConfig(
             source=self.source, topics=(TOPIC,), table=TABLE, s3=self.s3, values="json",
-            schema=SCHEMA,
+            schema=SCHEMA, creates_bucket=True,
         )  # fmt: skip
         report = land(self.spark, config, ground.watcher)
         dead = report.facts["dead_letters"]

@@ -3,7 +3,7 @@
     spark.read.format("lakebed.table").option("path", root).option("table", "lake/events").load()
 
 The place is `path` (the root of a store whose S3 is served for this run) or `s3Endpoint` with
-`accessKey`, `secretKey` and `region`; and `table` = `bucket/prefix`. Reading:
+`accessKey`, `secretKey`, `region` and `caFile`; and `table` = `bucket/prefix`. Reading:
 
     columns             names between commas; all by default
     versionAsOf         a version of the table
@@ -22,7 +22,7 @@ rewritten come again), `skipChangeCommits` (nothing of those versions comes). Wr
     txnAppId txnVersion of a batch: a commit that is repeated with the same ones is stored once
     compression         zstd, snappy, gzip, lz4 or none
     fileBytes           where a file ends and another begins; 128 MiB by default
-    createBucket        make the bucket if there is none
+    createBucket        create the bucket if it does not exist
 
 Modes are `append` and `overwrite`, which replaces all rows at once. A stream's batches are stored
 once each, by the query's id (or `txnAppId`) and the batch's. A batch without `txnAppId` and

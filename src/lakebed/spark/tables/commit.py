@@ -38,6 +38,7 @@ from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.schemas import as_table_schema, check_partitioning, evolved
 from lakebed.spark.tables.snapshot import (
     UnsupportedTable,
+    check_overwritable,
     check_writable,
     find_table,
     partition_columns_of,
@@ -259,13 +260,14 @@ def _check_files(place: TablePlace, files: Sequence[WrittenFile], clock: Clock) 
 def _create(place: TablePlace, plan: Plan) -> None:
     from deltalake import DeltaTable, Schema
 
-    DeltaTable.create(
-        place.uri,
-        schema=Schema.from_json(plan.schema.json()),
-        mode="ignore",
-        partition_by=list(plan.partition_columns),
-        storage_options=place.storage_options(),
-    )
+    with place.trusted():
+        DeltaTable.create(
+            place.uri,
+            schema=Schema.from_json(plan.schema.json()),
+            mode="ignore",
+            partition_by=list(plan.partition_columns),
+            storage_options=place.storage_options(),
+        )
 
 
 def _evolve(table: DeltaTable, place: TablePlace, plan: Plan, target: Target) -> bool:
@@ -341,6 +343,8 @@ def _schema_for(
 ) -> StructType:
     """What the table must have to take the rows; `InputError` if they do not fit."""
     check_writable(table)
+    if target.overwrites:
+        check_overwritable(table)
     if target.overwrites and target.may_replace_schema:
         schema = as_table_schema(rows)
         check_partitioning(schema, partition_columns_of(table))

@@ -4,7 +4,8 @@ A place is plain: it is found where a query is planned and travels to the tasks.
 no text that is made of it.
 
     s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; keys that are left out
-                are those of the environment (`LAKEBED_…`, then `AWS_…`)
+                are those of the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has
+                the certificates to trust
     path        the root of a store whose S3 is served for this run (see `lakebed.spark.own_s3`)
     table       `bucket/prefix`
 """
@@ -12,24 +13,29 @@ no text that is made of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from lakebed.base.errors import BadConfig
-from lakebed.base.units import shown
+from lakebed.base.units import MIB, shown
 from lakebed.spark.options import Options
 from lakebed.spark.own_s3 import find_own_s3
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
+    from obstore.store import ClientConfig, S3Store
     from pyarrow.fs import S3FileSystem
 
-PLACE_OPTIONS: Final = ("path", "s3Endpoint", "accessKey", "secretKey", "region", "table")
+PLACE_OPTIONS: Final = ("path", "s3Endpoint", "accessKey", "secretKey", "region", "caFile", "table")
 REGION: Final = "us-east-1"
 TIMEOUT_S: Final = 60.0
+CA_BYTES_MAX: Final = 16 * MIB
 
+_TRUST_VARIABLE: Final = "SSL_CERT_FILE"
+_TRUST_LOCK: Final = Lock()
 _KEY_VARIABLES: Final = (
     ("LAKEBED_ACCESS_KEY", "LAKEBED_SECRET_KEY"),
     ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
@@ -46,6 +52,7 @@ class TablePlace:
     bucket: str
     prefix: str
     region: str = REGION
+    ca_file: str = ""  # of each machine that a task runs on; empty: those of the system
 
     @property
     def uri(self) -> str:
@@ -88,6 +95,7 @@ class TablePlace:
             connect_timeout=TIMEOUT_S,
             request_timeout=TIMEOUT_S,
             allow_bucket_creation=creates_buckets,
+            tls_ca_file_path=self.ca_file or None,
         )
 
     def object_store(self) -> S3Store:
@@ -100,8 +108,33 @@ class TablePlace:
             access_key_id=self.access_key,
             secret_access_key=self.secret_key,
             region=self.region,
-            client_options={"allow_http": self.endpoint.startswith("http://")},
+            client_options=self._client_options(),
         )
+
+    def _client_options(self) -> ClientConfig:
+        options: ClientConfig = {"allow_http": self.endpoint.startswith("http://")}
+        if self.ca_file:
+            options["root_certificate"] = read_ca_file(self.ca_file)
+        return options
+
+    @contextmanager
+    def trusted(self) -> Iterator[None]:
+        """While `deltalake` makes its HTTP client, which has no option for certificates: it reads
+        the ones that this variable names, and no others."""
+        if not self.ca_file:
+            yield
+            return
+        read_ca_file(self.ca_file)
+        with _TRUST_LOCK:
+            before = os.environ.get(_TRUST_VARIABLE)
+            os.environ[_TRUST_VARIABLE] = self.ca_file
+            try:
+                yield
+            finally:
+                if before is None:
+                    del os.environ[_TRUST_VARIABLE]
+                else:
+                    os.environ[_TRUST_VARIABLE] = before
 
     def key(self, path: str) -> str:
         """The path, for `file_system`, of a file of the table."""
@@ -113,7 +146,7 @@ def table_place(options: Options) -> TablePlace:
     bucket, prefix = bucket_and_prefix(options.required("table"))
     given: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
     if options.one_of("path", "s3Endpoint") == "path":
-        for name in ("accessKey", "secretKey", "region"):
+        for name in ("accessKey", "secretKey", "region", "caFile"):
             if options.has(name):
                 raise BadConfig(f"the option {name} goes with s3Endpoint, and not with path")
         own = find_own_s3(os.path.abspath(options.required("path").removeprefix("file://")))
@@ -124,7 +157,20 @@ def table_place(options: Options) -> TablePlace:
         raise options.wrong("s3Endpoint", "a URL as http://127.0.0.1:9000")
     access_key, secret_key = _keys(options, os.environ)
     region = options.text("region") or REGION
-    return TablePlace(endpoint, access_key, secret_key, region=region, **given)
+    ca_file = options.text("caFile") or ""
+    if ca_file and parts.scheme != "https":
+        raise options.wrong("caFile", "left out unless s3Endpoint is https")
+    given |= {"region": region, "ca_file": ca_file and os.path.abspath(ca_file)}
+    return TablePlace(endpoint, access_key, secret_key, **given)
+
+
+def read_ca_file(path: str) -> bytes:
+    """`BadConfig` if it cannot be read: the libraries report that as a failed connection."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(CA_BYTES_MAX)
+    except OSError as error:
+        raise BadConfig(f"the certificates {path} cannot be read: {error.strerror}") from error
 
 
 def bucket_and_prefix(table: str) -> tuple[str, str]:

@@ -62,7 +62,8 @@ def find_table(place: TablePlace) -> DeltaTable | None:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        return DeltaTable(place.uri, storage_options=place.storage_options())
+        with place.trusted():
+            return DeltaTable(place.uri, storage_options=place.storage_options())
     except TableNotFoundError as error:
         if "NoSuchBucket" in str(error):
             raise NotFound(f"there is no bucket {place.bucket}") from error
@@ -137,6 +138,15 @@ def check_writable(table: DeltaTable) -> None:
     if unknown:
         raise UnsupportedTable(
             f"{table.table_uri} cannot be written here: it uses {', '.join(sorted(unknown))}"
+        )
+
+
+def check_overwritable(table: DeltaTable) -> None:
+    """`UnsupportedTable` if rows of it may never be removed."""
+    if table.metadata().configuration.get("delta.appendOnly", "").lower() == "true":
+        raise UnsupportedTable(
+            f"{table.table_uri} cannot be overwritten: its property delta.appendOnly is true; "
+            "append to it, or write another table"
         )
 
 

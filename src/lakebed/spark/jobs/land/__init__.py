@@ -11,8 +11,8 @@ faster than rows that pass from Python to Java and back.
 What a table is promised:
 
 - Each message is there once, whatever was killed when: the table records how far it was landed, and
-  what it says counts more than the checkpoint. Messages that cannot be rows go to a second table, the dead
-  letters; each of the two tables is exactly once by itself.
+  what it says counts more than the checkpoint. Messages that cannot be rows go to a second table,
+  the dead letters; each of the two tables is exactly once by itself.
 - The table's schema decides. Values of other types are dead letters; whole numbers fit columns of
   floats. Fields that have no column get one, if the table may grow; the first who needs it decides
   its type, and everybody else has to fit.

@@ -101,7 +101,7 @@ class LandConfig:
     checkpoint: str = ""  # a folder; by default below the store's root
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
-    creates_bucket: bool = True
+    creates_bucket: bool = False  # else a bucket that does not exist is an error
     optimize_batches: int = 50  # after so many; 0: never
     optimizes_at_end: bool = False
     vacuum_retention_h: float | None = None  # with each optimize; of Parquet at its end, too
