@@ -108,7 +108,8 @@ def test_json_is_inferred_evolves_and_what_is_no_row_is_a_dead_letter(
     lake.add(topic, {"id": 3, "price": 2.5}, {"id": None}, {"id": "three"}, partition=1)
     chosen = lake.config(topic, values="json")
     report = land(spark, chosen)
-    assert (report.row_count, report.facts["dead_letters"]) == (5, 2)
+    facts = report.facts
+    assert (report.row_count, facts["rescued"], facts["dead_letters"]) == (6, 1, 1)
     rows = lake.rows(topic)
     assert columns(rows, "_partition", "_offset", "id", "price", "deep") == [
         (0, 0, 1, 1.0, None),
@@ -116,18 +117,20 @@ def test_json_is_inferred_evolves_and_what_is_no_row_is_a_dead_letter(
         (0, 3, 2, None, {"x": [1]}),
         (1, 0, 3, 2.5, None),
         (1, 1, None, None, None),
+        (1, 2, None, None, None),
     ]
+    assert rows[-1]["_rescued"] == '{"id":"three"}'
     dead = lake.dead_letters(topic)
     assert columns(dead, "topic", "partition", "offset", "value") == [
         (topic, 0, 2, b"oops"),
-        (topic, 1, 2, b'{"id": "three"}'),
     ]
     assert all(row["error"] and row["timestamp"] for row in dead)
     lake.add(topic, {"id": 4, "new": True, "deep": {"y": "z"}}, {"id": 5, "new": "no"})
     report = land(spark, chosen)
-    assert (report.row_count, report.facts["dead_letters"]) == (1, 1)
-    last = next(row for row in lake.rows(topic) if row["id"] == 4)
-    assert (last["new"], last["deep"]) == (True, {"x": None, "y": "z"})
+    assert (report.row_count, report.facts["rescued"]) == (2, 1)
+    by_id = {row["id"]: row for row in lake.rows(topic)}
+    assert (by_id[4]["new"], by_id[4]["deep"]) == (True, {"x": None, "y": "z"})
+    assert (by_id[5]["new"], by_id[5]["_rescued"]) == (None, '{"new":"no"}')
 
 
 def test_a_given_schema_must_fit_the_table(spark: SparkSession, lake: Lake) -> None:
@@ -135,8 +138,9 @@ def test_a_given_schema_must_fit_the_table(spark: SparkSession, lake: Lake) -> N
     chosen = lake.config(topic, values="json", schema="id INT, at TIMESTAMP")
     lake.add(topic, {"id": 1, "at": "2026-01-31T12:00:00Z", "more": 1}, {"id": 2**31})
     report = land(spark, chosen)
-    assert (report.row_count, report.facts["dead_letters"]) == (1, 1)
+    assert (report.row_count, report.facts["rescued"]) == (2, 1)
     assert set(lake.rows(topic)[0]) >= {"id", "at", "_key"}
+    assert columns(lake.rows(topic), "id", "_rescued") == [(1, None), (None, '{"id":2147483648}')]
     with pytest.raises(InputError, match="id is int, and here string"):
         land(spark, lake.config(topic, values="json", schema="id STRING"))
 

@@ -56,6 +56,7 @@ SAMPLE_ROWS: Final = 2000  # of each split
 ROW: Final = pa.schema(
     [
         ("rows", pa.int64()),
+        ("rescued", pa.int64()),
         ("dead_letters", pa.int64()),
         ("size_bytes", pa.int64()),
         ("files", pa.binary()),
@@ -167,7 +168,8 @@ class LandingReader(FeedStreamReader):
         except BaseException:
             task.drop()
             raise
-        cells = [task.row_count, task.dead_count, task.size_bytes, msgspec.json.encode(files)]
+        counts = (task.row_count, task.rescued_count, task.dead_count, task.size_bytes)
+        cells = [*counts, msgspec.json.encode(files)]
         yield pa.RecordBatch.from_arrays(
             [pa.array([cell], one.type) for cell, one in zip(cells, ROW, strict=True)], schema=ROW
         )
@@ -192,7 +194,7 @@ class SampleReader(FeedReader):
             left -= batch.num_rows
             if left <= 0:
                 break
-        cells = [0, 0, 0, msgspec.json.encode(shape)]
+        cells = [0, 0, 0, 0, msgspec.json.encode(shape)]
         yield pa.RecordBatch.from_arrays(
             [pa.array([cell], one.type) for cell, one in zip(cells, ROW, strict=True)], schema=ROW
         )

@@ -1,12 +1,13 @@
 """JSON values to columns: each document is read by a decoder that is made for the schema.
 
-A document that is no row of the schema is told with what is wrong with it, and does not disturb
-the others. Measured against `pyarrow.json` (which takes all or nothing) it is as fast.
+A field whose value does not fit its column is rescued: the column is null in that row, and the
+field is kept as the text it was. A document that is no JSON object is an error of its own and does
+not disturb the others. Measured against `pyarrow.json` (which takes all or nothing) it is as fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -59,13 +60,34 @@ _PYTHON: Final[dict[type[DataType], Any]] = {
 }
 
 
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 class Documents:
     """Of one run of values. `objects` has None for a document that is none, and `errors` why."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Sequence[bytes | None]) -> None:
         self.objects: list[Any] = []
         self.errors: dict[int, str] = {}
         self.with_more: list[int] = []  # those with fields that the schema lacks
+        self._values = values
+        self._rescued: dict[int, dict[str, msgspec.Raw]] = {}
+
+    def rescue(self, index: int, names: Iterable[str]) -> None:
+        """Keep these fields of a document as they are."""
+        value = self._values[index]
+        assert value is not None, "null has no fields"
+        fields = _FIELDS.decode(value)
+        kept = self._rescued.setdefault(index, {})
+        kept |= {name: fields[name] for name in names if name in fields}
+
+    def rescued(self) -> list[str | None]:
+        """For each document, its rescued fields as a JSON object; None if there are none."""
+        found: list[str | None] = [None] * len(self._values)
+        for index, fields in self._rescued.items():
+            if fields and index not in self.errors:
+                found[index] = msgspec.json.encode(fields).decode()
+        return found
 
 
 class JsonDecoder:
@@ -74,8 +96,13 @@ class JsonDecoder:
     def __init__(self, schema: StructType, *, tells_more: bool) -> None:
         """`tells_more`: whether it is of interest which documents have fields beyond it."""
         self.schema = schema
+        self._tells_more = tells_more
         loose = _class_of(schema, is_strict=False)
         self._loose = msgspec.json.Decoder(loose)
+        self._fields = {
+            one.encode_name: (one.name, msgspec.json.Decoder(one.type))
+            for one in msgspec.structs.fields(loose)
+        }
         self._first = self._loose
         if tells_more:
             self._first = msgspec.json.Decoder(_class_of(schema, is_strict=True))
@@ -85,7 +112,7 @@ class JsonDecoder:
 
     def decode(self, values: Sequence[bytes | None]) -> Documents:
         """Documents `with_more` are decoded without what the schema lacks."""
-        found = Documents()
+        found = Documents(values)
         objects, first = found.objects, self._first.decode
         for index, value in enumerate(values):
             if value is None:
@@ -115,10 +142,31 @@ class JsonDecoder:
         try:
             document = self._loose.decode(value)
         except BadDocument as error:
-            found.errors[index] = _said(error)
-            return None
+            return self._rescued(found, index, value, error)
         found.with_more.append(index)
         return document
+
+    def _rescued(self, found: Documents, index: int, value: bytes, why: BaseException) -> Any:
+        """The document without the fields that do not fit."""
+        try:
+            fields = _FIELDS.decode(value)
+            value.decode()
+        except BadDocument:
+            found.errors[index] = _said(why)
+            return None
+        kept, misfits = {}, []
+        for name, raw in fields.items():
+            attribute, decoder = self._fields.get(name, (None, None))
+            if decoder is None or attribute is None:
+                continue
+            try:
+                kept[attribute] = decoder.decode(raw)
+            except BadDocument:
+                misfits.append(name)
+        found.rescue(index, misfits)
+        if self._tells_more and not fields.keys() <= self._fields.keys():
+            found.with_more.append(index)
+        return msgspec.structs.replace(self._nothing, **kept)
 
     def _column(self, index: int, cells: Sequence[Any], found: Documents) -> pa.Array:
         import pyarrow as pa
@@ -141,10 +189,9 @@ class JsonDecoder:
         for index, cell in enumerate(cells):
             try:
                 pa.array([cell], data_type)
-            except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
+            except (pa.ArrowException, ValueError, OverflowError, TypeError):
                 kept[index] = None
-                found.objects[index] = None
-                found.errors[index] = f"the field {name} is no {data_type}: {_said(error)}"
+                found.rescue(index, [name])
         return pa.array(kept, data_type)
 
 

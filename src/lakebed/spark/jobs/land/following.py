@@ -17,6 +17,7 @@ INTERVAL_S: Final = 0.5
 
 class Landed(NamedTuple):
     rows: int = 0
+    rescued: int = 0  # of these rows
     dead_letters: int = 0
     size_bytes: int = 0
 
@@ -74,4 +75,4 @@ def landed_of(progress: Any) -> Landed | None:
         values = dict(zip(names, values["values"], strict=True))
     if values.get("rows") is None:
         return None
-    return Landed(values["rows"], values["dead_letters"], values["size_bytes"])
+    return Landed(*(values[name] for name in Landed._fields))

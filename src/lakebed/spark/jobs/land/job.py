@@ -24,7 +24,7 @@ from lakebed.spark.jobs.land.following import METRICS, Landed, Tally, follow, su
 from lakebed.spark.jobs.land.rows import MessageRows
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import ensure_buckets
-from lakebed.spark.jobs.land.task import first_schema
+from lakebed.spark.jobs.land.task import first_schema, taken_names
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.options import milliseconds
@@ -96,7 +96,7 @@ def _sampled(spark: SparkSession, landing: Landing, places: Places) -> str:
     shape = Shape()
     for row in spark.read.format(NAME).options(**chosen).load().select("files").collect():
         shape.add(msgspec.json.decode(bytes(row[0]), type=Shape))
-    taken = {name.lower() for name in MessageRows(landing).schema.names}
+    taken = taken_names(landing, MessageRows(landing))
     fields = [one for one in shape.struct().fields if one.name.lower() not in taken]
     return StructType(fields).json() if fields else ""
 
@@ -113,7 +113,7 @@ def _started(
     frame = spark.readStream.format(NAME).options(**options).load()
     frame = frame.observe(
         METRICS,
-        *(functions.sum(name).alias(name) for name in ("rows", "dead_letters", "size_bytes")),
+        *(functions.sum(name).alias(name) for name in Landed._fields),
     )
     writer = frame.writeStream.format(NAME).options(**options)
     writer = writer.option("checkpointLocation", config.checkpoint_of(landing))
@@ -151,13 +151,15 @@ def _report(landings: list[Landing], tallies: list[Tally], upkeep: tuple[int, in
     facts: dict[str, Any] = {
         "tables": [one.table for one in landings],
         "rows": total.rows,
+        "rescued": total.rescued,
         "dead_letters": total.dead_letters,
         "batches": sum(len(one.batches) for one in tallies),
         "files_optimized": upkeep[0],
         "files_vacuumed": upkeep[1],
     }
     lines = [
-        f"{landing.table}: {one.total().rows} rows, {one.total().dead_letters} dead letters"
+        f"{landing.table}: {one.total().rows} rows ({one.total().rescued} with rescued fields), "
+        f"{one.total().dead_letters} dead letters"
         for landing, one in zip(landings, tallies, strict=False)
     ]
     return Report(

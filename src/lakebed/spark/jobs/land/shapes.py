@@ -7,7 +7,7 @@ list or object, has no type yet.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -144,40 +144,23 @@ def leaf_count(data_type: DataType) -> int:
     return 1
 
 
-def left_over(
-    document: Mapping[str, Any], schema: StructType, *, taken: Collection[str] = (), path: str = ""
-) -> str | None:
-    """Why a document is more than a row of that schema; None if it is not.
-
-    Names that are `taken` by other columns are in small letters.
-    """
-    names = {name.lower(): name for name in schema.names}
-    for name, value in document.items():
-        if name in schema.names:
-            found = _left_over(value, schema[name].dataType, f"{path}{name}")
-            if found is not None:
-                return found
-        elif _has_content(value):
-            if name.lower() in taken:
-                why = "the message has a column of that name"
-            elif name.lower() in names:
-                why = f"the column {names[name.lower()]} has that name but for its case"
-            elif not is_column_name(name):
-                why = "that is no name for a column"
-            else:
-                why = "there are too many columns, it is nested too deeply, or its type is unclear"
-            return f"the field {path}{name} has no column: {why}"
-    return None
+def left_over(document: Mapping[str, Any], schema: StructType) -> list[str]:
+    """The fields that have no column, or have within them something that has none: there are too
+    many columns, it is nested too deeply, its type is unclear, or its name cannot be a column's."""
+    return [
+        name
+        for name, value in document.items()
+        if (_is_more(value, schema[name].dataType) if name in schema.names else _has_content(value))
+    ]
 
 
-def _left_over(value: object, data_type: DataType, path: str) -> str | None:
+def _is_more(value: object, data_type: DataType) -> bool:
     match value, data_type:
         case dict(), StructType():
-            return left_over(value, data_type, path=f"{path}.")
+            return bool(left_over(value, data_type))
         case list(), ArrayType():
-            found = (_left_over(one, data_type.elementType, f"{path}[]") for one in value)
-            return next((one for one in found if one is not None), None)
-    return None
+            return any(_is_more(one, data_type.elementType) for one in value)
+    return False
 
 
 def _has_content(value: object) -> bool:

@@ -1,5 +1,8 @@
 """What a task makes of the messages it reads: files of rows, and files of dead letters.
 
+A JSON value is a row if it is an object. What of it fits no column is rescued, as text, in a column
+of its own in the same row; a value that is no object is a dead letter.
+
 The rows of an Arrow batch are made at once. Where JSON values have fields that the table lacks, the
 table gets them first; files that are open are finished then, for they have the schema of before.
 """
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakebed.spark.jobs.land.decoding import BadDocument, Documents, JsonDecoder, generic
 from lakebed.spark.jobs.land.landed import LandedRange
@@ -59,12 +62,13 @@ class LandTask:
         self._target = rows
         self._dead_target = dead_letters
         self._schema = rows.schema() or rows.agree(first_schema(landing, messages), is_given=False)
-        self._taken = frozenset(name.lower() for name in messages.schema.names)
+        self._taken = taken_names(landing, messages)
         self._decoder = self._new_decoder()
         self._files: TableFiles | None = None
         self._dead_files: TableFiles | None = None
         self._written: list[WrittenFile] = []
         self.row_count = 0
+        self.rescued_count = 0  # rows with something in their rescue column
         self.dead_count = 0
         self.size_bytes = 0
 
@@ -76,10 +80,15 @@ class LandTask:
         values = batch.column(self._landing.value_column).to_pylist()
         found = self._decoder.decode(values)
         if found.with_more and self._landing.evolves:
-            self._settle(values, found)
+            found = self._settle(values, found)
         cells = self._decoder.columns(found)
-        columns = self._messages.columns(batch) + cells
-        schema = pa.schema([*self._messages.arrow, *arrow_schema(self._decoder.schema)])
+        rescued = pa.array(found.rescued(), pa.string())
+        self.rescued_count += len(rescued) - rescued.null_count
+        columns = [*self._messages.columns(batch), *cells, rescued]
+        fields = arrow_schema(
+            StructType([*self._decoder.schema.fields, rescue_field(self._landing)])
+        )
+        schema = pa.schema([*self._messages.arrow, *fields])
         if found.errors:
             self._bury(batch, found)
             kept = [index for index in range(len(values)) if index not in found.errors]
@@ -140,7 +149,7 @@ class LandTask:
             pa.array([offset >= firsts.get((name, number), 0) for name, number, offset in places])
         )
 
-    def _settle(self, values: list[bytes | None], found: Documents) -> None:
+    def _settle(self, values: list[bytes | None], found: Documents) -> Documents:
         """Documents that have more than the table: let it grow, and decode them again."""
         shape, documents = Shape(), {}
         for index in found.with_more:
@@ -154,13 +163,12 @@ class LandTask:
             shape.see(documents[index])
         if self._grow(shape.struct()):
             again = self._decoder.decode(values)
-            errors = {**again.errors, **found.errors}
-            found.objects, found.errors = again.objects, errors
+            again.errors.update(found.errors)
+            found = again
         for index, document in documents.items():
             if index not in found.errors:
-                why = left_over(document, self._decoder.schema, taken=self._taken)
-                if why is not None:
-                    found.errors[index], found.objects[index] = why, None
+                found.rescue(index, left_over(document, self._decoder.schema))
+        return found
 
     def _grow(self, wanted: StructType) -> bool:
         """Whether the table has more columns than this task knew."""
@@ -199,4 +207,16 @@ def given_schema(landing: Landing) -> StructType:
 
 def first_schema(landing: Landing, messages: MessageRows) -> StructType:
     """What a new table has."""
-    return StructType([*messages.schema.fields, *given_schema(landing).fields])
+    rescue = [] if landing.values == "raw" else [rescue_field(landing)]
+    return StructType([*messages.schema.fields, *given_schema(landing).fields, *rescue])
+
+
+def rescue_field(landing: Landing) -> StructField:
+    """The column for fields of JSON values that do not fit theirs: a JSON object."""
+    return StructField(f"{landing.prefix}rescued", StringType())
+
+
+def taken_names(landing: Landing, messages: MessageRows) -> frozenset[str]:
+    """Of columns that fields of JSON values cannot have, in small letters."""
+    names = [*messages.schema.names, rescue_field(landing).name]
+    return frozenset(name.lower() for name in names)
