@@ -105,6 +105,15 @@ Vacuum = Annotated[
 CreateBucket = Annotated[
     bool, typer.Option("--create-bucket", help="Create the bucket if it does not exist.")
 ]
+Widen = Annotated[
+    bool,
+    typer.Option(
+        "--widen", help="First rewrite columns of whole numbers that rescued numbers do not fit."
+    ),
+]
+RetryDeadLetters = Annotated[
+    bool, typer.Option("--retry-dead-letters", help="First land dead letters again.")
+]
 
 
 def land(
@@ -127,6 +136,8 @@ def land(
     optimize: Optimize = False,
     vacuum_hours: Vacuum = None,
     create_bucket: CreateBucket = False,
+    widen: Widen = False,
+    retry_dead_letters: RetryDeadLetters = False,
     master: Master = None,
     remote: Remote = None,
     conf: Conf = None,
@@ -167,6 +178,8 @@ def land(
         optimizes_at_end=optimize,
         vacuum_retention_h=vacuum_hours,
         creates_bucket=create_bucket,
+        widens=widen,
+        retries_dead_letters=retry_dead_letters,
     )
     wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
     run_job(

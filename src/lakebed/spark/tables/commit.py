@@ -172,6 +172,45 @@ def commit_files(
         runner.sleep_ns(backoff.next_ns())
 
 
+def replace_files(
+    place: TablePlace,
+    files: Sequence[WrittenFile],
+    schema: StructType,
+    *,
+    version: int,
+    numbers: Mapping[str, int] | None = None,
+) -> bool:
+    """Have these files, and the schema, in place of what that version of the table has, in one
+    commit. False if the table has another version by now: then nothing was changed."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    table = find_table(place)
+    if table is None or table.version() != version:
+        return False
+    check_writable(table)
+    check_overwritable(table)
+    plan = Plan(schema, tuple(partition_columns_of(table)))
+    target = Target(schema, overwrites=True, may_replace_schema=True)
+    try:
+        _commit_on(table, files, plan, target, numbers or {})
+    except CommitFailedError:
+        return False
+    except (DeltaError, OSError) as error:
+        try:
+            now = find_table(place)
+            is_made = now is not None and (
+                not files or _version_of(files[0], now, place, version) is not None
+            )
+        except LakebedError:
+            is_made = False
+        if is_made and files:
+            return True
+        raise CommitInDoubt(
+            f"{place}: it is not known whether a commit was made: {error}"
+        ) from error
+    return True
+
+
 def are_made(
     advances: Sequence[Advance], number_of: Callable[[str], int | None], place: TablePlace
 ) -> bool:

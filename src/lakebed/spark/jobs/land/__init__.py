@@ -13,8 +13,8 @@ What a table is promised:
 - Each message is there once, whatever was killed when: the table records how far it was landed, and
   what it says counts more than the checkpoint. Messages that cannot be rows go to a second table,
   the dead letters; each of the two tables is exactly once by itself.
-- The table's schema decides. Values of other types are dead letters; whole numbers fit columns of
-  floats. Fields that have no column get one, if the table may grow; the first who needs it decides
+- The table's schema decides. Values of other types are rescued, as text in a column of the same
+  row; whole numbers fit columns of floats. Fields that have no column get one, if the table may grow; the first who needs it decides
   its type, and everybody else has to fit.
 - A killed task leaves files that nobody names; a vacuum removes them.
 - A Delta table shows a batch as a whole. Plain Parquet has no way to: `parquet_table` says what

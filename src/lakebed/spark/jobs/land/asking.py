@@ -28,16 +28,25 @@ def ask(spark: SparkSession, question: Callable[[], Any]) -> Any:
 
     The question is a function that can be imported there, or a `partial` of one.
     """
+    return ask_each(spark, lambda _: question(), count=1)[0]
+
+
+def ask_each(spark: SparkSession, question: Callable[[int], Any], *, count: int) -> list[Any]:
+    """The same of a question that is asked for each number below `count`, in tasks of their own."""
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        for _ in batches:
-            text = answered(question)
-            yield pa.RecordBatch.from_pydict({"answer": [text]})
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                text = answered(lambda number=number: question(number))  # type: ignore[misc]
+                yield pa.RecordBatch.from_pydict({"answer": [text]})
 
-    frame = spark.range(0, 1, 1, 1).mapInArrow(answers, "answer string")
-    answer = msgspec.json.decode(frame.collect()[0][0], type=Answer)
+    frame = spark.range(0, count, 1, count).mapInArrow(answers, "answer string")
+    return [_value(msgspec.json.decode(row[0], type=Answer)) for row in frame.collect()]
+
+
+def _value(answer: Answer) -> Any:
     if answer.error:
         found = getattr(errors, answer.error, LakebedError)
         raise (

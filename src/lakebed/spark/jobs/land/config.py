@@ -104,6 +104,8 @@ class LandConfig:
     creates_bucket: bool = False  # else a bucket that does not exist is an error
     optimize_batches: int = 50  # after so many; 0: never
     optimizes_at_end: bool = False
+    widens: bool = False  # first of all: columns become wide enough for what was rescued
+    retries_dead_letters: bool = False  # then: dead letters that are rows by now become rows
     vacuum_retention_h: float | None = None  # with each optimize; of Parquet at its end, too
 
     def __post_init__(self) -> None:
@@ -121,8 +123,13 @@ class LandConfig:
             raise BadConfig("land: nothing here can be negative")
         if self.vacuum_retention_h is not None:
             check_retention(self.vacuum_retention_h)
-        if self.table_format == "parquet" and self.optimizes_at_end:
-            raise BadConfig("land: only Delta tables can be optimized")
+        changes = (self.optimizes_at_end, self.widens, self.retries_dead_letters)
+        if self.table_format == "parquet" and any(changes):
+            raise BadConfig(
+                "land: only Delta tables can be optimized, widened, or take dead letters again"
+            )
+        if self.values == "raw" and (self.widens or self.retries_dead_letters):
+            raise BadConfig("land: raw values always fit: nothing was rescued, or is a dead letter")
         if not self.checkpoint and not self.source.path:
             raise BadConfig("land: with an endpoint, give the folder of the checkpoint")
 

@@ -60,7 +60,7 @@ _PYTHON: Final[dict[type[DataType], Any]] = {
 }
 
 
-_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # each as the text it is
 
 
 class Documents:
@@ -77,7 +77,7 @@ class Documents:
         """Keep these fields of a document as they are."""
         value = self._values[index]
         assert value is not None, "null has no fields"
-        fields = _FIELDS.decode(value)
+        fields = FIELDS.decode(value)
         kept = self._rescued.setdefault(index, {})
         kept |= {name: fields[name] for name in names if name in fields}
 
@@ -149,7 +149,7 @@ class JsonDecoder:
     def _rescued(self, found: Documents, index: int, value: bytes, why: BaseException) -> Any:
         """The document without the fields that do not fit."""
         try:
-            fields = _FIELDS.decode(value)
+            fields = FIELDS.decode(value)
             value.decode()
         except BadDocument:
             found.errors[index] = _said(why)

@@ -19,12 +19,14 @@ from lakebed.spark.jobs.land.data_source import (
     landing_options,
     targets,
 )
+from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
 from lakebed.spark.jobs.land.decoding import check_decodable
 from lakebed.spark.jobs.land.following import METRICS, Landed, Tally, follow, sum_of
 from lakebed.spark.jobs.land.rows import MessageRows
 from lakebed.spark.jobs.land.shapes import Shape
 from lakebed.spark.jobs.land.target import ensure_buckets
 from lakebed.spark.jobs.land.task import first_schema, taken_names
+from lakebed.spark.jobs.land.wider_columns import widen
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.options import milliseconds
@@ -51,6 +53,15 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
         _prepared(spark, landing, places, watcher)
         for landing in config.landings(schema_json=_schema_json(config))
     ]
+    repaired: dict[str, Any] = {}
+    if config.widens:
+        watcher.begin("widen columns")
+        names = [name for one in landings for name in widen(spark, one, places.s3)]
+        repaired["columns_widened"] = names
+    if config.retries_dead_letters:
+        watcher.begin("land dead letters again")
+        retries = [ask(spark, partial(retry_dead_letters, one, places.s3)) for one in landings]
+        repaired["dead_letters_landed"] = sum(retries)
     watcher.begin(f"land {', '.join(one.table for one in landings)}")
     tallies: list[Tally] = []
     if config.is_stream:
@@ -67,7 +78,7 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
         for landing in landings:
             found = ask(spark, partial(_keep_up, landing, places))
             upkeep = (upkeep[0] + found[0], upkeep[1] + found[1])
-    return _report(landings, tallies, upkeep)
+    return _report(landings, tallies, upkeep, repaired)
 
 
 def _prepared(spark: SparkSession, landing: Landing, places: Places, watcher: Watcher) -> Landing:
@@ -146,7 +157,12 @@ def _schema_json(config: LandConfig) -> str:
     return schema.json()
 
 
-def _report(landings: list[Landing], tallies: list[Tally], upkeep: tuple[int, int]) -> Report:
+def _report(
+    landings: list[Landing],
+    tallies: list[Tally],
+    upkeep: tuple[int, int],
+    repaired: dict[str, Any],
+) -> Report:
     total = sum_of([one.total() for one in tallies])
     facts: dict[str, Any] = {
         "tables": [one.table for one in landings],
@@ -156,6 +172,7 @@ def _report(landings: list[Landing], tallies: list[Tally], upkeep: tuple[int, in
         "batches": sum(len(one.batches) for one in tallies),
         "files_optimized": upkeep[0],
         "files_vacuumed": upkeep[1],
+        **repaired,
     }
     lines = [
         f"{landing.table}: {one.total().rows} rows ({one.total().rescued} with rescued fields), "

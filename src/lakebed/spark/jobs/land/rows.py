@@ -38,7 +38,7 @@ DEAD_LETTER: Final = pa.schema(
 _US_OF_YEAR_1: Final = -62_135_596_800_000_000
 _US_OF_YEAR_10000: Final = 253_402_300_800_000_000
 _MESSAGE: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-_LOG: Final[Mapping[str, str]] = {
+LOG_NAMES: Final[Mapping[str, str]] = {  # of a dead letter's columns, those of a log
     "topic": "log",
     "offset": "record_id",
     "timestamp": "timestamp",
@@ -69,7 +69,7 @@ class MessageRows:
             ]
         )
         self.schema = spark_schema(self.arrow)
-        wanted = {*landing.message_columns, *(_LOG.values() if landing.is_log else _MESSAGE)}
+        wanted = {*landing.message_columns, *(LOG_NAMES.values() if landing.is_log else _MESSAGE)}
         if landing.values == "raw":  # there are no dead letters
             wanted = {*landing.message_columns, *(["timestamp"] if times else [])}
         self.read_columns = tuple(name for name in fields.names if name in wanted)
@@ -85,7 +85,7 @@ class MessageRows:
         """Of the rows with these numbers."""
         indices = sorted(errors)
         rows = batch.take(pa.array(indices, pa.int64()))
-        names = _LOG if self._landing.is_log else {name: name for name in _MESSAGE}
+        names = LOG_NAMES if self._landing.is_log else {name: name for name in _MESSAGE}
         columns = []
         for field in DEAD_LETTER:
             if field.name == "error":

@@ -87,7 +87,7 @@ def target_of(
     from lakebed.spark.jobs.land.delta_target import DeltaTarget
     from lakebed.spark.jobs.land.parquet_target import ParquetTarget
 
-    place = _place(landing.dead_letters if is_dead else landing.table, s3)
+    place = place_of_table(landing.dead_letters if is_dead else landing.table, s3)
     kind = DeltaTarget if landing.table_format == "delta" else ParquetTarget
     return kind(place, landing, () if is_dead else partition_columns, clock=SystemClock())
 
@@ -95,9 +95,9 @@ def target_of(
 def ensure_buckets(landing: Landing, s3: Mapping[str, str]) -> None:
     """Make those that there are not."""
     for table in (landing.table, landing.dead_letters):
-        place = _place(table, s3)
+        place = place_of_table(table, s3)
         place.file_system(creates_buckets=True).create_dir(place.bucket)
 
 
-def _place(table: str, s3: Mapping[str, str]) -> TablePlace:
+def place_of_table(table: str, s3: Mapping[str, str]) -> TablePlace:
     return table_place(Options("land", {**s3, "table": table}, known=PLACE_OPTIONS))

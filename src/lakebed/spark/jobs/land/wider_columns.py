@@ -1,0 +1,206 @@
+"""Columns that become wide enough for what was rescued: `land --widen`.
+
+Delta cannot change `bigint` to `double` in place, so the files are written again with the new type,
+by tasks, and replace the old ones in one commit. Rescued numbers move from the rescue column to
+their own. If others commit meanwhile, it begins again with what the table has then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+from lakebed.base.clock import SystemClock
+from lakebed.base.errors import Busy, InputError
+from lakebed.spark.jobs.land.asking import ask, ask_each
+from lakebed.spark.jobs.land.decoding import FIELDS
+from lakebed.spark.jobs.land.target import files_of, place_of_table
+from lakebed.spark.jobs.land.task import rescue_field
+from lakebed.spark.tables import snapshot
+from lakebed.spark.tables.commit import replace_files
+from lakebed.spark.tables.files import WrittenFile, remove_files
+from lakebed.spark.tables.parts import FilePart, splits_of
+from lakebed.spark.tables.reading import read_parts
+from lakebed.spark.tables.schemas import arrow_schema
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+
+    from lakebed.spark.jobs.land.config import Landing
+
+ATTEMPTS_MAX: Final = 5
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_I64: Final = range(-(1 << 63), 1 << 63)
+
+
+class Rewrite(msgspec.Struct, frozen=True):
+    """Of a version of the table. `schema_json` is what it has afterwards."""
+
+    version: int
+    schema_json: str
+    names: list[str]
+    split_count: int
+
+    @property
+    def schema(self) -> StructType:
+        schema: StructType = StructType.fromJson(msgspec.json.decode(self.schema_json))
+        return schema
+
+
+def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
+    """The names of the columns that were made wider."""
+    for _ in range(ATTEMPTS_MAX):
+        found = ask(spark, partial(_plan, landing, s3))
+        if found is None:
+            return []
+        rewrite = msgspec.convert(found, Rewrite)
+        written = ask_each(
+            spark, partial(_write_split, landing, s3, rewrite), count=rewrite.split_count
+        )
+        files = [one for part in written for one in msgspec.convert(part, list[WrittenFile])]
+        if ask(spark, partial(_replace, landing, s3, rewrite, files)):
+            return rewrite.names
+    raise Busy(f"{landing.table}: others changed the table {ATTEMPTS_MAX} times meanwhile")
+
+
+# These run in processes of Spark's.
+
+
+def _plan(landing: Landing, s3: Mapping[str, str]) -> Rewrite | None:
+    """None if no column can be made wide enough for something that was rescued."""
+    place, rescue = place_of_table(landing.table, s3), rescue_field(landing)
+    table = snapshot.find_table(place)
+    if table is None or rescue.name not in (schema := snapshot.schema_of(table)).names:
+        return None
+    snapshot.check_writable(table)
+    snapshot.check_overwritable(table)
+    splits = _splits(table)
+    parts = [part for split in splits for part in split]
+    batches = read_parts(place, parts, arrow_schema(StructType([rescue])))
+    texts = (text for batch in batches for text in batch.column(0).to_pylist() if text is not None)
+    wider = wider_types(schema, texts)
+    if not wider:
+        return None
+    fields = [
+        StructField(one.name, wider.get(one.name, one.dataType), one.nullable, one.metadata)
+        for one in schema.fields
+    ]
+    return Rewrite(table.version(), StructType(fields).json(), sorted(wider), len(splits))
+
+
+def _write_split(
+    landing: Landing, s3: Mapping[str, str], rewrite: Rewrite, number: int
+) -> list[WrittenFile]:
+    place = place_of_table(landing.table, s3)
+    table = snapshot.load_table(place, version=rewrite.version)
+    before = arrow_schema(snapshot.schema_of(table))
+    columns = tuple(snapshot.partition_columns_of(table))
+    files = files_of(place, landing, rewrite.schema, partition_columns=columns, clock=SystemClock())
+    try:
+        for batch in read_parts(place, _splits(table)[number], before):
+            files.write(widened(batch, rewrite.schema, rewrite.names, rescue_field(landing).name))
+        return files.finish()
+    except BaseException:
+        files.remove()
+        raise
+
+
+def _replace(
+    landing: Landing, s3: Mapping[str, str], rewrite: Rewrite, files: list[WrittenFile]
+) -> bool:
+    place = place_of_table(landing.table, s3)
+    if replace_files(place, files, rewrite.schema, version=rewrite.version):
+        return True
+    remove_files(place, [one.path for one in files])
+    return False
+
+
+def _splits(table: DeltaTable) -> list[list[FilePart]]:
+    return splits_of(snapshot.files_of(table))
+
+
+# Without I/O.
+
+
+def wider_types(schema: StructType, texts: Iterable[str]) -> dict[str, DataType]:
+    """Of columns of whole numbers: what they must be to take the numbers among rescued fields."""
+    whole = {one.name: one.dataType for one in schema.fields if isinstance(one.dataType, _WHOLE)}
+    found: dict[str, DataType] = {}
+    for text in texts:
+        for name, raw in FIELDS.decode(text).items():
+            if name not in whole or isinstance(found.get(name), DoubleType):
+                continue
+            match msgspec.json.decode(raw):
+                case bool():
+                    pass
+                case float():
+                    found[name] = DoubleType()
+                case int() as value if value in _I64 and not isinstance(whole[name], LongType):
+                    found[name] = LongType()
+    return found
+
+
+def widened(
+    batch: pa.RecordBatch, schema: StructType, names: list[str], rescue: str
+) -> pa.RecordBatch:
+    """The rows in the wider schema, with the rescued numbers in their columns."""
+    arrow = arrow_schema(schema)
+    texts: list[str | None] = batch.column(rescue).to_pylist()
+    cells: dict[str, dict[int, Any]] = {name: {} for name in names}
+    for index, text in enumerate(texts):
+        if text is None:
+            continue
+        fields = FIELDS.decode(text)
+        for name in [name for name in names if name in fields]:
+            value = msgspec.json.decode(fields[name])
+            if _fits(value, schema[name].dataType):
+                cells[name][index] = value
+                del fields[name]
+        texts[index] = msgspec.json.encode(fields).decode() if fields else None
+    columns = []
+    for field in arrow:
+        column = batch.column(field.name)
+        if field.name == rescue:
+            column = pa.array(texts, field.type)
+        elif field.name in cells:
+            column = _cast(column, field)
+            if cells[field.name]:
+                values = column.to_pylist()
+                for index, value in cells[field.name].items():
+                    values[index] = value
+                column = pa.array(values, field.type)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=arrow)
+
+
+def _fits(value: object, data_type: DataType) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(data_type, DoubleType):
+        return isinstance(value, float) or (isinstance(value, int) and int(float(value)) == value)
+    return isinstance(value, int) and value in _I64
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"the column {field.name} has whole numbers that {field.type} cannot hold exactly: it "
+            "is left as it is, and rescued values stay where they are"
+        ) from error
