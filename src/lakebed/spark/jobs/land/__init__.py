@@ -14,8 +14,8 @@ What a table is promised:
   what it says counts more than the checkpoint. Messages that cannot be rows go to a second table,
   the dead letters; each of the two tables is exactly once by itself.
 - The table's schema decides. Values of other types are rescued, as text in a column of the same
-  row; whole numbers fit columns of floats. Fields that have no column get one, if the table may grow; the first who needs it decides
-  its type, and everybody else has to fit.
+  row; whole numbers fit columns of floats. Fields that have no column get one, if the table may
+  grow; the first task that needs it decides its type.
 - A killed task leaves files that nobody names; a vacuum removes them.
 - A Delta table shows a batch as a whole. Plain Parquet has no way to: `parquet_table` says what
   holds there.
