@@ -11,7 +11,6 @@ from lakebed.aof.config import AofConfig
 from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.record_id import RecordId
 from lakebed.cli.aof2_admin import main as admin
-from lakebed.cli.aof2_admin import translated
 from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 
@@ -228,23 +227,6 @@ def test_the_alias_dumps_a_root(
     wanted = run("aof", "dump", as_json=True).out
     assert admin(["dump", "--root", str(root), "--json"]) == 0
     assert capsysbinary.readouterr().out == wanted
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        (["dump"], ["aof", "dump"]),
-        (["dump", "x", "--root", "r"], ["--root", "r", "aof", "dump", "x"]),
-        (["--root=r", "dump", "--json"], ["--root=r", "--json", "aof", "dump"]),
-        (["dump", "--", "--root"], ["aof", "dump", "--", "--root"]),
-        (["dump", "--root"], ["--root"]),
-        ([], ["aof"]),
-    ],
-)
-def test_the_alias_moves_the_options_to_their_place(
-    arguments: list[str], wanted: list[str]
-) -> None:
-    assert translated(arguments) == wanted
 
 
 # verify and repair

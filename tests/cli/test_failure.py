@@ -89,14 +89,14 @@ def test_an_empty_message_is_not_printed(capsys: pytest.CaptureFixture[str]) -> 
         (["--json"], True),
         (["--root", "x", "--json", "config"], True),
         (["--nope", "--json"], True),
-        (["--root", "--json"], False),
-        (["config", "--json"], False),
+        (["config", "--json"], True),
+        (["topic", "list", "--root", "x", "--json"], True),
         (["--", "--json"], False),
         (["--root"], False),
         ([], False),
     ],
 )
-def test_json_is_wanted_before_the_group_alone(arguments: list[str], wanted: bool) -> None:
+def test_json_is_wanted_wherever_the_option_stands(arguments: list[str], wanted: bool) -> None:
     assert wants_json(arguments) is wanted
 
 

@@ -19,7 +19,6 @@ from lakebed.aof.manifest.records import (
     UploadFailed,
 )
 from lakebed.aof.paths import LogPaths
-from lakebed.cli.manifest_inspect import arranged
 from lakebed.cli.manifest_inspect import main as alias
 from lakebed.cli.manifest_words import duration_text, parse_type, size_text
 from lakebed.kernels.disk import real_disk
@@ -356,24 +355,6 @@ def test_the_alias_inspects(
         assert alias([name, "--root", str(root), "--limit", "2", "--json"]) == 0
         assert capsysbinary.readouterr().out == wanted
     assert alias(["nope", "--root", str(root)]) == 66
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        (["x"], ["manifest", "inspect", "x"]),
-        (["x", "--root", "aof"], ["--root", "aof", "manifest", "inspect", "x"]),
-        (["--json", "--root=r", "x"], ["--json", "--root=r", "manifest", "inspect", "x"]),
-        (["aof", "--limit", "2"], ["manifest", "inspect", "aof", "--limit", "2"]),
-        (["--", "--root"], ["manifest", "inspect", "--", "--root"]),
-        (["x", "--root"], ["--root"]),
-        ([], ["manifest", "inspect"]),
-    ],
-)
-def test_the_alias_moves_the_options_to_their_place(
-    arguments: list[str], wanted: list[str]
-) -> None:
-    assert arranged(arguments) == wanted
 
 
 @pytest.mark.parametrize("kind", RecordType)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.cli.groups import GROUPS
+from lakebed.cli.groups import GROUPS, Group, lazy_command
 from lakebed.version import VERSION
 from tests.cli.conftest import Lakebed
 
@@ -73,6 +73,42 @@ def test_a_usage_error_as_json_is_one_document(lakebed: Lakebed) -> None:
         done = lakebed(*arguments)
         error = json.loads(done.err)["error"]
         assert (error["kind"], error["exit_code"], done.exit_code) == ("Usage", 2, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--root", "here", "--json", "config", "show"],
+        ["config", "--root", "here", "show", "--json"],
+        ["config", "show", "--json", "--root=here"],
+        ["--root", "elsewhere", "config", "show", "--root", "here", "--json"],
+        ["config", "--json", "show", "--root", "here", "--"],
+    ],
+)
+def test_the_global_options_may_stand_anywhere(lakebed: Lakebed, arguments: list[str]) -> None:
+    done = lakebed(*arguments)
+    assert done.exit_code == 0, done.err
+    root = json.loads(done.out)["root"]
+    assert (root["path"], root["origin"]) == ("here", "--root")
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
+def test_every_command_takes_the_global_options(group: tuple[str, str, str]) -> None:
+    context = lazy_command(Group(*group)).make_context(group[0], ["--help"], resilient_parsing=True)
+    left = [context.command]
+    while left:
+        command = left.pop()
+        left += getattr(command, "commands", {}).values()
+        options = [option for one in command.params for option in one.opts]
+        assert {"--root", "--json"} <= set(options), command.name
+        assert len(options) == len(set(options)), command.name
+
+
+def test_a_root_that_lacks_its_value_is_refused_anywhere(lakebed: Lakebed) -> None:
+    done = lakebed("config", "show", "--json", "--root")
+    assert "'--root' requires an argument" in json.loads(done.err)["error"]["message"]
+    done = lakebed("config", "show", "--root", "")
+    assert done.error_line() == "--root is empty, expected a folder"
 
 
 def imported(arguments: list[str], tmp_path: Path, environment: dict[str, str]) -> set[str]:

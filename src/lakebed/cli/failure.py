@@ -18,6 +18,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError, from_os_error
@@ -89,19 +90,11 @@ def report(failure: Failure, *, as_json: bool, traceback_of: BaseException | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether `--json` stands among the options before the group.
+    """Whether `--json` is among the options.
 
     Looked up in the raw arguments, because a usage error is raised before they are parsed.
     """
-    remaining = iter(arguments)
-    for argument in remaining:
-        if argument == "--json":
-            return True
-        if argument == "--root":
-            next(remaining, None)
-        elif not argument.startswith("-") or argument == "--":
-            return False
-    return False
+    return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
 def _os_failure(error: OSError, kind: str) -> Failure:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from lakebed.cli.global_options import accept_global_options
+
 
 class Group(NamedTuple):
     """A name on the command line and the module whose `app` serves it."""
@@ -77,4 +79,5 @@ class _LazyCommand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         command: Any = get_command(import_module(self._module).app)
+        accept_global_options(command)
         return command.make_context(info_name, args, parent=parent, **extra)
