@@ -15,27 +15,208 @@ with lakebed.connect("data") as store:         # also beside a program that has 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lakebed.version import VERSION
 
 if TYPE_CHECKING:
+    from lakebed.aof.config import AofConfig as AofConfig
+    from lakebed.aof.config import FlushConfig as FlushConfig
+    from lakebed.aof.config import ManagerConfig as ManagerConfig
+    from lakebed.aof.config import RetentionConfig as RetentionConfig
+    from lakebed.aof.errors import WouldBlock as WouldBlock
+    from lakebed.aof.manager import AofManager as AofManager
+    from lakebed.aof.record_id import RecordId as RecordId
+    from lakebed.aof.tiers.config import SharedTierConfig as SharedTierConfig
+    from lakebed.aof.tiers.config import TierConfig as TierConfig
+    from lakebed.api.leased_message import LeasedMessage as LeasedMessage
+    from lakebed.api.problems import Refused as Refused
+    from lakebed.api.problems import Unauthenticated as Unauthenticated
+    from lakebed.api.problems import Unreachable as Unreachable
+    from lakebed.base.errors import AlreadyExists as AlreadyExists
+    from lakebed.base.errors import BadConfig as BadConfig
+    from lakebed.base.errors import BadName as BadName
+    from lakebed.base.errors import Busy as Busy
+    from lakebed.base.errors import Closed as Closed
+    from lakebed.base.errors import Corrupt as Corrupt
+    from lakebed.base.errors import DataError as DataError
+    from lakebed.base.errors import DiskError as DiskError
+    from lakebed.base.errors import InputError as InputError
+    from lakebed.base.errors import LakebedError as LakebedError
+    from lakebed.base.errors import Locked as Locked
+    from lakebed.base.errors import NoSpace as NoSpace
+    from lakebed.base.errors import NotFound as NotFound
+    from lakebed.base.errors import Poisoned as Poisoned
+    from lakebed.base.errors import RetryError as RetryError
+    from lakebed.base.errors import SyncFailed as SyncFailed
+    from lakebed.base.errors import TooLarge as TooLarge
+    from lakebed.base.errors import Torn as Torn
+    from lakebed.base.errors import UnknownVersion as UnknownVersion
+    from lakebed.keratin.config import Ack as Ack
+    from lakebed.keratin.config import TopicConfig as TopicConfig
+    from lakebed.keratin.errors import OffsetOutOfRange as OffsetOutOfRange
+    from lakebed.keratin.errors import OutOfOrderSequence as OutOfOrderSequence
+    from lakebed.keratin.errors import PartlyAppended as PartlyAppended
+    from lakebed.keratin.errors import ProducerFenced as ProducerFenced
+    from lakebed.kernels.format import Producer as Producer
+    from lakebed.seglake.config import SeglakeConfig as SeglakeConfig
+    from lakebed.seglake.errors import BucketExists as BucketExists
+    from lakebed.seglake.errors import BucketNotEmpty as BucketNotEmpty
+    from lakebed.seglake.errors import ConditionConflict as ConditionConflict
+    from lakebed.seglake.errors import Damaged as Damaged
+    from lakebed.seglake.errors import NoSuchBucket as NoSuchBucket
+    from lakebed.seglake.errors import NoSuchKey as NoSuchKey
+    from lakebed.seglake.errors import NoSuchUpload as NoSuchUpload
+    from lakebed.seglake.errors import NoSuchVersion as NoSuchVersion
+    from lakebed.seglake.errors import PreconditionFailed as PreconditionFailed
+    from lakebed.seglake.model import Versioning as Versioning
     from lakebed.store.connect import connect as connect
     from lakebed.store.store import Store as Store
+    from lakebed.stroma.config import GroupConfig as GroupConfig
+    from lakebed.stroma.errors import StaleLease as StaleLease
 
 __version__ = VERSION
 
-__all__ = ["Store", "__version__", "connect"]
+__all__ = [
+    "__version__",
+    "Ack",
+    "AlreadyExists",
+    "AofConfig",
+    "AofManager",
+    "BadConfig",
+    "BadName",
+    "BucketExists",
+    "BucketNotEmpty",
+    "Busy",
+    "Closed",
+    "ConditionConflict",
+    "Corrupt",
+    "Damaged",
+    "DataError",
+    "DiskError",
+    "FlushConfig",
+    "GroupConfig",
+    "InputError",
+    "LakebedError",
+    "LeasedMessage",
+    "Locked",
+    "ManagerConfig",
+    "NoSpace",
+    "NoSuchBucket",
+    "NoSuchKey",
+    "NoSuchUpload",
+    "NoSuchVersion",
+    "NotFound",
+    "OffsetOutOfRange",
+    "OutOfOrderSequence",
+    "PartlyAppended",
+    "Poisoned",
+    "PreconditionFailed",
+    "Producer",
+    "ProducerFenced",
+    "RecordId",
+    "Refused",
+    "RetentionConfig",
+    "RetryError",
+    "SeglakeConfig",
+    "SharedTierConfig",
+    "StaleLease",
+    "Store",
+    "SyncFailed",
+    "TierConfig",
+    "TooLarge",
+    "TopicConfig",
+    "Torn",
+    "Unauthenticated",
+    "UnknownVersion",
+    "Unreachable",
+    "Versioning",
+    "WouldBlock",
+    "connect",
+]
+
+# Imported when they are used: the command line starts without the engines.
+_MODULES = {
+    "lakebed.store.store": ("Store",),
+    "lakebed.store.connect": ("connect",),
+    "lakebed.aof.manager": ("AofManager",),
+    "lakebed.aof.config": (
+        "AofConfig",
+        "FlushConfig",
+        "ManagerConfig",
+        "RetentionConfig",
+    ),
+    "lakebed.aof.tiers.config": (
+        "SharedTierConfig",
+        "TierConfig",
+    ),
+    "lakebed.aof.record_id": ("RecordId",),
+    "lakebed.keratin.config": (
+        "Ack",
+        "TopicConfig",
+    ),
+    "lakebed.kernels.format": ("Producer",),
+    "lakebed.stroma.config": ("GroupConfig",),
+    "lakebed.api.leased_message": ("LeasedMessage",),
+    "lakebed.seglake.config": ("SeglakeConfig",),
+    "lakebed.seglake.model": ("Versioning",),
+    "lakebed.base.errors": (
+        "AlreadyExists",
+        "BadConfig",
+        "BadName",
+        "Busy",
+        "Closed",
+        "Corrupt",
+        "DataError",
+        "DiskError",
+        "InputError",
+        "LakebedError",
+        "Locked",
+        "NoSpace",
+        "NotFound",
+        "Poisoned",
+        "RetryError",
+        "SyncFailed",
+        "TooLarge",
+        "Torn",
+        "UnknownVersion",
+    ),
+    "lakebed.aof.errors": ("WouldBlock",),
+    "lakebed.keratin.errors": (
+        "OffsetOutOfRange",
+        "OutOfOrderSequence",
+        "PartlyAppended",
+        "ProducerFenced",
+    ),
+    "lakebed.stroma.errors": ("StaleLease",),
+    "lakebed.seglake.errors": (
+        "BucketExists",
+        "BucketNotEmpty",
+        "ConditionConflict",
+        "Damaged",
+        "NoSuchBucket",
+        "NoSuchKey",
+        "NoSuchUpload",
+        "NoSuchVersion",
+        "PreconditionFailed",
+    ),
+    "lakebed.api.problems": (
+        "Refused",
+        "Unauthenticated",
+        "Unreachable",
+    ),
+}
 
 
 def __getattr__(name: str) -> object:
-    """Imported when they are asked for: the command line starts without the engines."""
-    if name == "Store":
-        from lakebed.store.store import Store
-
-        return Store
-    if name == "connect":
-        from lakebed.store.connect import connect
-
-        return connect
+    for module, names in _MODULES.items():
+        if name in names:
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

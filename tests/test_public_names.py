@@ -1,0 +1,63 @@
+"""What a program needs is importable from `lakebed`, and found there by `dir` and by editors."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from lakebed.base.errors import LakebedError
+
+SOURCE = Path(lakebed.__file__).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", lakebed.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(lakebed, name) is not None
+    assert name in dir(lakebed)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Store", "connect", "AofManager", "AofConfig", "TopicConfig", "GroupConfig"),
+        *("SeglakeConfig", "Ack", "Producer", "LakebedError", "NotFound", "WouldBlock"),
+        *("StaleLease", "OffsetOutOfRange", "NoSuchKey", "PreconditionFailed", "Unreachable"),
+    ],
+)
+def test_the_names_that_people_look_for_are_public(name: str) -> None:
+    assert name in lakebed.__all__
+
+
+def test_every_error_comes_from_one_root() -> None:
+    classes = [getattr(lakebed, name) for name in lakebed.__all__]
+    errors = [one for one in classes if isinstance(one, type) and issubclass(one, BaseException)]
+    assert len(errors) > 20
+    assert all(issubclass(one, LakebedError) for one in errors)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    seen = {
+        name.asname
+        for node in ast.walk(ast.parse(SOURCE))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+        if name.asname
+    }
+    assert seen == {*lakebed.__all__} - {"__version__"}
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Stor'"):
+        lakebed.Stor  # noqa: B018
+
+
+def test_an_import_of_the_package_imports_no_engine() -> None:
+    program = "import lakebed, sys; print(*(m for m in sys.modules if m.startswith('lakebed')))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert {*done.stdout.split()} == {"lakebed", "lakebed.version"}
