@@ -2,7 +2,7 @@
 
 A block of `python` or `sh` is run. Behind its language may stand one mark, which no renderer shows:
 
-    ```sh background    started, and left running until the page ends or another node is started
+    ```sh background    started, and left running until the page ends, or says to stop it
     ```sh not-run       cannot run in a test; `test_snippets.py` has the reason of each
 
 A block of `text` right behind it is what it prints. There `…` stands for the rest of a line or a
@@ -12,7 +12,6 @@ part of it, and on a line of its own for any number of lines.
 from __future__ import annotations
 
 import re
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,13 +26,20 @@ _BETWEEN = re.compile(r"\s*")
 
 
 class Block(NamedTuple):
-    """`number` is the line where it begins, `printed` what it is said to print."""
+    """`number` is the line where it begins, `lead` the text since the block before it, `printed`
+    what it is said to print."""
 
     number: int
+    lead: str
     language: str
     mark: str
     text: str
     printed: str | None
+
+    @property
+    def stops_node(self) -> bool:
+        """Whether the page says so, right before the block."""
+        return re.search(r"Stop the node[^.]* with Ctrl-C", self.lead) is not None
 
     @property
     def is_run(self) -> bool:
@@ -53,15 +59,20 @@ def text_of(page: str) -> str:
 
 def blocks(text: str) -> list[Block]:
     found = list(_FENCE.finditer(text))
+    if not found:
+        return []
     return [
         Block(
             text.count("\n", 0, match.start()) + 1,
+            text[before.end() if before else 0 : match.start()],
             match[1],
             match[2],
             match[3],
             _printed(text, match, behind),
         )
-        for match, behind in zip_longest(found, found[1:])
+        for before, match, behind in zip(
+            [None, *found[:-1]], found, [*found[1:], None], strict=True
+        )
     ]
 
 

@@ -55,6 +55,10 @@ class Reader:
     def follow(self, blocks: Iterable[Block]) -> None:
         """Run what is to be run; `AssertionError` if it fails or prints something else."""
         for block in blocks:
+            if block.stops_node:
+                assert self._node is not None, f"line {block.number}: no node is running"
+                self._end(self._node)
+                self._node = None
             if block.is_run and block.mark == "background":
                 self._leave_running(block)
             elif block.is_run:
@@ -95,10 +99,8 @@ class Reader:
             self._variables = dict(one.split("=", 1) for one in variables if one)
 
     def _leave_running(self, block: Block) -> None:
-        """A node takes the place of the one before it."""
         is_node = " serve" in block.text
-        if is_node and self._node is not None:
-            self._end(self._node)
+        assert not is_node or self._node is None, f"line {block.number}: another node is running"
         left = LeftRunning(
             self._filled_in(block.text),
             folder=self.folder,

@@ -75,6 +75,12 @@ def test_the_key_that_was_made_last_is_meant(tmp_path: Path) -> None:
     assert follow(page + sh("echo LAKE…"), tmp_path).printed[-1] == "LAKELAST\n"
 
 
-def test_a_node_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_node_runs_until_the_page_says_to_stop_it(tmp_path: Path) -> None:
     page = NODE.replace("sleep 600", "trap 'echo ended >> ended; exit 0' INT; sleep 600 & wait")
-    follow(page + sh("test ! -e ended") + NODE + sh("cat ended", told="ended"), tmp_path)
+    page += sh("test ! -e ended") + "\nStop the node of above with Ctrl-C, then:\n\n"
+    follow(page + NODE + sh("cat ended", told="ended"), tmp_path)
+
+
+def test_a_second_node_needs_the_first_to_be_stopped(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="another node is running"):
+        follow(NODE + NODE, tmp_path)

@@ -1,7 +1,7 @@
 """What the pages show runs, in the order in which they show it, and prints what they say.
 
-Each page is followed in a folder of its own by a reader who has read nothing else, but for what
-`BEFORE` has done for them. What cannot be run is marked in the page, and `NOT_RUN` says why.
+Each page is followed in an empty folder of its own by a reader who has read nothing else and done
+nothing before. What cannot be run is marked in the page, and `NOT_RUN` says why.
 """
 
 from __future__ import annotations
@@ -29,25 +29,6 @@ NOT_RUN = {
     (SPARK_GUIDE, "lakebed --root /srv/data serve"): "needs a cluster",
 }
 """By page and how the block begins."""
-
-CERTIFICATE = (
-    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost"
-    " -keyout key.pem -out cert.pem 2>/dev/null"
-)
-BEFORE = {
-    "docs/guides/configuration.md": "```sh\nmkdir lakebed-data\n```\n",
-    "docs/guides/upgrade.md": "```sh\nlakebed topic create events\n```\n",
-    "docs/guides/door.md": f"""\
-```sh
-{CERTIFICATE}
-export LAKEBED_URL=http://127.0.0.1:9001 LAKEBED_ACCESS_KEY=ada LAKEBED_SECRET_KEY='her secret'
-```
-```sh background
-lakebed --root data serve
-```
-""",
-}
-"""What a page takes as done: a root, the store that is upgraded, the node that is asked."""
 
 
 def _after_door(reader: Reader) -> None:
@@ -83,7 +64,6 @@ def _followed() -> list[object]:
 @pytest.mark.parametrize("page", _followed())
 def test_what_a_page_shows_runs(page: str, tmp_path: Path) -> None:
     with Reader(tmp_path) as reader:
-        reader.follow(blocks(BEFORE.get(page, "")))
         reader.follow(blocks(text_of(page)))
         if page in AFTER:
             AFTER[page](reader)
@@ -120,8 +100,8 @@ def test_the_test_of_the_spark_guide_takes_all_of_its_blocks() -> None:
     assert marks == {""}
 
 
-def test_every_page_that_is_prepared_for_is_there() -> None:
-    assert {*BEFORE, *AFTER, *WITH_SPARK, SPARK_GUIDE} <= {*pages()}
+def test_every_page_that_is_looked_at_afterwards_is_there() -> None:
+    assert {*AFTER, *WITH_SPARK, SPARK_GUIDE} <= {*pages()}
 
 
 @pytest.mark.parametrize(
