@@ -63,6 +63,8 @@ class Group:
         self.name = name
         self.topic = topic
         self.parts = tuple(parts)  # by partition
+        topic_id = topic.identity.topic_id
+        self._incarnations = tuple(f"{topic_id}-{part.incarnation:016x}" for part in parts)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
         self._dead_letters = dead_letters
@@ -139,7 +141,7 @@ class Group:
 
     def ack(self, message: LeasedMessage) -> None:
         """Settled: never delivered again. `StaleLease` if the lease has ended."""
-        self._part(message).ack([(message.offset, message.offset + 1)], epoch=message.epoch)
+        self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """As `ack`, for many: one sync for those of a partition that were leased together.
@@ -147,37 +149,63 @@ class Group:
         `StaleLease` if one of them is not held any more; then those leased with it are not
         settled either.
         """
-        for part, epoch, ranges in self._by_lease(messages):
-            part.ack(ranges, epoch=epoch)
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            self.ack_ranges(ranges, partition=partition, epoch=epoch, incarnation=incarnation)
 
-    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int) -> None:
+    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, incarnation: str) -> None:
         """As `ack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition).ack(ranges, epoch=epoch)
+        self._held_part(partition, ranges, epoch, incarnation).ack(ranges, epoch=epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
-        ranges = [(message.offset, message.offset + 1)]
-        self._part(message).nack(ranges, epoch=message.epoch, delay_ms=delay_ms)
+        self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        for part, epoch, ranges in self._by_lease(messages):
-            part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            self.nack_ranges(
+                ranges,
+                partition=partition,
+                epoch=epoch,
+                incarnation=incarnation,
+                delay_ms=delay_ms,
+            )
 
-    def nack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, delay_ms: int = 0) -> None:
+    def nack_ranges(
+        self,
+        ranges: Ranges,
+        *,
+        partition: int,
+        epoch: int,
+        incarnation: str,
+        delay_ms: int = 0,
+    ) -> None:
         """As `nack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition).nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        part = self._held_part(partition, ranges, epoch, incarnation)
+        part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
-        ranges = [(message.offset, message.offset + 1)]
-        deadline_ms = self._part(message).extend(ranges, epoch=message.epoch, lease_ms=lease_ms)
+        deadline_ms = self.extend_ranges(
+            [(message.offset, message.offset + 1)],
+            partition=message.partition,
+            epoch=message.epoch,
+            incarnation=message.incarnation,
+            lease_ms=lease_ms,
+        )
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_ranges(
-        self, ranges: Ranges, *, partition: int, epoch: int, lease_ms: int | None = None
+        self,
+        ranges: Ranges,
+        *,
+        partition: int,
+        epoch: int,
+        incarnation: str,
+        lease_ms: int | None = None,
     ) -> int:
         """As `extend`, of offsets of one partition and one epoch; their new deadline."""
-        return self._held_part(partition).extend(ranges, epoch=epoch, lease_ms=lease_ms)
+        part = self._held_part(partition, ranges, epoch, incarnation)
+        return part.extend(ranges, epoch=epoch, lease_ms=lease_ms)
 
     def lag(self) -> dict[int, int]:
         """How many messages are not settled, by partition."""
@@ -370,7 +398,8 @@ class Group:
 
     def _read(self, number: int, grant: Grant) -> Leased:
         try:
-            return read_leased(self.topic.partition(number), grant)
+            incarnation = self._incarnations[number]
+            return read_leased(self.topic.partition(number), grant, incarnation=incarnation)
         except BaseException:
             self._give_back(number, grant)
             raise
@@ -384,11 +413,15 @@ class Group:
         """All partitions, from that one on."""
         return [(first + index) % len(self.parts) for index in range(len(self.parts))]
 
-    def _part(self, message: LeasedMessage) -> PartitionGroup:
-        return self._held_part(message.partition)
-
-    def _held_part(self, partition: int) -> PartitionGroup:
-        return self._chosen(partition)[0]
+    def _held_part(
+        self, partition: int, ranges: Ranges, epoch: int, incarnation: str
+    ) -> PartitionGroup:
+        """`StaleLease` if the lease is of another topic or group that had these names before."""
+        (part,) = self._chosen(partition)
+        if ranges and incarnation != self._incarnations[partition]:
+            why = "the topic or the group was deleted and made again since"
+            raise StaleLease(ranges, epoch=epoch, why=why)
+        return part
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:
@@ -396,9 +429,3 @@ class Group:
         if not 0 <= partition < len(self.parts):
             raise InputError(f"{self.topic.name}: there is no partition {partition}")
         return (self.parts[partition],)
-
-    def _by_lease(
-        self, messages: Iterable[LeasedMessage]
-    ) -> Iterable[tuple[PartitionGroup, int, Ranges]]:
-        for partition, epoch, ranges in by_lease(messages):
-            yield self._chosen(partition)[0], epoch, ranges

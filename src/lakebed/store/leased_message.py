@@ -26,13 +26,13 @@ class Leased(NamedTuple):
     gone: Ranges  # compacted away, removed or lost since the group looked at them
 
 
-def read_leased(partition: Partition, grant: Grant) -> Leased:
+def read_leased(partition: Partition, grant: Grant, *, incarnation: str) -> Leased:
     """The messages of a lease, from the log."""
     found: list[LeasedMessage] = []
     gone: Ranges = []
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
-        behind = (delivery_count, grant.epoch, grant.deadline_ms)
+        behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
         position = start
         for batch in batches_between(partition, start, end):
             gone += _holes(batch, position)

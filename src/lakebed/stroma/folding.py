@@ -20,7 +20,9 @@ from lakebed.stroma.standing import SETTLED, Kind
 from lakebed.stroma.state import GroupState
 
 
-def folded(state: GroupState, *, generation: int, created_ts_ms: int) -> Snapshot:
+def folded(
+    state: GroupState, *, generation: int, created_ts_ms: int, incarnation: int = 0
+) -> Snapshot:
     """The snapshot of a state."""
     acked_ends = array("Q")
     acked_starts, leased, known = array("Q"), _Column(), _Column()
@@ -38,6 +40,7 @@ def folded(state: GroupState, *, generation: int, created_ts_ms: int) -> Snapsho
             known.add(start, end, standing.time_ms, two_halves(standing.deliveries, 0))
     return Snapshot(
         generation=generation,
+        incarnation=incarnation,
         created_ts_ms=created_ts_ms,
         acked_until=state.base,
         last_epoch=epochs.later(state.epoch, state.epoch_reserved),

@@ -91,6 +91,7 @@ class PartitionGroup:
     ) -> None:
         """`wake` makes the runner call `step` soon. See `opening.open_group`."""
         self.name = paths.name
+        self.incarnation = recovered.incarnation  # another one, if the group is made again
         self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
@@ -427,7 +428,12 @@ class PartitionGroup:
     def _fold(self) -> Ticket[Item, None]:
         """Under the mutex."""
         generation, now_ms = self._journal.generation + 1, self._clock.now_ms()
-        snapshot = folded(self._state, generation=generation, created_ts_ms=now_ms)
+        snapshot = folded(
+            self._state,
+            generation=generation,
+            created_ts_ms=now_ms,
+            incarnation=self.incarnation,
+        )
         data = encode_snapshot(snapshot, self.name)
         self._unrecorded.clear()
         return self._journal.fold(data, generation=generation, created_ts_ms=now_ms)

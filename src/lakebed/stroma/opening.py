@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from random import Random
 
 from lakebed.base.counters import Counters
 from lakebed.base.events import event
@@ -13,6 +14,7 @@ from lakebed.base.runner import Runner
 from lakebed.stroma import leasing
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.format import U64_MAX
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.journal import Journal
 from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths
@@ -32,6 +34,7 @@ def open_group(
     config: GroupConfig | None = None,
     wake: Callable[[], None] = lambda: None,
     counters: Counters | None = None,
+    random: Random | None = None,
 ) -> PartitionGroup:
     """The group, made anew if it has no files. Once at a time: the caller holds the root's lock.
 
@@ -42,6 +45,8 @@ def open_group(
     clock = GroupClock(runner.clock)
     now_ms = clock.now_ms()
     recovered = load(disk, paths, config, now_ms=now_ms)
+    if not recovered.incarnation:  # a new group, or one older than incarnations
+        recovered.incarnation = (random or Random()).randint(1, U64_MAX)
     _compare(recovered, source, now_ms)
     delta = repair(disk, paths, recovered, now_ms=now_ms)
     journal = Journal(
@@ -49,6 +54,7 @@ def open_group(
         paths,
         delta,
         generation=recovered.generation,
+        incarnation=recovered.incarnation,
         snapshot_bytes=recovered.snapshot_bytes,
         event_count=recovered.event_count,
         config=config,
