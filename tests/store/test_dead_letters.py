@@ -11,6 +11,7 @@ from lakebed.api.dead_letter import origin_of
 from lakebed.base.errors import BadName, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from lakebed.keratin.config import Ack
 from lakebed.keratin.record_batch import build
 from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.group import Group
@@ -231,6 +232,33 @@ def test_a_letter_that_cannot_be_written_stays_a_message(operation: str, nth: in
     assert group.lease() == []
     assert set(letters(group)) == {b"bad"}
     assert group.lag() == {0: 0}
+
+
+WRITTEN = replace(SMALL, ack="after_write", sync_ms_max=60_000)
+
+
+def test_a_letter_outlives_a_power_cut_whatever_the_ack_level_is(world: World) -> None:
+    topic = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders")
+    append(topic, b"bad", ack=Ack.AFTER_FSYNC)
+    group = topic.group("billing")
+    fail(group)
+    assert group.lease() == []
+    world.restart(Crash.POWER)
+    group = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders").group("billing")
+    assert group.lease() == []
+    assert (group.lag(), letters(group)) == ({0: 0}, [b"bad"])
+
+
+def test_a_letter_sent_back_outlives_a_power_cut_whatever_the_ack_level_is(world: World) -> None:
+    topic = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders")
+    append(topic, b"bad", ack=Ack.AFTER_FSYNC)
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 1)
+    world.restart(Crash.POWER)
+    group = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders").group("billing")
+    assert letters(group) == []
+    assert values(group.lease()) == [b"bad"]
 
 
 def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:

@@ -24,6 +24,7 @@ from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.keratin.config import Ack
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import kept_value
@@ -301,6 +302,7 @@ class Group:
                     [letter.value],
                     keys=None if letter.key is None else [letter.key],
                     headers=[own_headers(letter.headers)],
+                    ack=Ack.AFTER_FSYNC,  # before the letter is settled
                 )
             )
         for future in futures:
@@ -326,6 +328,7 @@ class Group:
                 [kept_value(leased.message)],
                 keys=None if leased.key is None else [leased.key],
                 headers=[(*leased.headers, *self._origin(leased).headers())],
+                ack=Ack.AFTER_FSYNC,  # before the message is settled
             )
             for leased in messages
         ]

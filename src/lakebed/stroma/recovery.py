@@ -154,12 +154,10 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     if header.generation > recovered.generation:
         raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
-    if header.incarnation != recovered.incarnation and 0 not in (
-        header.incarnation,
-        recovered.incarnation,
-    ):
+    known = {header.incarnation, recovered.incarnation} - {0}
+    if len(known) > 1:
         raise Corrupt("the delta of another group of this name", path=paths.delta,
-                      expected=hex(recovered.incarnation), found=hex(header.incarnation))  # fmt: skip
+                      expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
     walk = DeltaWalk(view, path=paths.delta)
