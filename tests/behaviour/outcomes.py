@@ -17,7 +17,8 @@ from lakebed.keratin.message_batch import MessageBatch
 _LEFT_OUT: Final = frozenset(
     {
         "modified_ms", "created_ms", "created_at", "expires_ms", "deadline_ms", "last_used_ms",
-        "incarnation", "hlc", "site_id", "path", "stream_id", "secret", "snapshot_bytes", "delta_bytes",
+        "hlc", "site_id", "path", "stream_id", "secret", "snapshot_bytes", "delta_bytes",
+        "incarnation",
     }
 )  # fmt: skip
 _IDS: Final = frozenset({"version_id", "pin_id", "access_key", "key_of_segment"})

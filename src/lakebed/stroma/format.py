@@ -181,7 +181,7 @@ class ReturnRange(NamedTuple):
     end: u64
     not_before_ms: u64  # 0: can be leased at once
     epoch: u32  # of the lease
-    reserved: u32  # zero
+    delay_s: u32  # from when it was given back to `not_before_ms`, rounded up; 0: not known
 
 
 class Seek(NamedTuple):
