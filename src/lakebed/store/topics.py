@@ -37,6 +37,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
+from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
 
 REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
 
@@ -272,7 +273,7 @@ class StoreTopics:
             if group not in self.groups(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
             self._close_groups(topic, group)
-            self._remove_groups(topic, group)
+            remove_group(self._disk, self._root, topic=topic, group=group)
 
     def close(self) -> None:
         """Close every group and every topic. Idempotent.
@@ -369,6 +370,7 @@ class StoreTopics:
     def _open_group(self, topic: Topic, name: str, config: GroupConfig) -> Group:
         if config.delivery_count_max:
             dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
+        finish_removal(self._disk, self._root, topic=topic.name, group=name)
         parts: list[PartitionGroup] = []
         with contextlib.ExitStack() as undo:
             for partition in topic.partitions:
@@ -432,7 +434,9 @@ class StoreTopics:
                 stack.callback(part.close)
                 stack.callback(self._drive.remove, part)
 
-    def _remove_groups(self, topic: str, group: str | None = None) -> None:
+    def _remove_groups(self, topic: str) -> None:
+        """Of a topic that does not exist: so it need not be done at once."""
+        finish_removals(self._disk, self._root, topic=topic)
         for found in list_groups(self._disk, self._root):
-            if found.topic == topic and group in (None, found.group):
+            if found.topic == topic:
                 GroupPaths(self._root, found).remove(self._disk)

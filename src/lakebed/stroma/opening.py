@@ -19,6 +19,7 @@ from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.journal import Journal
 from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths
 from lakebed.stroma.recovery import Recovered, load, repair
+from lakebed.stroma.removal import finish_removals
 from lakebed.stroma.source import Source
 
 _log = logging.getLogger(__name__)
@@ -71,7 +72,10 @@ def open_group(
 def clean_folder(disk: Disk, root: PathLike) -> list[str]:
     """Remove what crashes left behind, while no group is open; the names removed."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
-    return remove_temporaries(disk, folder) if disk.is_folder(folder) else []
+    if not disk.is_folder(folder):
+        return []
+    finish_removals(disk, root)
+    return remove_temporaries(disk, folder)
 
 
 def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
