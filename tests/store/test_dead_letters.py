@@ -11,7 +11,9 @@ from lakebed.api.dead_letter import origin_of
 from lakebed.base.errors import BadName, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from lakebed.base.units import MIB
 from lakebed.keratin.config import Ack
+from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.group import Group
@@ -162,6 +164,63 @@ def test_a_message_as_large_as_can_be_has_room_for_its_origin(world: World) -> N
     assert (group.lease(), letters(group)) == ([], [largest])
     assert group.redrive() == 1
     assert values(group.lease()) == [largest]
+
+
+def test_a_letter_larger_than_its_topic_allows_is_kept_whole(world: World) -> None:
+    """The limits of a topic may be raised after its dead-letter topic was made, or be the highest
+    there are; and the dead-letter topic may be somebody else's."""
+    store = opened(world, group_config=TWICE)
+    tiny = {"message_bytes_max": 10, "request_bytes_max": 4096, "batch_bytes_max": 4096}
+    store.topics.create(LETTERS, settings=tiny)
+    topic = store.topic("orders")
+    append(topic, b"x" * SMALL.message_bytes_max, b"next")
+    group = topic.group("billing")
+    fail(group)
+    assert group.lease() == []
+    assert letters(group) == [b"x" * SMALL.message_bytes_max, b"next"]
+    assert group.lag() == {0: 0}
+
+
+def test_a_letter_larger_than_its_own_topic_allows_by_now_is_sent_back(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    append(store.topic("orders"), b"x" * 5000, b"next")
+    store.topics.configure("orders", {"message_bytes_max": 10})
+    store.close()
+    store = opened(world, group_config=TWICE)
+    group = store.topic("orders").group("billing")
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 2)
+    assert values(group.lease()) == [b"x" * 5000, b"next"]
+
+
+def test_a_message_with_as_many_headers_as_can_be_becomes_a_letter(world: World) -> None:
+    roomy = replace(SMALL, message_bytes_max=256 * 1024)
+    topic = opened(world, topic_config=roomy, group_config=TWICE).topic("orders")
+    many = [("h", b"")] * HEADERS_COUNT_MAX
+    append(topic, b"bad", headers=[many])
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"bad"])
+    assert group.redrive() == 1
+    assert [len(one.headers) for one in group.lease()] == [HEADERS_COUNT_MAX]
+
+
+def test_headers_that_no_letter_can_have_are_left_out_and_that_is_said(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    roomy = replace(SMALL, request_bytes_max=MIB)
+    topic = opened(world, topic_config=roomy, group_config=TWICE).topic("orders")
+    batch = build([b"bad"], timestamps_ms=1, headers=[[("n" * 70_000, b"value")]])
+    topic.partition(0).append_record_batch(batch).result()
+    append(topic, b"next")
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"bad", b"next"])
+    assert "dead_letter_headers_dropped" in caplog.text
+    headers = dict(group.dead_letters()[0].message.headers)
+    assert b"header's name" in (headers["lakebed-dead-letter-dropped-headers"] or b"")
+    assert group.redrive() == 2
+    assert [one.headers for one in group.lease()] == [(), ()]
 
 
 def test_a_dead_letter_topic_of_another_size_is_used_as_it_is(world: World) -> None:

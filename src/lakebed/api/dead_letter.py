@@ -14,6 +14,7 @@ PARTITION = _PREFIX + "partition"
 OFFSET = _PREFIX + "offset"
 GROUP = _PREFIX + "group"
 DELIVERIES = _PREFIX + "deliveries"
+DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the message's own headers are left out
 
 
 class Origin(NamedTuple):

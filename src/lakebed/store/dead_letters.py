@@ -2,7 +2,8 @@
 
 `<topic>.dead-letters` has the messages of all groups of a topic, as they were, and in their headers
 where they come from. A message goes there before it is settled, so it is never lost; if the process
-ends in between, it goes there twice.
+ends in between, it goes there twice. The limits of that topic do not apply to letters, nor those of
+the topic they come from when they are sent back: one that was taken once is not refused later.
 """
 
 from __future__ import annotations

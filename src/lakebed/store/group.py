@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
-from lakebed.api.dead_letter import DeadLetter, Origin, origin_of, own_headers
+from lakebed.api.dead_letter import DROPPED_HEADERS, DeadLetter, Origin, origin_of, own_headers
 from lakebed.api.leased_message import LeasedMessage, Ranges, by_lease
 from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.clock import NS_PER_S
@@ -24,7 +25,8 @@ from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
-from lakebed.keratin.config import Ack
+from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import kept_value
@@ -297,14 +299,9 @@ class Group:
                 continue
             # Of fewer partitions, if the topic is not the one it was.
             number = origin.partition % len(self.topic.partitions)
-            futures.append(
-                self.topic.partition(number).append_batch(
-                    [letter.value],
-                    keys=None if letter.key is None else [letter.key],
-                    headers=[own_headers(letter.headers)],
-                    ack=Ack.AFTER_FSYNC,  # before the letter is settled
-                )
-            )
+            partition = self.topic.partition(number)
+            headers = own_headers(letter.headers)
+            futures.append(partition.append_copy(letter.value, key=letter.key, headers=headers))
         for future in futures:
             future.result()
         return len(futures)
@@ -323,17 +320,23 @@ class Group:
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
         target = self._dead_letters()
-        futures = [
-            target.partition(number % len(target.partitions)).append_batch(
-                [kept_value(leased.message)],
-                keys=None if leased.key is None else [leased.key],
-                headers=[(*leased.headers, *self._origin(leased).headers())],
-                ack=Ack.AFTER_FSYNC,  # before the message is settled
-            )
-            for leased in messages
-        ]
+        partition = target.partition(number % len(target.partitions))
+        futures = [self._append_letter(partition, leased) for leased in messages]
         for future in futures:
             future.result()
+
+    def _append_letter(self, partition: Partition, leased: LeasedMessage) -> AppendFuture:
+        """Whole, but for headers that no plain record can have: a letter is never refused, or it
+        would be in the way of its partition for ever."""
+        value, origin = kept_value(leased.message), self._origin(leased).headers()
+        append = partial(partition.append_copy, value, key=leased.key)
+        try:
+            return append(headers=(*leased.headers, *origin))
+        except InputError as error:
+            event(_log, "dead_letter_headers_dropped", level=logging.ERROR, group=self.name,
+                  topic=self.topic.name, partition=leased.partition, offset=leased.offset,
+                  error=error)  # fmt: skip
+            return append(headers=(*origin, (DROPPED_HEADERS, str(error).encode())))
 
     def _is_mine(self, origin: Origin) -> bool:
         return (origin.topic, origin.group) == (self.topic.name, self.name)
