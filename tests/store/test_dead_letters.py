@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lakebed.api.dead_letter import origin_of
-from lakebed.base.errors import BadName, LakebedError, NoSpace
+from lakebed.base.errors import BadName, DiskError, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
@@ -103,6 +103,41 @@ def test_letters_sent_back_are_new_messages_as_they_were(world: World) -> None:
     assert [m.key for m in back] == [b"key", b"key", b"key", b"gone"]
     assert [m.headers for m in back] == [(("name", b"value"),)] * 3 + [()]
     assert len(other.lease()) == 8, "for all groups"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_read_that_failed_is_no_delivery(world: World, count: int) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(count))
+    group = topic.group("billing")
+    assert len(group.peek()) == count, "the group has looked at them"
+    for _ in range(5):
+        world.disk.faults.fail("pread")
+        with pytest.raises(DiskError):
+            group.lease()
+    assert group.describe()[0].in_flight == 0
+    world.restart(Crash.POWER)
+    group = opened(world, group_config=TWICE).topic("orders").group("billing")
+    assert [one.delivery_count for one in group.lease()] == [1] * count
+    assert letters(group) == []
+
+
+def test_a_read_that_failed_leaves_the_deliveries_there_were(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, b"bad")
+    group = topic.group("billing")
+    fail(group, 1)
+    world.disk.faults.fail("pread")
+    with pytest.raises(DiskError):
+        group.lease()
+    (held,) = group.lease()
+    assert held.delivery_count == 2
+    group.nack(held)
+    world.disk.faults.fail("pread")
+    with pytest.raises(DiskError):
+        group.lease()
+    assert group.lease() == []
+    assert [letter.origin.delivery_count for letter in group.dead_letters()] == [2]
 
 
 def test_a_null_value_without_a_key_comes_back_empty(world: World) -> None:

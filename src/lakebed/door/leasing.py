@@ -84,11 +84,11 @@ async def _leased(
 
 
 async def _give_back(service: Service, group: Group, leased: Sequence[LeasedMessage]) -> None:
-    def nack() -> None:
+    def give_back() -> None:
         with contextlib.suppress(LakebedError):
-            group.nack_all(leased)
+            group.give_back(leased)
 
-    await service.run(nack)
+    await service.run(give_back)
 
 
 def _answer(leased: Sequence[LeasedMessage], call: Call) -> Response:

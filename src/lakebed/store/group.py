@@ -186,6 +186,12 @@ class Group:
         part = self._held_part(partition, ranges, epoch, incarnation)
         part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
 
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            part = self._held_part(partition, ranges, epoch, incarnation)
+            part.undo_lease(ranges, epoch=epoch)
+
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
         deadline_ms = self.extend_ranges(
@@ -413,7 +419,7 @@ class Group:
     def _give_back(self, number: int, grant: Grant) -> None:
         """A lease that nobody was handed."""
         with contextlib.suppress(LakebedError):
-            self.parts[number].nack(grant.ranges, epoch=grant.epoch)
+            self.parts[number].undo_lease(grant.ranges, epoch=grant.epoch)
 
     def _order(self, first: int) -> list[int]:
         """All partitions, from that one on."""

@@ -150,6 +150,10 @@ class PartitionGroup:
         now_ms = self._clock.now_ms()
         self._settle(ranges, partial(settling.nack, epoch=epoch, delay_ms=delay_ms, now_ms=now_ms))
 
+    def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
+        """Give back messages that were never handed to anybody: it does not count as a delivery."""
+        self._settle(ranges, partial(settling.undo, epoch=epoch, now_ms=self._clock.now_ms()))
+
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
         """Hold messages for `lease_ms` from now; the new deadline."""
         lease_ms = self._lease_ms(lease_ms)

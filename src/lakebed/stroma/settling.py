@@ -53,6 +53,13 @@ def nack(
     return [Returns([ReturnRange(s, e, not_before_ms, epoch, delay_s) for s, e, _ in held])]
 
 
+def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[Event]:
+    """The events that give them back as if they had not been leased: it is no delivery."""
+    held = _held(state, ranges, epoch=epoch)
+    undone = [LeaseRange(s, e, now_ms, epoch, old.deliveries - 1, 0, 0) for s, e, old in held]
+    return [Leases(undone), Returns([ReturnRange(s, e, 0, epoch, 0) for s, e, _ in held])]
+
+
 def extend(
     state: GroupState, ranges: Ranges, *, epoch: int, lease_ms: int, now_ms: int
 ) -> list[Event]:
