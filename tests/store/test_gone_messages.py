@@ -13,6 +13,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
+from lakebed.store.group import Group
 from lakebed.store.group_source import GroupSource
 from lakebed.store.leased_message import read_leased
 from lakebed.stroma.config import GroupConfig
@@ -86,6 +87,36 @@ def test_damaged_messages_are_told_and_hold_up_nobody(
     assert group.lag() == {0: 0}
     (told,) = [one for one in caplog.records if "damaged_messages_settled" in one.message]
     assert "first_offset=2 next_offset=3" in told.message
+    assert damaged_count(group) == 1
+
+
+@pytest.mark.parametrize("max_bytes", [None, 1000])
+def test_messages_damaged_after_the_group_looked_are_told_and_counted(
+    world: World, caplog: pytest.LogCaptureFixture, max_bytes: int | None
+) -> None:
+    topic = opened(world).topic("orders")
+    append(topic, *numbered(5))
+    partition, group = topic.partition(0), topic.group("billing")
+    assert group.describe()[0].looked_until == 0
+    assert group.peek(max_messages=1)
+    assert group.describe()[0].looked_until == 5
+    assert damaged_count(group) == 0
+    partition.seal()
+    path = partition.segments()[0].path
+    with world.disk.open(path) as file:
+        place = file.pread(0, file.size()).index(b"message 2")
+    world.disk.flip_bit(path, offset=place)
+    leased = group.lease(max_bytes=max_bytes)
+    assert [message.offset for message in leased] == [0, 1, 3, 4]
+    (told,) = [one for one in caplog.records if "damaged_messages_settled" in one.message]
+    assert "first_offset=2 next_offset=3" in told.message
+    assert damaged_count(group) == 1
+    group.ack_all(leased)
+    assert group.lag() == {0: 0}
+
+
+def damaged_count(group: Group) -> int:
+    return group.parts[0].counters.snapshot().counters["stroma_messages_damaged"]
 
 
 @pytest.mark.parametrize("seed", range(20))

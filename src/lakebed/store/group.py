@@ -30,6 +30,7 @@ from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import kept_value
+from lakebed.store.group_source import damage_reporter
 from lakebed.store.leased_message import (
     Leased,
     batches_between,
@@ -68,6 +69,10 @@ class Group:
         self.parts = tuple(parts)  # by partition
         topic_id = topic.identity.topic_id
         self._incarnations = tuple(f"{topic_id}-{part.incarnation:016x}" for part in parts)
+        self._on_skipped = tuple(
+            damage_reporter(partition, part.counters)
+            for partition, part in zip(topic.partitions, parts, strict=True)
+        )
         self._runner = runner
         self._delivery_count_max = delivery_count_max
         self._dead_letters = dead_letters
@@ -410,8 +415,12 @@ class Group:
 
     def _read(self, number: int, grant: Grant) -> Leased:
         try:
-            incarnation = self._incarnations[number]
-            return read_leased(self.topic.partition(number), grant, incarnation=incarnation)
+            return read_leased(
+                self.topic.partition(number),
+                grant,
+                incarnation=self._incarnations[number],
+                on_skipped=self._on_skipped[number],
+            )
         except BaseException:
             self._give_back(number, grant)
             raise

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from lakebed.api.staged import CommittedPartition, Staged
+from lakebed.base.counters import Counters
 from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
@@ -391,6 +392,7 @@ class StoreTopics:
         self, topic: Topic, partition: Partition, name: str, config: GroupConfig
     ) -> PartitionGroup:
         opened: list[PartitionGroup] = []
+        counters = Counters()
 
         def wake() -> None:
             for part in opened:
@@ -400,10 +402,11 @@ class StoreTopics:
             self._disk,
             self._root,
             GroupName(topic.name, partition.number, name),
-            source=GroupSource(partition, wants_keys=config.per_key_order),
+            source=GroupSource(partition, wants_keys=config.per_key_order, counters=counters),
             runner=self._runner,
             config=config,
             wake=wake,
+            counters=counters,
         )
         opened.append(part)
         return part
