@@ -489,7 +489,10 @@ class PartitionGroup:
         if changed is not None:
             changed.set()
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - whoever changed the group is not to blame
+                _log.exception("%s: a callback failed", self.name)
 
     def _wake_step(self) -> None:
         if not self._is_woken:
