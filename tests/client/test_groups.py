@@ -111,7 +111,11 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
     group.nack_all(group.lease())
     assert group.lease() == []
     letters = group.dead_letters()
-    assert [one.origin for one in letters] == [Origin("orders", 0, at, "g", 1) for at in (0, 1)]
+    (topic_id,) = {one.origin.topic_id for one in letters}
+    assert len(topic_id) == 32
+    assert [one.origin for one in letters] == [
+        Origin("orders", 0, at, "g", 1, topic_id) for at in (0, 1)
+    ]
     assert [(one.message.key, one.message.value) for one in letters] == [(b"k", b"a"), (b"k", b"b")]
     assert group.redrive(max_messages=0) == 0
     assert group.redrive(max_messages=1) == 1

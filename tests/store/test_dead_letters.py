@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakebed.api.dead_letter import origin_of
+from lakebed.api.dead_letter import Origin, origin_of
 from lakebed.base.errors import BadName, DiskError, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -17,8 +17,10 @@ from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.group import Group
+from lakebed.store.store import Store
+from lakebed.store.topic_dead_letters import dead_letters_of
 from lakebed.stroma.config import GroupConfig
-from tests.store.queues import SMALL, append, elapse, now_ms, numbered, opened, values
+from tests.store.queues import ROOT, SMALL, append, elapse, now_ms, numbered, opened, values
 
 TWICE = GroupConfig(lease_ms=1000, delivery_count_max=2)
 LETTERS = "orders.dead-letters"
@@ -50,7 +52,7 @@ def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: W
     assert group.lease() == []
     assert group.lag() == {0: 0, 1: 0, 2: 0}
     (letter,) = group.dead_letters()
-    assert letter.origin == ("orders", 2, 1, "billing", 2)
+    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.topic.identity.topic_id)
     assert (letter.message.key, letter.message.value) == (b"key", b"bad")
     assert letter.message.headers[0] == ("name", None)
     assert len(store.topic(LETTERS).partitions) == 3
@@ -275,15 +277,61 @@ def test_a_dead_letter_topic_of_another_size_is_used_as_it_is(world: World) -> N
     ]
 
 
-def test_letters_of_a_topic_with_more_partitions_find_a_place(world: World) -> None:
+def test_letters_of_older_versions_name_no_topic_id_and_are_sent_back(world: World) -> None:
+    """Nor need the topic have as many partitions as it had then."""
     store = opened(world, group_config=TWICE)
-    topic = store.topic("orders", partitions=3)
-    append(topic, b"bad", partition=2)
-    fail(topic.group("billing"))
-    topic.group("billing").lease()
-    store.topics.delete("orders")
+    origin = Origin("orders", 2, 7, "billing", 2).headers()
+    assert "lakebed-dead-letter-topic-id" not in dict(origin)
+    append(store.topic(LETTERS), b"bad", headers=[origin])
     group = store.topic("orders", partitions=2).group("billing")
+    assert letters(group) == [b"bad"]
     assert (group.redrive(), values(group.lease())) == (1, [b"bad"])
+
+
+def with_a_letter(world: World) -> Store:
+    """Of the topic `orders` and its group `billing`."""
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, b"old")
+    fail(topic.group("billing"))
+    assert topic.group("billing").lease() == []
+    return store
+
+
+def test_a_topic_is_deleted_with_its_dead_letters(world: World) -> None:
+    store = with_a_letter(world)
+    assert store.topics.names() == ["orders", LETTERS]
+    store.topics.delete("orders")
+    assert store.topics.names() == []
+    group = store.topic("orders").group("billing")
+    assert (group.dead_letters(), group.redrive()) == ([], 0)
+    assert store.topics.names() == ["orders"]
+
+
+def test_a_topic_with_other_messages_is_not_deleted_for_its_name(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    append(store.topic(LETTERS, partitions=2), b"no letter", partition=1)
+    store.topic("orders")
+    store.topics.delete("orders")
+    assert store.topics.names() == [LETTERS]
+
+
+def test_a_new_topic_does_not_send_back_letters_of_an_old_one(world: World) -> None:
+    """As after a power cut between the deletion of a topic and that of its letters."""
+    store = with_a_letter(world)
+    store.topics._topics.delete("orders")
+    store.close()
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    group = topic.group("billing")
+    assert (group.dead_letters(), group.redrive(), group.lag()) == ([], 0, {0: 0})
+    append(topic, b"new")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"new"])
+    reading = Store.open(ROOT, read_only=True, disk=world.disk, runner=world.runner)
+    found = dead_letters_of(reading, "orders", "billing")
+    assert [letter.message.value for letter in found] == [b"new"]
+    assert (group.redrive(), values(group.lease())) == (1, [b"new"])
 
 
 def test_a_topic_whose_name_leaves_no_room_has_no_group_with_a_limit(world: World) -> None:

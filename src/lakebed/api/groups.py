@@ -157,6 +157,7 @@ class WireDeadLetter(Struct, frozen=True):
     value: bytes | None
     headers: list[Header]
     flags: int
+    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
 
 
 class DeadLettersQuery(Struct, frozen=True):

@@ -195,6 +195,7 @@ def _dead_letter_of(letter: wire.WireDeadLetter) -> DeadLetter:
         offset=letter.offset,
         group=letter.group,
         delivery_count=letter.delivery_count,
+        topic_id=letter.topic_id,
     )
     message = Message(
         letter.letter_offset,

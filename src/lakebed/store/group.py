@@ -350,7 +350,8 @@ class Group:
             return append(headers=(*origin, (DROPPED_HEADERS, str(error).encode())))
 
     def _is_mine(self, origin: Origin) -> bool:
-        return (origin.topic, origin.group) == (self.topic.name, self.name)
+        topic_id = self.topic.identity.topic_id
+        return origin.is_of(self.topic.name, topic_id=topic_id, group=self.name)
 
     def _origin(self, message: LeasedMessage) -> Origin:
         return Origin(
@@ -360,6 +361,7 @@ class Group:
             group=self.name,
             # The lease that buries it is no delivery.
             delivery_count=message.delivery_count - 1,
+            topic_id=self.topic.identity.topic_id,
         )
 
     # Leasing.

@@ -15,7 +15,7 @@ from functools import partial
 
 from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy, Closed, InputError, NotFound
+from lakebed.base.errors import BadName, Busy, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -29,7 +29,7 @@ from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
 from lakebed.keratin.topics import Topics
 from lakebed.store.batch_commit import commit_batches
-from lakebed.store.dead_letters import dead_letter_topic, settings_for
+from lakebed.store.dead_letters import are_letters_of, dead_letter_topic, settings_for
 from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
@@ -242,13 +242,14 @@ class StoreTopics:
             self._topics.configure(name, settings)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its messages and its groups, for good."""
+        """Remove a topic, its messages, its groups and its dead letters, for good."""
         with self._alone(name):
             with self._mutex:
                 self._joined_topics.pop(name, None)
             self._close_groups(name)
             self._topics.delete(name)
             self._remove_groups(name)
+        self._delete_letters(name)
 
     def groups(self, topic: str) -> list[str]:
         """The names of the topic's groups, open or not."""
@@ -416,8 +417,16 @@ class StoreTopics:
         try:
             return self.open(name).topic
         except NotFound:
+            self._check_current(topic)
             count = len(topic.partitions)
             return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
+
+    def _delete_letters(self, topic: str) -> None:
+        """A topic of that name that holds other messages is left alone."""
+        with contextlib.suppress(NotFound, BadName):
+            letters = self.open(dead_letter_topic(topic))
+            if are_letters_of(topic, letters.partitions):
+                self.delete(letters.name)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
         letters = self.open(dead_letter_topic(topic.name))
