@@ -16,6 +16,7 @@ from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
+from lakebed.store.message_counts import MessageCounts
 from lakebed.stroma.source import Fact
 
 _log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class GroupSource:
     ) -> None:
         self._partition = partition
         self._wants_keys = wants_keys
+        self._counts = MessageCounts(partition, is_compacted=partition.config.compact)
         self._on_skipped = damage_reporter(partition, counters or Counters())
 
     def start_offset(self) -> int:
@@ -37,6 +39,9 @@ class GroupSource:
 
     def high_watermark(self) -> int:
         return self._partition.high_watermark()
+
+    def message_count(self, start: int, end: int) -> int:
+        return self._counts.count(start, end)
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._partition.on_durable(callback)

@@ -184,12 +184,16 @@ class PartitionGroup:
         self._start_over(Seek(offset))
 
     def lag(self) -> int:
-        """How many messages are not settled."""
+        """How many messages are not settled.
+
+        Those that were compacted away since the group looked at them count until they are leased.
+        """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         with self._mutex:
             self._check_open()
             self._drop_removed(start)
-            return max(0, high_watermark - self._state.base - self._state.settled_ahead)
+            unsettled, end = self._state.unsettled_count, self._state.end
+        return unsettled + self._source.message_count(end, max(end, high_watermark))
 
     def describe(self) -> Description:
         """The group as it is now; its cost is that of all runs."""

@@ -72,6 +72,11 @@ class GroupState:
         """From there on nobody looked."""
         return self.runs.end
 
+    @property
+    def unsettled_count(self) -> int:
+        """How many messages before `end` are not settled."""
+        return self.end - self.base - self.settled_ahead
+
     def apply(self, event: Event, now_ms: int) -> None:
         """Make an event's change. Deadlines are at most a lease, or a delay, ahead of `now_ms`."""
         match event:
