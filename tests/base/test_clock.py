@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,3 +95,9 @@ def test_the_system_clock_tells_nanoseconds() -> None:
     clock = SystemClock()
     assert clock.wall_ns() > 1_700_000_000_000_000_000
     assert clock.monotonic_ns() <= clock.monotonic_ns()
+
+
+def test_the_monotonic_clock_counts_while_the_machine_is_suspended() -> None:
+    before_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    now_ns = SystemClock().monotonic_ns()
+    assert before_ns <= now_ns <= time.clock_gettime_ns(time.CLOCK_BOOTTIME)

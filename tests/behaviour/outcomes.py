@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from lakebed.api.dead_letter import TOPIC_ID
 from lakebed.base.errors import LakebedError
 from lakebed.keratin.message_batch import MessageBatch
 
@@ -18,6 +19,7 @@ _LEFT_OUT: Final = frozenset(
     {
         "modified_ms", "created_ms", "created_at", "expires_ms", "deadline_ms", "last_used_ms",
         "hlc", "site_id", "path", "stream_id", "secret", "snapshot_bytes", "delta_bytes",
+        "incarnation", "topic_id",
     }
 )  # fmt: skip
 _IDS: Final = frozenset({"version_id", "pin_id", "access_key", "key_of_segment"})
@@ -100,6 +102,8 @@ class Told:
             return self._fields({one.name: getattr(value, one.name) for one in fields})
         if isinstance(value, Mapping):
             return {self.plain(name): self.plain(one) for name, one in value.items()}
+        if isinstance(value, Sequence) and value and value[0] == TOPIC_ID:
+            return [TOPIC_ID]  # the header of a dead letter
         if isinstance(value, Sequence | Iterator | MessageBatch):
             return [self.plain(one) for one in value]
         raise AssertionError(f"how is a {type(value).__name__} told?")

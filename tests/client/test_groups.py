@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,11 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
     group.nack_all(group.lease())
     assert group.lease() == []
     letters = group.dead_letters()
-    assert [one.origin for one in letters] == [Origin("orders", 0, at, "g", 1) for at in (0, 1)]
+    (topic_id,) = {one.origin.topic_id for one in letters}
+    assert len(topic_id) == 32
+    assert [one.origin for one in letters] == [
+        Origin("orders", 0, at, "g", 1, topic_id) for at in (0, 1)
+    ]
     assert [(one.message.key, one.message.value) for one in letters] == [(b"k", b"a"), (b"k", b"b")]
     assert group.redrive(max_messages=0) == 0
     assert group.redrive(max_messages=1) == 1
@@ -155,3 +160,48 @@ def test_what_was_leased_together_is_settled_together(remote: RemoteStore) -> No
     leased = topic.group("g").lease()
     held = held_of([leased[5], leased[0], leased[1], leased[3]])
     assert [(one.partition, one.ranges) for one in held] == [(0, [(0, 2), (3, 4), (5, 6)])]
+
+
+def topic_again(store: Any) -> None:
+    store.topics.delete("orders")
+    store.topic("orders")
+
+
+def group_again(store: Any) -> None:
+    store.topics.delete_group("orders", "billing")
+
+
+@pytest.mark.parametrize("make_again", [topic_again, group_again])
+@pytest.mark.parametrize("settle", ["ack", "ack_all", "nack", "nack_all", "extend"])
+def test_a_lease_from_before_a_re_creation_is_stale(
+    store: Any, make_again: Callable[[Any], None], settle: str
+) -> None:
+    topic = store.topic("orders")
+    topic.append_batch([b"old"]).result()
+    (old,) = topic.group("billing").lease(lease_ms=600_000)
+    make_again(store)
+    topic = store.topic("orders")
+    topic.append_batch([b"new"]).result()
+    group = topic.group("billing")
+    (new, *_) = group.lease(lease_ms=600_000)
+    assert (new.partition, new.offset, new.epoch) == (old.partition, old.offset, old.epoch)
+    lag = group.lag()
+    with pytest.raises(StaleLease, match="made again"):
+        getattr(group, settle)([old] if settle.endswith("_all") else old)
+    assert group.lag() == lag
+    assert [one.in_flight for one in group.describe().values()] == [lag[0]]
+    group.ack(new)
+    assert group.lag() == {0: lag[0] - 1}
+
+
+def test_a_stale_ack_of_what_is_settled_is_refused_after_a_re_creation(store: Any) -> None:
+    topic = store.topic("orders")
+    topic.append_batch([b"old"]).result()
+    (old,) = topic.group("billing").lease()
+    topic_again(store)
+    topic = store.topic("orders")
+    topic.append_batch([b"new"]).result()
+    group = topic.group("billing")
+    group.ack_all(group.lease())
+    with pytest.raises(StaleLease):
+        group.ack(old)

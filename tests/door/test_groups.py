@@ -60,7 +60,7 @@ def lease(door: LiveDoor, **fields: Any) -> Leases:
 
 def held(leases: Leases) -> list[Held]:
     return [
-        Held(one.partition, one.epoch, [(offset, offset + 1) for offset in one.offsets])
+        Held(one.partition, one.epoch, one.incarnation, [(at, at + 1) for at in one.offsets])
         for one in leases.leases
     ]
 
@@ -102,9 +102,9 @@ EVERY_CALL: list[tuple[Any, Any]] = [
     (groups.DELETE_GROUP, None),
     (groups.LAG, None),
     (groups.LEASE, LeaseRequest(wait_ms=60_000)),
-    (groups.ACK, Ack([Held(0, 1, [(0, 1)])])),
-    (groups.NACK, Nack([Held(0, 1, [(0, 1)])])),
-    (groups.EXTEND, groups.Extend([Held(0, 1, [(0, 1)])])),
+    (groups.ACK, Ack([Held(0, 1, "", [(0, 1)])])),
+    (groups.NACK, Nack([Held(0, 1, "", [(0, 1)])])),
+    (groups.EXTEND, groups.Extend([Held(0, 1, "", [(0, 1)])])),
     (groups.PEEK, None),
     (groups.RESET, Reset()),
     (groups.SEEK, SeekTo(to_end=True)),

@@ -51,7 +51,7 @@ def lease(door: LiveDoor, **fields: Any) -> Leases:
 
 def held(leases: Leases) -> list[Held]:
     return [
-        Held(one.partition, one.epoch, [(one.offsets[0], one.offsets[-1] + 1)])
+        Held(one.partition, one.epoch, one.incarnation, [(one.offsets[0], one.offsets[-1] + 1)])
         for one in leases.leases
     ]
 
@@ -89,6 +89,7 @@ def test_a_lease_as_lines(door: LiveDoor) -> None:
     first, second = (msgspec.json.decode(line) for line in answer.body.splitlines())
     deadline_ms = first.pop("deadline_ms")
     assert deadline_ms == second.pop("deadline_ms") > 0
+    assert first.pop("incarnation") == second.pop("incarnation") != ""
     assert first == {"partition": 1, "offset": 0, "timestamp_ms": 5, "key": "k", "value": "text",
                      "epoch": 1, "delivery_count": 1}  # fmt: skip
     assert second == {"partition": 1, "offset": 1, "timestamp_ms": 6, "key": None,
@@ -118,7 +119,8 @@ def test_a_lease_has_a_limit_in_bytes_and_the_rest_comes_with_the_next(door: Liv
 def test_messages_given_back_come_again_at_once_or_later(door: LiveDoor) -> None:
     produce(door, 0, b"a", b"b")
     leased = lease(door)
-    first, second = ([Held(0, leased.leases[0].epoch, [(n, n + 1)])] for n in (0, 1))
+    (mine,) = held(leased)
+    first, second = ([msgspec.structs.replace(mine, ranges=[(n, n + 1)])] for n in (0, 1))
     door.call(groups.NACK, BILLING, body=Nack(first))
     door.call(groups.NACK, BILLING, body=Nack(second, delay_ms=600_000))
     again = lease(door)
@@ -140,18 +142,20 @@ def test_a_lease_is_held_for_longer(door: LiveDoor) -> None:
 def test_who_does_not_hold_a_message_is_refused(door: LiveDoor) -> None:
     produce(door, 0, b"a", b"b")
     leased = lease(door)
-    epoch = leased.leases[0].epoch
+    epoch, incarnation = leased.leases[0].epoch, leased.leases[0].incarnation
     for wrong in (
-        [Held(0, epoch + 1, [(0, 1)])],
-        [Held(0, epoch, [(0, 3)])],
-        [Held(0, -7, [(0, 1)])],
+        [Held(0, epoch + 1, incarnation, [(0, 1)])],
+        [Held(0, epoch, incarnation, [(0, 3)])],
+        [Held(0, -7, incarnation, [(0, 1)])],
+        [Held(0, epoch, incarnation[::-1], [(0, 1)])],
+        [Held(0, epoch, "", [(0, 1)])],
     ):
         for operation, body in ((groups.ACK, Ack(wrong)), (groups.NACK, Nack(wrong)),
                                 (groups.EXTEND, Extend(wrong))):  # fmt: skip
             with pytest.raises(StaleLease) as raised:
                 door.call(operation, BILLING, body=body)
             assert raised.value.ranges
-    answer = door.ask("POST", f"{PATH}/ack", msgspec.json.encode(Ack([Held(0, 9, [(0, 1)])])))
+    answer = door.ask("POST", f"{PATH}/ack", msgspec.json.encode(Ack([Held(0, 9, "", [(0, 1)])])))
     assert (answer.status, answer.json["code"]) == (409, "stale-lease")
     assert door.call(groups.DESCRIBE_GROUP, BILLING).partitions[0].in_flight == 2
 
@@ -159,11 +163,11 @@ def test_who_does_not_hold_a_message_is_refused(door: LiveDoor) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        Held(2, 1, [(0, 1)]),
-        Held(-1, 1, [(0, 1)]),
-        Held(0, 1, [(1, 1)]),
-        Held(0, 1, [(2, 1)]),
-        Held(0, 1, []),
+        Held(2, 1, "", [(0, 1)]),
+        Held(-1, 1, "", [(0, 1)]),
+        Held(0, 1, "", [(1, 1)]),
+        Held(0, 1, "", [(2, 1)]),
+        Held(0, 1, "", []),
     ],
 )
 def test_what_nobody_can_hold_is_refused_before_anything_is_settled(
@@ -192,8 +196,11 @@ def test_what_nobody_can_hold_is_refused_before_anything_is_settled(
         ("lease", b'{"lease_ms": 99999999999999}'),
         ("lease", b'{"colour": 1}'),
         ("ack", b"{}"),
-        ("ack", b'{"held": [{"partition": 0, "epoch": 1, "ranges": [[-1, 1]]}]}'),
-        ("ack", b'{"held": [{"partition": 0, "epoch": 1, "ranges": [[1]]}]}'),
+        (
+            "ack",
+            b'{"held": [{"partition": 0, "epoch": 1, "incarnation": "", "ranges": [[-1, 1]]}]}',
+        ),
+        ("ack", b'{"held": [{"partition": 0, "epoch": 1, "incarnation": "", "ranges": [[1]]}]}'),
         ("nack", b'{"held": [], "delay_ms": -1}'),
         ("extend", b'{"held": [], "lease_ms": 0}'),
     ],
@@ -208,8 +215,19 @@ def test_numbers_beyond_all_measure_are_refused(door: LiveDoor) -> None:
     with pytest.raises(InputError):
         door.call(groups.NACK, BILLING, body=Nack(mine, delay_ms=(1 << 63) - 1))
     for numbers in (f"[[0, {1 << 70}]]", f"[[{1 << 70}, {1 << 71}]]"):
-        body = f'{{"held": [{{"partition": 0, "epoch": 1, "ranges": {numbers}}}]}}'
-        assert door.ask("POST", f"{PATH}/ack", body.encode()).status == 400
+        one = f'{{"partition": 0, "epoch": 1, "incarnation": "", "ranges": {numbers}}}'
+        assert door.ask("POST", f"{PATH}/ack", f'{{"held": [{one}]}}'.encode()).status == 400
+    assert lags(door) == {0: 1, 1: 0}
+
+
+@pytest.mark.parametrize("call", ["ack", "nack", "extend"])
+def test_a_holder_that_names_no_incarnation_is_refused(door: LiveDoor, call: str) -> None:
+    produce(door, 0, b"a")
+    (mine,) = held(lease(door))
+    without = {"partition": 0, "epoch": mine.epoch, "ranges": mine.ranges}
+    answer = door.ask("POST", f"{PATH}/{call}", msgspec.json.encode({"held": [without]}))
+    assert answer.status == 400
+    assert "missing required field `incarnation`" in answer.json["detail"]
     assert lags(door) == {0: 1, 1: 0}
 
 
@@ -348,7 +366,7 @@ def test_what_was_leased_while_the_client_left_is_given_back(door: LiveDoor) -> 
     go_on.set()
     wait_until(door, lambda: service.budget.requests == 0)
     leased = lease(door)
-    assert (values(leased), leased.leases[0].delivery_counts) == ([b"a"], [2])
+    assert (values(leased), leased.leases[0].delivery_counts) == ([b"a"], [1]), "it is no delivery"
 
 
 def _is_gone(door: LiveDoor) -> list[bool]:

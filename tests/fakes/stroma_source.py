@@ -47,6 +47,10 @@ class FakeSource:
             return [self.special[o] for o in sorted(self.special) if start <= o < end]
         return [self.special[o] for o in range(start, end) if o in self.special]
 
+    def message_count(self, start: int, end: int) -> int:
+        gone = [o for o, fact in self.special.items() if start <= o < end]
+        return end - start - sum(not self.special[o].is_deliverable for o in gone)
+
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(callback)
 

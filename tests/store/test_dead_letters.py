@@ -7,15 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from lakebed.api.dead_letter import origin_of
-from lakebed.base.errors import BadName, LakebedError, NoSpace
+from lakebed.api.dead_letter import Origin, origin_of
+from lakebed.base.errors import BadName, DiskError, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from lakebed.base.units import MIB
+from lakebed.keratin.config import Ack
+from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.group import Group
+from lakebed.store.store import Store
+from lakebed.store.topic_dead_letters import dead_letters_of
 from lakebed.stroma.config import GroupConfig
-from tests.store.queues import SMALL, append, elapse, now_ms, numbered, opened, values
+from tests.store.queues import ROOT, SMALL, append, elapse, now_ms, numbered, opened, values
 
 TWICE = GroupConfig(lease_ms=1000, delivery_count_max=2)
 LETTERS = "orders.dead-letters"
@@ -47,7 +52,7 @@ def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: W
     assert group.lease() == []
     assert group.lag() == {0: 0, 1: 0, 2: 0}
     (letter,) = group.dead_letters()
-    assert letter.origin == ("orders", 2, 1, "billing", 2)
+    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.topic.identity.topic_id)
     assert (letter.message.key, letter.message.value) == (b"key", b"bad")
     assert letter.message.headers[0] == ("name", None)
     assert len(store.topic(LETTERS).partitions) == 3
@@ -100,6 +105,41 @@ def test_letters_sent_back_are_new_messages_as_they_were(world: World) -> None:
     assert [m.key for m in back] == [b"key", b"key", b"key", b"gone"]
     assert [m.headers for m in back] == [(("name", b"value"),)] * 3 + [()]
     assert len(other.lease()) == 8, "for all groups"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_read_that_failed_is_no_delivery(world: World, count: int) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, *numbered(count))
+    group = topic.group("billing")
+    assert len(group.peek()) == count, "the group has looked at them"
+    for _ in range(5):
+        world.disk.faults.fail("pread")
+        with pytest.raises(DiskError):
+            group.lease()
+    assert group.describe()[0].in_flight == 0
+    world.restart(Crash.POWER)
+    group = opened(world, group_config=TWICE).topic("orders").group("billing")
+    assert [one.delivery_count for one in group.lease()] == [1] * count
+    assert letters(group) == []
+
+
+def test_a_read_that_failed_leaves_the_deliveries_there_were(world: World) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders")
+    append(topic, b"bad")
+    group = topic.group("billing")
+    fail(group, 1)
+    world.disk.faults.fail("pread")
+    with pytest.raises(DiskError):
+        group.lease()
+    (held,) = group.lease()
+    assert held.delivery_count == 2
+    group.nack(held)
+    world.disk.faults.fail("pread")
+    with pytest.raises(DiskError):
+        group.lease()
+    assert group.lease() == []
+    assert [letter.origin.delivery_count for letter in group.dead_letters()] == [2]
 
 
 def test_a_null_value_without_a_key_comes_back_empty(world: World) -> None:
@@ -163,6 +203,63 @@ def test_a_message_as_large_as_can_be_has_room_for_its_origin(world: World) -> N
     assert values(group.lease()) == [largest]
 
 
+def test_a_letter_larger_than_its_topic_allows_is_kept_whole(world: World) -> None:
+    """The limits of a topic may be raised after its dead-letter topic was made, or be the highest
+    there are; and the dead-letter topic may be somebody else's."""
+    store = opened(world, group_config=TWICE)
+    tiny = {"message_bytes_max": 10, "request_bytes_max": 4096, "batch_bytes_max": 4096}
+    store.topics.create(LETTERS, settings=tiny)
+    topic = store.topic("orders")
+    append(topic, b"x" * SMALL.message_bytes_max, b"next")
+    group = topic.group("billing")
+    fail(group)
+    assert group.lease() == []
+    assert letters(group) == [b"x" * SMALL.message_bytes_max, b"next"]
+    assert group.lag() == {0: 0}
+
+
+def test_a_letter_larger_than_its_own_topic_allows_by_now_is_sent_back(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    append(store.topic("orders"), b"x" * 5000, b"next")
+    store.topics.configure("orders", {"message_bytes_max": 10})
+    store.close()
+    store = opened(world, group_config=TWICE)
+    group = store.topic("orders").group("billing")
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 2)
+    assert values(group.lease()) == [b"x" * 5000, b"next"]
+
+
+def test_a_message_with_as_many_headers_as_can_be_becomes_a_letter(world: World) -> None:
+    roomy = replace(SMALL, message_bytes_max=256 * 1024)
+    topic = opened(world, topic_config=roomy, group_config=TWICE).topic("orders")
+    many = [("h", b"")] * HEADERS_COUNT_MAX
+    append(topic, b"bad", headers=[many])
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"bad"])
+    assert group.redrive() == 1
+    assert [len(one.headers) for one in group.lease()] == [HEADERS_COUNT_MAX]
+
+
+def test_headers_that_no_letter_can_have_are_left_out_and_that_is_said(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    roomy = replace(SMALL, request_bytes_max=MIB)
+    topic = opened(world, topic_config=roomy, group_config=TWICE).topic("orders")
+    batch = build([b"bad"], timestamps_ms=1, headers=[[("n" * 70_000, b"value")]])
+    topic.partition(0).append_record_batch(batch).result()
+    append(topic, b"next")
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"bad", b"next"])
+    assert "dead_letter_headers_dropped" in caplog.text
+    headers = dict(group.dead_letters()[0].message.headers)
+    assert b"header's name" in (headers["lakebed-dead-letter-dropped-headers"] or b"")
+    assert group.redrive() == 2
+    assert [one.headers for one in group.lease()] == [(), ()]
+
+
 def test_a_dead_letter_topic_of_another_size_is_used_as_it_is(world: World) -> None:
     store = opened(world, group_config=TWICE)
     store.topic(LETTERS, partitions=2)
@@ -180,15 +277,61 @@ def test_a_dead_letter_topic_of_another_size_is_used_as_it_is(world: World) -> N
     ]
 
 
-def test_letters_of_a_topic_with_more_partitions_find_a_place(world: World) -> None:
+def test_letters_of_older_versions_name_no_topic_id_and_are_sent_back(world: World) -> None:
+    """Nor need the topic have as many partitions as it had then."""
     store = opened(world, group_config=TWICE)
-    topic = store.topic("orders", partitions=3)
-    append(topic, b"bad", partition=2)
-    fail(topic.group("billing"))
-    topic.group("billing").lease()
-    store.topics.delete("orders")
+    origin = Origin("orders", 2, 7, "billing", 2).headers()
+    assert "lakebed-dead-letter-topic-id" not in dict(origin)
+    append(store.topic(LETTERS), b"bad", headers=[origin])
     group = store.topic("orders", partitions=2).group("billing")
+    assert letters(group) == [b"bad"]
     assert (group.redrive(), values(group.lease())) == (1, [b"bad"])
+
+
+def with_a_letter(world: World) -> Store:
+    """Of the topic `orders` and its group `billing`."""
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, b"old")
+    fail(topic.group("billing"))
+    assert topic.group("billing").lease() == []
+    return store
+
+
+def test_a_topic_is_deleted_with_its_dead_letters(world: World) -> None:
+    store = with_a_letter(world)
+    assert store.topics.names() == ["orders", LETTERS]
+    store.topics.delete("orders")
+    assert store.topics.names() == []
+    group = store.topic("orders").group("billing")
+    assert (group.dead_letters(), group.redrive()) == ([], 0)
+    assert store.topics.names() == ["orders"]
+
+
+def test_a_topic_with_other_messages_is_not_deleted_for_its_name(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    append(store.topic(LETTERS, partitions=2), b"no letter", partition=1)
+    store.topic("orders")
+    store.topics.delete("orders")
+    assert store.topics.names() == [LETTERS]
+
+
+def test_a_new_topic_does_not_send_back_letters_of_an_old_one(world: World) -> None:
+    """As after a power cut between the deletion of a topic and that of its letters."""
+    store = with_a_letter(world)
+    store.topics._topics.delete("orders")
+    store.close()
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    group = topic.group("billing")
+    assert (group.dead_letters(), group.redrive(), group.lag()) == ([], 0, {0: 0})
+    append(topic, b"new")
+    fail(group)
+    assert (group.lease(), letters(group)) == ([], [b"new"])
+    reading = Store.open(ROOT, read_only=True, disk=world.disk, runner=world.runner)
+    found = dead_letters_of(reading, "orders", "billing")
+    assert [letter.message.value for letter in found] == [b"new"]
+    assert (group.redrive(), values(group.lease())) == (1, [b"new"])
 
 
 def test_a_topic_whose_name_leaves_no_room_has_no_group_with_a_limit(world: World) -> None:
@@ -231,6 +374,33 @@ def test_a_letter_that_cannot_be_written_stays_a_message(operation: str, nth: in
     assert group.lease() == []
     assert set(letters(group)) == {b"bad"}
     assert group.lag() == {0: 0}
+
+
+WRITTEN = replace(SMALL, ack="after_write", sync_ms_max=60_000)
+
+
+def test_a_letter_outlives_a_power_cut_whatever_the_ack_level_is(world: World) -> None:
+    topic = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders")
+    append(topic, b"bad", ack=Ack.AFTER_FSYNC)
+    group = topic.group("billing")
+    fail(group)
+    assert group.lease() == []
+    world.restart(Crash.POWER)
+    group = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders").group("billing")
+    assert group.lease() == []
+    assert (group.lag(), letters(group)) == ({0: 0}, [b"bad"])
+
+
+def test_a_letter_sent_back_outlives_a_power_cut_whatever_the_ack_level_is(world: World) -> None:
+    topic = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders")
+    append(topic, b"bad", ack=Ack.AFTER_FSYNC)
+    group = topic.group("billing")
+    fail(group)
+    assert (group.lease(), group.redrive()) == ([], 1)
+    world.restart(Crash.POWER)
+    group = opened(world, topic_config=WRITTEN, group_config=TWICE).topic("orders").group("billing")
+    assert letters(group) == []
+    assert values(group.lease()) == [b"bad"]
 
 
 def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:

@@ -13,13 +13,15 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
+from lakebed.store.group import Group
 from lakebed.store.group_source import GroupSource
 from lakebed.store.leased_message import read_leased
+from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.leasing import Grant, LeasedRange
 from lakebed.stroma.source import Fact
-from tests.store.queues import SMALL, append, drained, elapse, numbered, opened, values
+from tests.store.queues import ROOT, SMALL, append, drained, elapse, numbered, opened, values
 
 pytestmark = pytest.mark.thorough
 
@@ -29,6 +31,53 @@ ORDERED = GroupConfig(lease_ms=1000, per_key_order=True)
 @pytest.fixture
 def world() -> World:
     return World(7)
+
+
+def test_lag_leaves_out_what_compaction_removed(world: World) -> None:
+    store = opened(world)
+    topic = store.topics.create("orders", settings={"compact": True})
+    partition, group = topic.partition(0), topic.group("billing")
+    for number in range(300):
+        append(topic, b"%d" % number * 100, key=b"%d" % (number if number > 280 else 0))
+    partition.seal()
+    append(topic, b"of the active segment", key=b"0")
+    assert len(partition.segments()) > 2
+    assert group.lag() == {0: 301}
+    elapse(world, 10 * 60_000)
+    there = [message.offset for message in partition.scan_from(0)]
+    assert len(there) < 30
+    assert group.lag() == {0: len(there)}
+    reading = Store.open(ROOT, read_only=True, disk=world.disk, runner=world.runner)
+    assert reading.topic("orders").group("billing").lag() == group.lag()
+    for start in sorted({0, 1, 150, 290, *there, *(offset + 1 for offset in there)}):
+        group.seek(start, partition=0)
+        assert group.lag() == {0: sum(offset >= start for offset in there)}
+    group.reset()
+    group.ack_all(group.lease(max_messages=3))
+    assert group.lag() == {0: len(there) - 3}
+    assert len(drained(group)) == len(there) - 3
+    assert group.lag() == {0: 0}
+
+
+def test_lag_of_a_compacted_topic_reads_a_segment_once(world: World) -> None:
+    store = opened(world)
+    topic = store.topics.create("orders", settings={"compact": True})
+    partition, group = topic.partition(0), topic.group("billing")
+    for number in range(200):
+        append(topic, b"%d" % number * 100, key=b"%d" % (number % 50))
+    partition.seal()
+    elapse(world, 10 * 60_000)
+    group.lag()
+    read_batches = partition.read_batches
+    spans: list[tuple[int, int]] = []
+
+    def watched(start: int, end: int, **options: Any) -> Iterator[MessageBatch]:
+        spans.append((start, end))
+        return read_batches(start, end, **options)
+
+    partition.read_batches = watched  # type: ignore[method-assign,assignment]
+    assert group.lag() == {0: 50}
+    assert spans == []
 
 
 @pytest.mark.parametrize("config", [GroupConfig(), ORDERED])
@@ -86,6 +135,36 @@ def test_damaged_messages_are_told_and_hold_up_nobody(
     assert group.lag() == {0: 0}
     (told,) = [one for one in caplog.records if "damaged_messages_settled" in one.message]
     assert "first_offset=2 next_offset=3" in told.message
+    assert damaged_count(group) == 1
+
+
+@pytest.mark.parametrize("max_bytes", [None, 1000])
+def test_messages_damaged_after_the_group_looked_are_told_and_counted(
+    world: World, caplog: pytest.LogCaptureFixture, max_bytes: int | None
+) -> None:
+    topic = opened(world).topic("orders")
+    append(topic, *numbered(5))
+    partition, group = topic.partition(0), topic.group("billing")
+    assert group.describe()[0].looked_until == 0
+    assert group.peek(max_messages=1)
+    assert group.describe()[0].looked_until == 5
+    assert damaged_count(group) == 0
+    partition.seal()
+    path = partition.segments()[0].path
+    with world.disk.open(path) as file:
+        place = file.pread(0, file.size()).index(b"message 2")
+    world.disk.flip_bit(path, offset=place)
+    leased = group.lease(max_bytes=max_bytes)
+    assert [message.offset for message in leased] == [0, 1, 3, 4]
+    (told,) = [one for one in caplog.records if "damaged_messages_settled" in one.message]
+    assert "first_offset=2 next_offset=3" in told.message
+    assert damaged_count(group) == 1
+    group.ack_all(leased)
+    assert group.lag() == {0: 0}
+
+
+def damaged_count(group: Group) -> int:
+    return group.parts[0].counters.snapshot().counters["stroma_messages_damaged"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -148,7 +227,8 @@ def test_a_group_that_retention_overtakes_looks_behind_it(overtaken: Partition) 
 
 
 def test_a_lease_that_retention_overtakes_has_what_is_left(overtaken: Partition) -> None:
-    leased = read_leased(overtaken, Grant((LeasedRange(0, 6, 1),), epoch=1, deadline_ms=5))
+    grant = Grant((LeasedRange(0, 6, 1),), epoch=1, deadline_ms=5)
+    leased = read_leased(overtaken, grant, incarnation="")
     assert (values(leased.messages), leased.gone) == (numbered(6)[4:], [(0, 4)])
 
 

@@ -344,3 +344,31 @@ def test_a_closed_group_says_so(world: World) -> None:
     for call in calls:
         with pytest.raises(Closed):
             call.result()
+
+
+def test_a_callback_that_raises_fails_nobody_else(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(world)
+    topic = store.topic("orders")
+    append(topic, *numbered(3))
+    group = topic.group("billing")
+    heard = []
+
+    def broken() -> None:
+        raise ValueError("the callback is broken")
+
+    group.on_change(broken)
+    stop = group.on_change(lambda: heard.append("after it"))
+    first, second, third = group.lease()
+    group.ack(first)
+    group.nack(second)
+    group.extend(third, lease_ms=5000)
+    assert group.lag() == {0: 2}
+    assert heard, "those behind it are called"
+    assert "the callback is broken" in caplog.text
+    heard.clear()
+    stop()
+    group.reset()
+    assert heard == []
+    store.close()

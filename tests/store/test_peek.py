@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lakebed.base.errors import Closed, InputError
@@ -107,18 +109,19 @@ def test_ranges_are_settled_as_their_messages_are(world: World) -> None:
     topic = opened(world).topic("orders", partitions=2)
     append(topic, *numbered(6), partition=1)
     group = topic.group("billing")
-    epoch = group.lease()[0].epoch
-    deadline_ms = group.extend_ranges([(0, 6)], partition=1, epoch=epoch, lease_ms=9000)
+    leased = group.lease()[0]
+    lease: dict[str, Any] = {"epoch": leased.epoch, "incarnation": leased.incarnation}
+    deadline_ms = group.extend_ranges([(0, 6)], partition=1, lease_ms=9000, **lease)
     assert deadline_ms == now_ms(world) + 9000
-    group.ack_ranges([(0, 2), (5, 6)], partition=1, epoch=epoch)
-    group.nack_ranges([(2, 4)], partition=1, epoch=epoch)
+    group.ack_ranges([(0, 2), (5, 6)], partition=1, **lease)
+    group.nack_ranges([(2, 4)], partition=1, **lease)
     assert group.lag() == {0: 0, 1: 3}
     assert peeked(group) == numbered(6)[2:4]
     with pytest.raises(StaleLease):
-        group.ack_ranges([(2, 5)], partition=1, epoch=epoch)
+        group.ack_ranges([(2, 5)], partition=1, **lease)
     for partition in (-1, 2):
         with pytest.raises(InputError):
-            group.ack_ranges([(4, 5)], partition=partition, epoch=epoch)
+            group.ack_ranges([(4, 5)], partition=partition, **lease)
 
 
 def test_whoever_listens_to_a_group_hears_of_all_partitions_until_it_stops(world: World) -> None:

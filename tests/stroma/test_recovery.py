@@ -152,10 +152,10 @@ def test_opening_cuts_a_torn_tail_before_anything_is_appended(world: World) -> N
     whole = delta_bytes(ACKS)
     write(world, delta=whole + b"garbage" * 40)
     Opened(world, FakeSource(20), CONFIG).close()
-    assert content(world, PATHS.delta) == whole
+    assert content(world, PATHS.delta)[EVENTS_START:] == whole[EVENTS_START:]
     write(world, delta=whole[: EVENTS_START + 5])
     Opened(world, FakeSource(20), CONFIG).close()
-    assert content(world, PATHS.delta) == whole[:EVENTS_START]
+    assert content(world, PATHS.delta)[EVENTS_START:] == b""
     assert not world.disk.exists(QUARANTINE)
 
 
@@ -297,3 +297,52 @@ def test_only_the_lease_that_gave_a_message_back_has_ended(world: World) -> None
         assert load(world.disk, PATHS, CONFIG, now_ms=T).state.in_flight == 1
     write(world, delta=delta_bytes([*marks, Nack(0, 5)]))
     assert load(world.disk, PATHS, CONFIG, now_ms=T).state.in_flight == 0
+
+
+def incarnations(world: World) -> list[int]:
+    """Of the files there are, the snapshot's first."""
+    found = []
+    if world.disk.exists(PATHS.snapshot):
+        found.append(decode_snapshot(content(world, PATHS.snapshot), NAME).incarnation)
+    return [*found, decode_header(memoryview(content(world, PATHS.delta))).incarnation]
+
+
+def test_an_incarnation_lasts_through_folds_and_openings(world: World) -> None:
+    opened = Opened(world, FakeSource(20), CONFIG)
+    given = opened.group.incarnation
+    assert given != 0
+    assert incarnations(world) == [given]
+    opened.group.compact()
+    assert incarnations(world) == [given, given]
+    opened.close()
+    assert Opened(world, FakeSource(20), CONFIG).group.incarnation == given
+
+
+def test_a_group_older_than_incarnations_is_given_one_for_good(world: World) -> None:
+    delta = delta_bytes([Ack(100), Ack(103)], generation=4)
+    write(world, snapshot=encode_snapshot(SNAPSHOT, NAME), delta=delta)
+    source = FakeSource(200)
+    opened = Opened(world, source, CONFIG)
+    given = opened.group.incarnation
+    assert given != 0
+    assert incarnations(world) == [0, given]
+    opened.close()
+    opened = Opened(world, source, CONFIG)
+    assert opened.group.incarnation == given
+    opened.group.compact()
+    assert incarnations(world) == [given, given]
+
+
+def test_another_incarnation_is_given_when_epochs_may_come_again(world: World) -> None:
+    """A delta without its header has lost which epochs were handed out."""
+    snapshot = encode_snapshot(Snapshot(generation=3, incarnation=7, acked_until=2), NAME)
+    write(world, snapshot=snapshot, delta=b"")
+    assert Opened(world, FakeSource(20), CONFIG).group.incarnation not in (0, 7)
+
+
+def test_a_delta_of_another_incarnation_is_refused(world: World) -> None:
+    snapshot = encode_snapshot(Snapshot(generation=3, incarnation=7, acked_until=2), NAME)
+    delta = encode_header(generation=3, created_ts_ms=T, incarnation=8)
+    write(world, snapshot=snapshot, delta=delta)
+    with pytest.raises(Corrupt, match="another group of this name"):
+        Opened(world, FakeSource(20), CONFIG)

@@ -12,8 +12,10 @@ _PREFIX = "lakebed-dead-letter-"
 TOPIC = _PREFIX + "topic"
 PARTITION = _PREFIX + "partition"
 OFFSET = _PREFIX + "offset"
+TOPIC_ID = _PREFIX + "topic-id"
 GROUP = _PREFIX + "group"
 DELIVERIES = _PREFIX + "deliveries"
+DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the message's own headers are left out
 
 
 class Origin(NamedTuple):
@@ -24,10 +26,17 @@ class Origin(NamedTuple):
     offset: int
     group: str
     delivery_count: int
+    topic_id: str = ""  # empty: written by a version that did not say
+
+    def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
+        """Whether it is a letter of that group, and of no earlier topic of that name."""
+        is_named_so = (self.topic, self.group) == (topic, group)
+        return is_named_so and self.topic_id in ("", topic_id)
 
     def headers(self) -> tuple[Header, ...]:
         return (
             (TOPIC, self.topic.encode()),
+            *([(TOPIC_ID, self.topic_id.encode())] if self.topic_id else ()),
             (PARTITION, b"%d" % self.partition),
             (OFFSET, b"%d" % self.offset),
             (GROUP, self.group.encode()),
@@ -52,6 +61,7 @@ def origin_of(message: Message) -> Origin | None:
             offset=int(said[OFFSET] or b""),
             group=(said[GROUP] or b"").decode(),
             delivery_count=int(said[DELIVERIES] or b""),
+            topic_id=(said.get(TOPIC_ID) or b"").decode(),
         )
     except (KeyError, ValueError):
         return None

@@ -74,6 +74,7 @@ class Lease(Struct, frozen=True):
 
     partition: int
     epoch: int
+    incarnation: str
     deadline_ms: int
     offsets: list[int]
     timestamps_ms: list[int]
@@ -88,10 +89,12 @@ class Leases(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased under one epoch."""
+    """Messages of one partition that were leased together: `epoch` and `incarnation` as the lease
+    has them. The incarnation is another one once the topic or the group was made again."""
 
     partition: int
     epoch: int
+    incarnation: str
     ranges: list[Range]
 
 
@@ -154,6 +157,7 @@ class WireDeadLetter(Struct, frozen=True):
     value: bytes | None
     headers: list[Header]
     flags: int
+    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
 
 
 class DeadLettersQuery(Struct, frozen=True):

@@ -21,6 +21,7 @@ class LeasedMessage(NamedTuple):
     delivery_count: int  # with this time
     epoch: int  # fences whoever held it before
     deadline_ms: int  # since 1970
+    incarnation: str  # of its topic and group: another one once either was made again
 
     @property
     def message(self) -> Message:
@@ -31,13 +32,14 @@ class LeasedMessage(NamedTuple):
 Ranges = list[tuple[int, int]]
 
 
-def by_lease(messages: Iterable[LeasedMessage]) -> Iterator[tuple[int, int, Ranges]]:
-    """The partition, epoch and ranges of offsets of those that were leased together."""
-    held: dict[tuple[int, int], list[int]] = {}
+def by_lease(messages: Iterable[LeasedMessage]) -> Iterator[tuple[int, int, str, Ranges]]:
+    """The partition, epoch, incarnation and ranges of offsets of those leased together."""
+    held: dict[tuple[int, int, str], list[int]] = {}
     for message in messages:
-        held.setdefault((message.partition, message.epoch), []).append(message.offset)
-    for (partition, epoch), offsets in sorted(held.items()):
-        yield partition, epoch, _ranges(offsets)
+        lease = (message.partition, message.epoch, message.incarnation)
+        held.setdefault(lease, []).append(message.offset)
+    for lease, offsets in sorted(held.items()):
+        yield *lease, _ranges(offsets)
 
 
 def _ranges(offsets: list[int]) -> Ranges:

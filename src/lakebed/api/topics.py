@@ -237,7 +237,8 @@ CONFIGURE_TOPIC: Final = Operation(
     TopicState, body=Configure, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_TOPIC: Final = Operation(
-    "delete_topic", "DELETE", "/v1/topics/{topic}", "Remove it, its messages and its groups",
+    "delete_topic", "DELETE", "/v1/topics/{topic}",
+    "Remove it with its messages, groups and dead letters",
     Nothing, status=204, tag=_TAG,
 )  # fmt: skip
 PRODUCE: Final = Operation(

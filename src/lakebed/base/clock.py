@@ -1,8 +1,8 @@
 """Time, passed in: the wall clock, the monotonic clock, and the hybrid logical clock.
 
-Deadlines and delays run on the monotonic clock; the wall clock only stamps what is stored. The
-hybrid clock (HLC) stamps what is replicated: it never goes back, and a peer whose clock runs
-ahead can pull it forward by at most the drift cap.
+Deadlines and delays run on the monotonic clock; the wall clock stamps what is stored, and says when
+a scheduled message is due. The hybrid clock (HLC) stamps what is replicated: it never goes back,
+and a peer whose clock runs ahead can pull it forward by at most the drift cap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Nanoseconds since 1970; may jump either way."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since some moment; never goes back."""
+        """Nanoseconds since some moment; never goes back, and counts during suspend."""
 
 
 class SystemClock:
@@ -31,7 +31,7 @@ class SystemClock:
         return time.time_ns()
 
     def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class HybridTime(NamedTuple):

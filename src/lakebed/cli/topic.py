@@ -137,7 +137,7 @@ def configure(
 
 @app.command()
 def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> None:
-    """Remove a topic with its messages and its groups, for good; asks for --yes.
+    """Remove a topic with its messages, groups and dead letters, for good; asks for --yes.
 
     \b
     lakebed topic delete orders --yes
@@ -146,7 +146,9 @@ def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> 
 
     run = invocation(context)
     check_topic_name(topic)
-    require_yes(yes, what=f"this removes the topic {topic} with its messages and groups")
+    require_yes(
+        yes, what=f"this removes the topic {topic} with its messages, groups and dead letters"
+    )
     with open_topic_to_write(run, topic) as store:
         store.topics.delete(topic)
     run.output.result({"topic": topic, "deleted": True}, lines=[f"{topic}: deleted"])

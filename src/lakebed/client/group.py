@@ -162,13 +162,13 @@ def _bytes_at_once(max_bytes: int | None) -> int:
 def held_of(messages: Iterable[LeasedMessage]) -> list[wire.Held]:
     """By partition and lease."""
     return [
-        wire.Held(partition=partition, epoch=epoch, ranges=ranges)
-        for partition, epoch, ranges in by_lease(messages)
+        wire.Held(partition=partition, epoch=epoch, incarnation=incarnation, ranges=ranges)
+        for partition, epoch, incarnation, ranges in by_lease(messages)
     ]
 
 
 def _messages_of(lease: wire.Lease) -> Iterator[LeasedMessage]:
-    partition, epoch, deadline_ms = lease.partition, lease.epoch, lease.deadline_ms
+    partition, held = lease.partition, (lease.epoch, lease.deadline_ms, lease.incarnation)
     for offset, timestamp_ms, key, value, headers, count in zip(
         lease.offsets,
         lease.timestamps_ms,
@@ -179,7 +179,7 @@ def _messages_of(lease: wire.Lease) -> Iterator[LeasedMessage]:
         strict=True,
     ):
         yield LeasedMessage(
-            partition, offset, timestamp_ms, key, value, tuple(headers), count, epoch, deadline_ms
+            partition, offset, timestamp_ms, key, value, tuple(headers), count, *held
         )
 
 
@@ -195,6 +195,7 @@ def _dead_letter_of(letter: wire.WireDeadLetter) -> DeadLetter:
         offset=letter.offset,
         group=letter.group,
         delivery_count=letter.delivery_count,
+        topic_id=letter.topic_id,
     )
     message = Message(
         letter.letter_offset,

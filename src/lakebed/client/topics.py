@@ -50,7 +50,7 @@ class RemoteTopics:
         self._caller.call(wire.CONFIGURE_TOPIC, {"topic": name}, body=body)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its messages and its groups, for good."""
+        """Remove a topic, its messages, its groups and its dead letters, for good."""
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
 
     def groups(self, topic: str) -> list[str]:

@@ -167,6 +167,7 @@ def _wire(letter: DeadLetter) -> WireDeadLetter:
         value=message.value,
         headers=list(message.headers),
         flags=message.flags,
+        topic_id=origin.topic_id,
     )
 
 

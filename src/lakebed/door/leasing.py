@@ -84,11 +84,11 @@ async def _leased(
 
 
 async def _give_back(service: Service, group: Group, leased: Sequence[LeasedMessage]) -> None:
-    def nack() -> None:
+    def give_back() -> None:
         with contextlib.suppress(LakebedError):
-            group.nack_all(leased)
+            group.give_back(leased)
 
-    await service.run(nack)
+    await service.run(give_back)
 
 
 def _answer(leased: Sequence[LeasedMessage], call: Call) -> Response:
@@ -100,11 +100,12 @@ def _answer(leased: Sequence[LeasedMessage], call: Call) -> Response:
 
 def _leases(leased: Iterable[LeasedMessage]) -> Iterator[Lease]:
     """What was leased together, as columns; it comes in that order."""
-    for (partition, epoch, deadline_ms), together in groupby(leased, _lease_of):
-        _, offsets, timestamps_ms, keys, values, headers, counts, _, _ = zip(*together, strict=True)
+    for (partition, epoch, deadline_ms, incarnation), together in groupby(leased, _lease_of):
+        _, offsets, timestamps_ms, keys, values, headers, counts, *_ = zip(*together, strict=True)
         yield Lease(
             partition=partition,
             epoch=epoch,
+            incarnation=incarnation,
             deadline_ms=deadline_ms,
             offsets=list(offsets),
             timestamps_ms=list(timestamps_ms),
@@ -115,8 +116,8 @@ def _leases(leased: Iterable[LeasedMessage]) -> Iterator[Lease]:
         )
 
 
-def _lease_of(message: LeasedMessage) -> tuple[int, int, int]:
-    return message.partition, message.epoch, message.deadline_ms
+def _lease_of(message: LeasedMessage) -> tuple[int, int, int, str]:
+    return message.partition, message.epoch, message.deadline_ms, message.incarnation
 
 
 # What a holder does. Each of what is held is settled or refused as a whole, one after the other.
@@ -128,7 +129,12 @@ async def ack(service: Service, call: Call) -> None:
 
     def settle() -> None:
         for held in _checked(group, asked.held):
-            group.ack_ranges(held.ranges, partition=held.partition, epoch=held.epoch)
+            group.ack_ranges(
+                held.ranges,
+                partition=held.partition,
+                epoch=held.epoch,
+                incarnation=held.incarnation,
+            )
 
     await service.run(settle)
 
@@ -140,7 +146,11 @@ async def nack(service: Service, call: Call) -> None:
     def settle() -> None:
         for held in _checked(group, asked.held):
             group.nack_ranges(
-                held.ranges, partition=held.partition, epoch=held.epoch, delay_ms=asked.delay_ms
+                held.ranges,
+                partition=held.partition,
+                epoch=held.epoch,
+                incarnation=held.incarnation,
+                delay_ms=asked.delay_ms,
             )
 
     await service.run(settle)
@@ -153,7 +163,11 @@ async def extend(service: Service, call: Call) -> Extended:
     def settle() -> list[int]:
         return [
             group.extend_ranges(
-                held.ranges, partition=held.partition, epoch=held.epoch, lease_ms=asked.lease_ms
+                held.ranges,
+                partition=held.partition,
+                epoch=held.epoch,
+                incarnation=held.incarnation,
+                lease_ms=asked.lease_ms,
             )
             for held in _checked(group, asked.held)
         ]

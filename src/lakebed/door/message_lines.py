@@ -124,6 +124,7 @@ def lease_line_of(leased: LeasedMessage) -> bytes:
     """The same with what its holder needs."""
     document = _document(leased.partition, leased) | {
         "epoch": leased.epoch,
+        "incarnation": leased.incarnation,
         "deadline_ms": leased.deadline_ms,
         "delivery_count": leased.delivery_count,
     }

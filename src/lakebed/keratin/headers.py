@@ -69,7 +69,8 @@ VERSION = KERATIN_BLOCK_VERSION
 HAS_KEY = KERATIN_HAS_KEY
 HAS_PRODUCER = KERATIN_HAS_PRODUCER
 NULL_LENGTH = KERATIN_NULL_LENGTH
-HEADERS_COUNT_MAX = 10_000
+HEADERS_COUNT_MAX = 10_000  # that a message may be given
+STORED_HEADERS_COUNT_MAX = 0xFFFF  # that a block can count
 SEQUENCE_COUNT = 1 << 31  # they count up to here, and start over at 0
 
 _EMPTY = HeadersBlock()
@@ -77,7 +78,11 @@ _NO_HEADERS = HEADER_COUNT.pack(HeaderCount(0))
 
 
 def encode_headers(
-    key: Buffer | None, producer: Producer | None, headers: Sequence[Header] = ()
+    key: Buffer | None,
+    producer: Producer | None,
+    headers: Sequence[Header] = (),
+    *,
+    count_max: int = HEADERS_COUNT_MAX,
 ) -> bytes:
     """The block; empty if there is nothing to say."""
     if key is None and producer is None and not headers:
@@ -90,8 +95,8 @@ def encode_headers(
         parts.append(PRODUCER.pack(producer))
     if not headers:
         return b"".join([*parts, _NO_HEADERS])
-    if len(headers) > HEADERS_COUNT_MAX:
-        raise TooLarge("the number of headers", size=len(headers), limit=HEADERS_COUNT_MAX)
+    if len(headers) > count_max:
+        raise TooLarge("the number of headers", size=len(headers), limit=count_max)
     parts.append(HEADER_COUNT.pack(HeaderCount(len(headers))))
     for name, value in headers:
         parts += _encode_header(name, value)

@@ -103,12 +103,14 @@ class Partition:
             told=told,
         )
         self._start_writer(recovered)
+        commit_config = config.commit_config()
+        self._queue_bytes_max = commit_config.queue_bytes_max
         self._barrier: Barrier[Work, object] = Barrier(
             self._writer,
             name=paths.name,
             runner=runner,
             wake=wake,
-            config=config.commit_config(),
+            config=commit_config,
             linger=Linger(delay_ms_max=config.linger_ms_max),
             counters=self.counters,
         )
@@ -230,6 +232,23 @@ class Partition:
             not_before_ms=not_before_ms,
         )
 
+    def append_copy(
+        self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
+    ) -> AppendFuture:
+        """Append a copy of a message that a topic took: the limits of this one do not apply.
+
+        It is on the device when it is acknowledged, whatever the topic's `ack` is.
+        """
+        append = build_append(
+            [value],
+            config=None,
+            ack=Ack.AFTER_FSYNC,
+            timestamps_ms=self.now_ms(),
+            keys=[key],
+            headers=[headers],
+        )
+        return self.submit(append)
+
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
     ) -> AppendFuture:
@@ -282,7 +301,7 @@ class Partition:
         waits for no others."""
         ticket = self._barrier.submit(
             append,
-            size=append.size,
+            size=min(append.size, self._queue_bytes_max),  # a larger copy has the queue to itself
             count=append.message_count,
             timeout=timeout,
             is_awaited=is_awaited,

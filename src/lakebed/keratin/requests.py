@@ -16,7 +16,9 @@ from lakebed.base.layout import Buffer
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import OFFSET_MAX, RECORD_OVERHEAD, RecordFlags, record_bytes
 from lakebed.keratin.headers import (
+    HEADERS_COUNT_MAX,
     SEQUENCE_COUNT,
+    STORED_HEADERS_COUNT_MAX,
     Header,
     Producer,
     encode_headers,
@@ -35,7 +37,7 @@ TIMESTAMP_MS_MAX = OFFSET_MAX
 def build_append(
     payloads: Iterable[Buffer | None],
     *,
-    config: TopicConfig,
+    config: TopicConfig | None,
     ack: Ack,
     timestamps_ms: Numbers,
     keys: Iterable[Buffer | None] | None = None,
@@ -43,7 +45,10 @@ def build_append(
     producer: Producer | None = None,
     not_before_ms: int = 0,
 ) -> Append:
-    """One record for each payload; None instead of one deletes its key."""
+    """One record for each payload; None instead of one deletes its key.
+
+    Without a `config` there are no limits but those of the format: for what a topic took already.
+    """
     taken = _taken("payloads", payloads)
     count = len(taken)
     if not count:
@@ -58,8 +63,10 @@ def build_append(
             blocks = encode_plain_blocks(_copied_keys(their_keys), who, count=count)
     else:
         named = [_named(index, their_headers, schedule) for index in range(count)]
+        count_max = STORED_HEADERS_COUNT_MAX if config is None else HEADERS_COUNT_MAX
         blocks = [
-            _block(index, their_keys, named[index], _nth(who, index)) for index in range(count)
+            _block(index, their_keys, named[index], _nth(who, index), count_max)
+            for index in range(count)
         ]
         flags = [_scheduled_flag(one) for one in named]
     if values is not taken:
@@ -199,9 +206,10 @@ def _block(
     keys: tuple[object, ...] | None,
     headers: Sequence[Header],
     producer: Producer | None,
+    count_max: int,
 ) -> bytes:
     key = None if keys is None else _copied_key(index, keys[index])
-    return encode_headers(key, producer, headers)
+    return encode_headers(key, producer, headers, count_max=count_max)
 
 
 def _checked(producer: Producer) -> Producer:
@@ -237,15 +245,18 @@ def _ack(ack: Ack) -> Ack:
     return ack.require_possible()
 
 
-def _size(values: Sequence[bytes], blocks: Sequence[bytes] | None, config: TopicConfig) -> int:
+def _size(
+    values: Sequence[bytes], blocks: Sequence[bytes] | None, config: TopicConfig | None
+) -> int:
     total, longest = bytes_lengths(values) or (0, 0)
-    if blocks is not None:
-        blocks_total, longest_block = bytes_lengths(blocks) or (0, 0)
-        total += blocks_total
-        if longest + longest_block > config.message_bytes_max:  # one message may have both
-            longest = max(map(operator.add, map(len, values), map(len, blocks)))
+    blocks_total, longest_block = bytes_lengths(blocks or ()) or (0, 0)
+    size = total + blocks_total + len(values) * RECORD_OVERHEAD
+    if config is None:
+        return size
+    if blocks is not None and longest + longest_block > config.message_bytes_max:
+        # One message may have both.
+        longest = max(map(operator.add, map(len, values), map(len, blocks)))
     _check_limit("a message", longest, config.message_bytes_max)
-    size = total + len(values) * RECORD_OVERHEAD
     _check_limit("an append", size, config.request_bytes_max)
     return size
 

@@ -61,6 +61,7 @@ _HELP: Final[Mapping[str, str]] = {
     "seglake_manifests": "Manifests, with those whose files are still to be removed.",
     "stroma_folds": "Times that the state of a group was folded into a snapshot.",
     "stroma_bytes_written": "Bytes written of the state of a group.",
+    "stroma_messages_damaged": "Messages that a group settled because they are damaged in the log.",
 }
 _WORDS: Final[Mapping[str, str]] = {
     "commit_items": "Changes that were committed by {engine}.",

@@ -2,15 +2,23 @@
 
 `<topic>.dead-letters` has the messages of all groups of a topic, as they were, and in their headers
 where they come from. A message goes there before it is settled, so it is never lost; if the process
-ends in between, it goes there twice.
+ends in between, it goes there twice. The limits of that topic do not apply to letters, nor those of
+the topic they come from when they are sent back: one that was taken once is not refused later.
+
+The letters are deleted with their topic. Each has that topic's id, so a new topic of the same name
+never sends back letters of the old one, should they be left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from lakebed.api.dead_letter import origin_of
 from lakebed.base.errors import BadName
 from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.message import Message
+from lakebed.keratin.partition import Partition
 from lakebed.keratin.paths import check_topic_name
 
 SUFFIX = ".dead-letters"
@@ -41,10 +49,16 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
     }
 
 
+def are_letters_of(topic: str, partitions: Iterable[Partition]) -> bool:
+    """Whether what is there begins with dead letters of that topic, in every partition."""
+    for partition in partitions:
+        message = next(partition.scan_from(partition.start_offset(), max_messages=1), None)
+        origin = None if message is None else origin_of(message)
+        if message is not None and (origin is None or origin.topic != topic):
+            return False
+    return True
+
+
 def kept_value(message: Message) -> bytes | None:
     """What a letter has as its value: the same, but nothing without a key cannot be appended."""
     return b"" if message.value is None and message.key is None else message.value
-
-
-def is_dead_letter_topic(topic: str) -> bool:
-    return topic.endswith(SUFFIX)

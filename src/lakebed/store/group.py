@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
-from lakebed.api.dead_letter import DeadLetter, Origin, origin_of, own_headers
+from lakebed.api.dead_letter import DROPPED_HEADERS, DeadLetter, Origin, origin_of, own_headers
 from lakebed.api.leased_message import LeasedMessage, Ranges, by_lease
 from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.clock import NS_PER_S
@@ -24,9 +25,12 @@ from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import kept_value
+from lakebed.store.group_source import damage_reporter
 from lakebed.store.leased_message import (
     Leased,
     batches_between,
@@ -63,6 +67,12 @@ class Group:
         self.name = name
         self.topic = topic
         self.parts = tuple(parts)  # by partition
+        topic_id = topic.identity.topic_id
+        self._incarnations = tuple(f"{topic_id}-{part.incarnation:016x}" for part in parts)
+        self._on_skipped = tuple(
+            damage_reporter(partition, part.counters)
+            for partition, part in zip(topic.partitions, parts, strict=True)
+        )
         self._runner = runner
         self._delivery_count_max = delivery_count_max
         self._dead_letters = dead_letters
@@ -139,7 +149,7 @@ class Group:
 
     def ack(self, message: LeasedMessage) -> None:
         """Settled: never delivered again. `StaleLease` if the lease has ended."""
-        self._part(message).ack([(message.offset, message.offset + 1)], epoch=message.epoch)
+        self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """As `ack`, for many: one sync for those of a partition that were leased together.
@@ -147,37 +157,69 @@ class Group:
         `StaleLease` if one of them is not held any more; then those leased with it are not
         settled either.
         """
-        for part, epoch, ranges in self._by_lease(messages):
-            part.ack(ranges, epoch=epoch)
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            self.ack_ranges(ranges, partition=partition, epoch=epoch, incarnation=incarnation)
 
-    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int) -> None:
+    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, incarnation: str) -> None:
         """As `ack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition).ack(ranges, epoch=epoch)
+        self._held_part(partition, ranges, epoch, incarnation).ack(ranges, epoch=epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
-        ranges = [(message.offset, message.offset + 1)]
-        self._part(message).nack(ranges, epoch=message.epoch, delay_ms=delay_ms)
+        self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        for part, epoch, ranges in self._by_lease(messages):
-            part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            self.nack_ranges(
+                ranges,
+                partition=partition,
+                epoch=epoch,
+                incarnation=incarnation,
+                delay_ms=delay_ms,
+            )
 
-    def nack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, delay_ms: int = 0) -> None:
+    def nack_ranges(
+        self,
+        ranges: Ranges,
+        *,
+        partition: int,
+        epoch: int,
+        incarnation: str,
+        delay_ms: int = 0,
+    ) -> None:
         """As `nack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition).nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        part = self._held_part(partition, ranges, epoch, incarnation)
+        part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        for partition, epoch, incarnation, ranges in by_lease(messages):
+            part = self._held_part(partition, ranges, epoch, incarnation)
+            part.undo_lease(ranges, epoch=epoch)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
-        ranges = [(message.offset, message.offset + 1)]
-        deadline_ms = self._part(message).extend(ranges, epoch=message.epoch, lease_ms=lease_ms)
+        deadline_ms = self.extend_ranges(
+            [(message.offset, message.offset + 1)],
+            partition=message.partition,
+            epoch=message.epoch,
+            incarnation=message.incarnation,
+            lease_ms=lease_ms,
+        )
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_ranges(
-        self, ranges: Ranges, *, partition: int, epoch: int, lease_ms: int | None = None
+        self,
+        ranges: Ranges,
+        *,
+        partition: int,
+        epoch: int,
+        incarnation: str,
+        lease_ms: int | None = None,
     ) -> int:
         """As `extend`, of offsets of one partition and one epoch; their new deadline."""
-        return self._held_part(partition).extend(ranges, epoch=epoch, lease_ms=lease_ms)
+        part = self._held_part(partition, ranges, epoch, incarnation)
+        return part.extend(ranges, epoch=epoch, lease_ms=lease_ms)
 
     def lag(self) -> dict[int, int]:
         """How many messages are not settled, by partition."""
@@ -268,13 +310,9 @@ class Group:
                 continue
             # Of fewer partitions, if the topic is not the one it was.
             number = origin.partition % len(self.topic.partitions)
-            futures.append(
-                self.topic.partition(number).append_batch(
-                    [letter.value],
-                    keys=None if letter.key is None else [letter.key],
-                    headers=[own_headers(letter.headers)],
-                )
-            )
+            partition = self.topic.partition(number)
+            headers = own_headers(letter.headers)
+            futures.append(partition.append_copy(letter.value, key=letter.key, headers=headers))
         for future in futures:
             future.result()
         return len(futures)
@@ -293,19 +331,27 @@ class Group:
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
         target = self._dead_letters()
-        futures = [
-            target.partition(number % len(target.partitions)).append_batch(
-                [kept_value(leased.message)],
-                keys=None if leased.key is None else [leased.key],
-                headers=[(*leased.headers, *self._origin(leased).headers())],
-            )
-            for leased in messages
-        ]
+        partition = target.partition(number % len(target.partitions))
+        futures = [self._append_letter(partition, leased) for leased in messages]
         for future in futures:
             future.result()
 
+    def _append_letter(self, partition: Partition, leased: LeasedMessage) -> AppendFuture:
+        """Whole, but for headers that no plain record can have: a letter is never refused, or it
+        would be in the way of its partition for ever."""
+        value, origin = kept_value(leased.message), self._origin(leased).headers()
+        append = partial(partition.append_copy, value, key=leased.key)
+        try:
+            return append(headers=(*leased.headers, *origin))
+        except InputError as error:
+            event(_log, "dead_letter_headers_dropped", level=logging.ERROR, group=self.name,
+                  topic=self.topic.name, partition=leased.partition, offset=leased.offset,
+                  error=error)  # fmt: skip
+            return append(headers=(*origin, (DROPPED_HEADERS, str(error).encode())))
+
     def _is_mine(self, origin: Origin) -> bool:
-        return (origin.topic, origin.group) == (self.topic.name, self.name)
+        topic_id = self.topic.identity.topic_id
+        return origin.is_of(self.topic.name, topic_id=topic_id, group=self.name)
 
     def _origin(self, message: LeasedMessage) -> Origin:
         return Origin(
@@ -315,6 +361,7 @@ class Group:
             group=self.name,
             # The lease that buries it is no delivery.
             delivery_count=message.delivery_count - 1,
+            topic_id=self.topic.identity.topic_id,
         )
 
     # Leasing.
@@ -370,7 +417,12 @@ class Group:
 
     def _read(self, number: int, grant: Grant) -> Leased:
         try:
-            return read_leased(self.topic.partition(number), grant)
+            return read_leased(
+                self.topic.partition(number),
+                grant,
+                incarnation=self._incarnations[number],
+                on_skipped=self._on_skipped[number],
+            )
         except BaseException:
             self._give_back(number, grant)
             raise
@@ -378,17 +430,21 @@ class Group:
     def _give_back(self, number: int, grant: Grant) -> None:
         """A lease that nobody was handed."""
         with contextlib.suppress(LakebedError):
-            self.parts[number].nack(grant.ranges, epoch=grant.epoch)
+            self.parts[number].undo_lease(grant.ranges, epoch=grant.epoch)
 
     def _order(self, first: int) -> list[int]:
         """All partitions, from that one on."""
         return [(first + index) % len(self.parts) for index in range(len(self.parts))]
 
-    def _part(self, message: LeasedMessage) -> PartitionGroup:
-        return self._held_part(message.partition)
-
-    def _held_part(self, partition: int) -> PartitionGroup:
-        return self._chosen(partition)[0]
+    def _held_part(
+        self, partition: int, ranges: Ranges, epoch: int, incarnation: str
+    ) -> PartitionGroup:
+        """`StaleLease` if the lease is of another topic or group that had these names before."""
+        (part,) = self._chosen(partition)
+        if ranges and incarnation != self._incarnations[partition]:
+            why = "the topic or the group was deleted and made again since"
+            raise StaleLease(ranges, epoch=epoch, why=why)
+        return part
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:
@@ -396,9 +452,3 @@ class Group:
         if not 0 <= partition < len(self.parts):
             raise InputError(f"{self.topic.name}: there is no partition {partition}")
         return (self.parts[partition],)
-
-    def _by_lease(
-        self, messages: Iterable[LeasedMessage]
-    ) -> Iterable[tuple[PartitionGroup, int, Ranges]]:
-        for partition, epoch, ranges in by_lease(messages):
-            yield self._chosen(partition)[0], epoch, ranges

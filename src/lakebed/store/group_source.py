@@ -1,6 +1,6 @@
 """A partition as a consumer group sees it: where Keratin and Stroma meet.
 
-What is damaged in the log cannot be delivered: the group settles it, and the log file says so.
+What is damaged in the log cannot be delivered: the group settles it, logs it and counts it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from lakebed.base.checksum import blake3
+from lakebed.base.counters import Counters
 from lakebed.base.events import event
-from lakebed.keratin.damage import SkippedRange
+from lakebed.keratin.damage import OnSkipped, SkippedRange
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
+from lakebed.store.message_counts import MessageCounts
 from lakebed.stroma.source import Fact
 
 _log = logging.getLogger(__name__)
@@ -24,15 +26,22 @@ _SCHEDULED = int(RecordFlags.SCHEDULED)
 class GroupSource:
     """See `Source`."""
 
-    def __init__(self, partition: Partition, *, wants_keys: bool) -> None:
+    def __init__(
+        self, partition: Partition, *, wants_keys: bool, counters: Counters | None = None
+    ) -> None:
         self._partition = partition
         self._wants_keys = wants_keys
+        self._counts = MessageCounts(partition, is_compacted=partition.config.compact)
+        self._on_skipped = damage_reporter(partition, counters or Counters())
 
     def start_offset(self) -> int:
         return self._partition.start_offset()
 
     def high_watermark(self) -> int:
         return self._partition.high_watermark()
+
+    def message_count(self, start: int, end: int) -> int:
+        return self._counts.count(start, end)
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         return self._partition.on_durable(callback)
@@ -46,7 +55,7 @@ class GroupSource:
                 break
             try:
                 for batch in self._partition.read_batches(
-                    first, end, skip_damage=True, on_skipped=self._tell_skipped
+                    first, end, skip_damage=True, on_skipped=self._on_skipped
                 ):
                     found += self._of(batch, position)
                     position = batch.next_offset
@@ -56,17 +65,6 @@ class GroupSource:
                     raise
         found += _missing(position, end)
         return found
-
-    def _tell_skipped(self, skipped: SkippedRange) -> None:
-        event(
-            _log,
-            "damaged_messages_settled",
-            level=logging.ERROR,
-            partition=self._partition.name,
-            first_offset=skipped.first_offset,
-            next_offset=skipped.next_offset,
-            error=skipped.error,
-        )
 
     def _of(self, batch: MessageBatch, position: int) -> Iterator[Fact]:
         offsets = batch.offsets
@@ -86,6 +84,25 @@ class GroupSource:
             not_before_ms = message.not_before_ms
             if key is not None or not_before_ms:
                 yield Fact(message.offset, key, not_before_ms)
+
+
+def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
+    """Logs and counts messages that a group settles because they are damaged in the log."""
+    damaged = counters.counter("stroma_messages_damaged")
+
+    def report(skipped: SkippedRange) -> None:
+        damaged.add(skipped.next_offset - skipped.first_offset)
+        event(
+            _log,
+            "damaged_messages_settled",
+            level=logging.ERROR,
+            partition=partition.name,
+            first_offset=skipped.first_offset,
+            next_offset=skipped.next_offset,
+            error=skipped.error,
+        )
+
+    return report
 
 
 def _missing(start: int, end: int) -> Iterator[Fact]:

@@ -24,7 +24,13 @@ from lakebed.store.group_settings import GroupSettings
 from lakebed.store.topic_groups import load_beside
 from lakebed.store.verification import Problem, problem_of
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths, list_groups
+from lakebed.stroma.paths import (
+    FOLDER_NAME,
+    GroupName,
+    GroupPaths,
+    groups_being_removed,
+    list_groups,
+)
 from lakebed.stroma.recovery import Recovered
 
 _LOOKS = 5  # at an end that is torn
@@ -81,7 +87,8 @@ def unnamed_files(disk: Disk, root: PathLike) -> list[str]:
     if not disk.is_folder(folder):
         return []
     names = disk.names(folder)  # before the groups: these are named first, and forgotten last
-    known = {GroupPaths(root, name).stem for name in list_groups(disk, root)}
+    named = [*groups_being_removed(disk, folder, names), *list_groups(disk, root)]
+    known = {GroupPaths(root, name).stem for name in named}
     stems = [name.rpartition(".") for name in names if name.startswith(_HASHED)]
     unknown = [
         os.path.join(folder, f"{stem}.{ending}")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lakebed.api.leased_message import LeasedMessage, Ranges
 from lakebed.api.peeked_message import PeekedMessage
+from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
@@ -26,15 +27,17 @@ class Leased(NamedTuple):
     gone: Ranges  # compacted away, removed or lost since the group looked at them
 
 
-def read_leased(partition: Partition, grant: Grant) -> Leased:
-    """The messages of a lease, from the log."""
+def read_leased(
+    partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
+) -> Leased:
+    """The messages of a lease, from the log; `on_skipped` is told of those that are damaged."""
     found: list[LeasedMessage] = []
     gone: Ranges = []
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
-        behind = (delivery_count, grant.epoch, grant.deadline_ms)
+        behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
         position = start
-        for batch in batches_between(partition, start, end):
+        for batch in batches_between(partition, start, end, on_skipped=on_skipped):
             gone += _holes(batch, position)
             # Fields in the order of a message's own: tuples are joined, not taken apart.
             found += [_MAKE(before + message[:_SHARED] + behind) for message in batch]
@@ -61,12 +64,16 @@ def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[Pee
     ]
 
 
-def batches_between(partition: Partition, start: int, end: int) -> Iterator[MessageBatch]:
+def batches_between(
+    partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
+) -> Iterator[MessageBatch]:
     """The messages of `[start, end)` that are there, whatever retention removes meanwhile."""
     start = max(start, partition.start_offset())
     while start < end:
         try:
-            for batch in partition.read_batches(start, end, skip_damage=True):
+            for batch in partition.read_batches(
+                start, end, skip_damage=True, on_skipped=on_skipped
+            ):
                 yield batch
                 start = batch.next_offset
             return

@@ -175,6 +175,7 @@ class ReadOnlyStore:
             disk=self.disk,
             runner=self.runner,
             group_config=self.group_config,
+            topic_config=self.topic_config,
         )
 
     def _open_lake(

@@ -14,6 +14,7 @@ from lakebed.store.topics import REDRIVE_PREFIX
 def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[DeadLetter]:
     """In the order in which they came, partition by partition; none if there never were any."""
     try:
+        topic_id = store.topic(topic).identity.topic_id
         letters = store.topic(dead_letter_topic(topic))
     except NotFound:
         return
@@ -27,5 +28,5 @@ def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[De
             start = max(start, sent_back[partition.number].acked_until)
         for message in partition.scan_from(start):
             origin = origin_of(message)
-            if origin is not None and (origin.topic, origin.group) == (topic, group):
+            if origin is not None and origin.is_of(topic, topic_id=topic_id, group=group):
                 yield DeadLetter(origin, message)

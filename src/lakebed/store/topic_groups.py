@@ -15,6 +15,7 @@ from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.keratin.paths import TopicPaths
+from lakebed.store.message_counts import MessageCounts
 from lakebed.store.topic_partition import TopicPartition
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.description import Description, count_messages
@@ -43,12 +44,14 @@ class ReadOnlyGroup:
         disk: Disk,
         runner: Runner,
         config: GroupConfig,
+        is_compacted: bool,
     ) -> None:
         """`config` tells how often a message may be delivered before it is a dead letter."""
         self.name = name
         self.topic = topic.topic
         self._root = topic.root
         self._partitions = tuple(partitions)
+        self._is_compacted = is_compacted
         self._disk = disk
         self._runner = runner
         # The order of keys is for whoever leases.
@@ -67,6 +70,7 @@ class ReadOnlyGroup:
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
         # After the group: what it knows is durable in the log then.
         high_watermark, start = partition.high_watermark(), partition.start_offset()
+        counts = MessageCounts(partition, is_compacted=self._is_compacted)
         state = recovered.state
         if state.end > high_watermark:
             state.cut(high_watermark)
@@ -78,7 +82,7 @@ class ReadOnlyGroup:
             acked_until=state.base,
             looked_until=state.end,
             high_watermark=high_watermark,
-            lag=max(0, high_watermark - state.base - state.settled_ahead),
+            lag=state.unsettled_count + counts.count(state.end, high_watermark),
             in_flight=state.in_flight,
             waiting=waiting,
             exhausted=exhausted,

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 
 from lakebed.api.staged import CommittedPartition, Staged
-from lakebed.base.errors import Busy, Closed, InputError, NotFound
+from lakebed.base.counters import Counters
+from lakebed.base.errors import BadName, Busy, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -28,7 +29,7 @@ from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
 from lakebed.keratin.topics import Topics
 from lakebed.store.batch_commit import commit_batches
-from lakebed.store.dead_letters import dead_letter_topic, settings_for
+from lakebed.store.dead_letters import are_letters_of, dead_letter_topic, settings_for
 from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
@@ -37,6 +38,7 @@ from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
+from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
 
 REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
 
@@ -240,13 +242,14 @@ class StoreTopics:
             self._topics.configure(name, settings)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its messages and its groups, for good."""
+        """Remove a topic, its messages, its groups and its dead letters, for good."""
         with self._alone(name):
             with self._mutex:
                 self._joined_topics.pop(name, None)
             self._close_groups(name)
             self._topics.delete(name)
             self._remove_groups(name)
+        self._delete_letters(name)
 
     def groups(self, topic: str) -> list[str]:
         """The names of the topic's groups, open or not."""
@@ -272,7 +275,7 @@ class StoreTopics:
             if group not in self.groups(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
             self._close_groups(topic, group)
-            self._remove_groups(topic, group)
+            remove_group(self._disk, self._root, topic=topic, group=group)
 
     def close(self) -> None:
         """Close every group and every topic. Idempotent.
@@ -369,6 +372,7 @@ class StoreTopics:
     def _open_group(self, topic: Topic, name: str, config: GroupConfig) -> Group:
         if config.delivery_count_max:
             dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
+        finish_removal(self._disk, self._root, topic=topic.name, group=name)
         parts: list[PartitionGroup] = []
         with contextlib.ExitStack() as undo:
             for partition in topic.partitions:
@@ -389,6 +393,7 @@ class StoreTopics:
         self, topic: Topic, partition: Partition, name: str, config: GroupConfig
     ) -> PartitionGroup:
         opened: list[PartitionGroup] = []
+        counters = Counters()
 
         def wake() -> None:
             for part in opened:
@@ -398,10 +403,11 @@ class StoreTopics:
             self._disk,
             self._root,
             GroupName(topic.name, partition.number, name),
-            source=GroupSource(partition, wants_keys=config.per_key_order),
+            source=GroupSource(partition, wants_keys=config.per_key_order, counters=counters),
             runner=self._runner,
             config=config,
             wake=wake,
+            counters=counters,
         )
         opened.append(part)
         return part
@@ -411,8 +417,16 @@ class StoreTopics:
         try:
             return self.open(name).topic
         except NotFound:
+            self._check_current(topic)
             count = len(topic.partitions)
             return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
+
+    def _delete_letters(self, topic: str) -> None:
+        """A topic of that name that holds other messages is left alone."""
+        with contextlib.suppress(NotFound, BadName):
+            letters = self.open(dead_letter_topic(topic))
+            if are_letters_of(topic, letters.partitions):
+                self.delete(letters.name)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
         letters = self.open(dead_letter_topic(topic.name))
@@ -432,7 +446,9 @@ class StoreTopics:
                 stack.callback(part.close)
                 stack.callback(self._drive.remove, part)
 
-    def _remove_groups(self, topic: str, group: str | None = None) -> None:
+    def _remove_groups(self, topic: str) -> None:
+        """Of a topic that does not exist: so it need not be done at once."""
+        finish_removals(self._disk, self._root, topic=topic)
         for found in list_groups(self._disk, self._root):
-            if found.topic == topic and group in (None, found.group):
+            if found.topic == topic:
                 GroupPaths(self._root, found).remove(self._disk)

@@ -65,7 +65,9 @@ class Placed(NamedTuple):
         return decode(self.event_type, self.payload)
 
 
-def encode_header(*, generation: int, created_ts_ms: int, version: int = DELTA_VERSION) -> bytes:
+def encode_header(
+    *, generation: int, created_ts_ms: int, incarnation: int = 0, version: int = DELTA_VERSION
+) -> bytes:
     header = DeltaHeader(
         magic=DELTA_MAGIC,
         version=version,
@@ -73,7 +75,8 @@ def encode_header(*, generation: int, created_ts_ms: int, version: int = DELTA_V
         header_len=DELTA_HEADER.size,
         created_ts_ms=created_ts_ms,
         generation=generation,
-        reserved=bytes(24),
+        incarnation=incarnation,
+        reserved=bytes(16),
         header_crc32c=0,
     )
     checksum = crc32c(DELTA_HEADER.pack(header)[: DELTA_HEADER.offset_of("header_crc32c")])

@@ -10,13 +10,22 @@ from lakebed.base.errors import InputError
 class StaleLease(InputError):
     """The caller does not hold these messages: its lease ended, or it never had one.
 
+    A lease also ends when its topic or its group is deleted, even if another one of that name
+    is made.
+
     Nothing was changed, neither for `ranges`, which are the ones it does not hold, nor for others.
     """
 
-    def __init__(self, ranges: Sequence[tuple[int, int]], *, epoch: int) -> None:
+    def __init__(
+        self,
+        ranges: Sequence[tuple[int, int]],
+        *,
+        epoch: int,
+        why: str = "the lease has ended",
+    ) -> None:
         start, end = ranges[0]
         what = f"message {start} is" if end == start + 1 else f"messages {start} to {end - 1} are"
         more = "" if len(ranges) == 1 else f" (nor are {len(ranges) - 1} more ranges)"
-        super().__init__(f"{what} not leased under epoch {epoch}{more}: the lease has ended")
+        super().__init__(f"{what} not leased under epoch {epoch}{more}: {why}")
         self.ranges = tuple(ranges)
         self.epoch = epoch

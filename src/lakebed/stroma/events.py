@@ -92,8 +92,14 @@ _REPEATED_CLASSES: Mapping[int, type[Leases | Acks | Returns]] = {
 }
 
 
-def encode(events: Iterable[Event]) -> list[bytes]:
-    """Each event's bytes; one that is too long for an event becomes several."""
+def encode(events: Iterable[Event], *, ahead_ms: int = 0) -> list[bytes]:
+    """Each event's bytes; one that is too long for an event becomes several.
+
+    `ahead_ms` is how far the wall clock, by which times are stored, is ahead of the one that
+    leases and delays run on.
+    """
+    if ahead_ms:
+        events = (_shifted(event, ahead_ms) for event in events)
     return [frame(number, payload) for event in events for number, payload in _payloads(event)]
 
 
@@ -130,6 +136,26 @@ def decode(event_type: int, payload: Buffer) -> Event:
             raise _wrong_length(event_type, expected=0, found=len(payload))
         return Reset()
     return Unknown(event_type, bytes(payload))
+
+
+def _shifted(event: Event, by_ms: int) -> Event:
+    match event:
+        case MarkInflight(_, deadline_ms, _):
+            return event._replace(deadline_ts_ms=max(0, deadline_ms + by_ms))
+        case Leases(ranges):
+            return Leases(
+                [one._replace(deadline_ts_ms=max(0, one.deadline_ts_ms + by_ms)) for one in ranges]
+            )
+        case Returns(returns):
+            return Returns(
+                [
+                    one._replace(not_before_ms=max(1, one.not_before_ms + by_ms))
+                    if one.not_before_ms
+                    else one
+                    for one in returns
+                ]
+            )
+    return event  # a schedule is the wall clock's already
 
 
 def _payloads(event: Event) -> Iterator[tuple[int, bytes]]:

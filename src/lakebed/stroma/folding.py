@@ -20,8 +20,15 @@ from lakebed.stroma.standing import SETTLED, Kind
 from lakebed.stroma.state import GroupState
 
 
-def folded(state: GroupState, *, generation: int, created_ts_ms: int) -> Snapshot:
-    """The snapshot of a state."""
+def folded(
+    state: GroupState,
+    *,
+    generation: int,
+    created_ts_ms: int,
+    incarnation: int = 0,
+    ahead_ms: int = 0,
+) -> Snapshot:
+    """The snapshot of a state; `ahead_ms` is how far the wall clock is ahead of the group's."""
     acked_ends = array("Q")
     acked_starts, leased, known = array("Q"), _Column(), _Column()
     for start, end, standing in chain.from_iterable(state.runs.buckets()):
@@ -33,11 +40,15 @@ def folded(state: GroupState, *, generation: int, created_ts_ms: int) -> Snapsho
                 acked_ends.append(end)
         elif standing.kind is Kind.LEASED:
             word = two_halves(standing.epoch, standing.deliveries)
-            leased.add(start, end, standing.time_ms, word)
+            leased.add(start, end, max(0, standing.time_ms + ahead_ms), word)
         elif standing.kind is Kind.WAITING or standing.deliveries:
-            known.add(start, end, standing.time_ms, two_halves(standing.deliveries, 0))
+            time_ms = standing.time_ms
+            if time_ms and not standing.is_scheduled:
+                time_ms = max(1, time_ms + ahead_ms)
+            known.add(start, end, time_ms, two_halves(standing.deliveries, 0))
     return Snapshot(
         generation=generation,
+        incarnation=incarnation,
         created_ts_ms=created_ts_ms,
         acked_until=state.base,
         last_epoch=epochs.later(state.epoch, state.epoch_reserved),
@@ -67,6 +78,8 @@ def unfolded(snapshot: Snapshot, config: GroupConfig, *, now_ms: int) -> GroupSt
         state.unseen.append((state.base, end))  # somewhere there are some that nobody looked at
     for time_ms, start, behind in layers.timers():
         state.timers.add(time_ms, start, behind)
+    for time_ms, start, behind in layers.schedules():
+        state.schedules.add(time_ms, start, behind)
     if 0 in snapshot.known_not_before:
         state.ready.append((state.base, end))
         if config.delivery_count_max:

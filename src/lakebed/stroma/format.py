@@ -35,7 +35,8 @@ class SnapshotHeader(NamedTuple):
     tp_hash: u64  # first 8 bytes of BLAKE3 of `<topic>-<partition>`
     group_hash: u64  # the same of the group's name
     generation: u64  # how many snapshots this group has had, with this one
-    reserved: Annotated[bytes, Raw(24)]  # zero
+    incarnation: u64  # random, given at the group's creation; 0: older than that
+    reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it
 
 
@@ -94,7 +95,8 @@ class DeltaHeader(NamedTuple):
     header_len: u32  # 60
     created_ts_ms: u64  # since 1970
     generation: u64  # of the snapshot it goes on from; 1: from nothing, if there is no snapshot
-    reserved: Annotated[bytes, Raw(24)]  # zero
+    incarnation: u64  # that of the snapshot; 0: older than that
+    reserved: Annotated[bytes, Raw(16)]  # zero
     header_crc32c: u32  # of all header bytes before it
 
 
@@ -179,7 +181,7 @@ class ReturnRange(NamedTuple):
     end: u64
     not_before_ms: u64  # 0: can be leased at once
     epoch: u32  # of the lease
-    reserved: u32  # zero
+    delay_s: u32  # from when it was given back to `not_before_ms`, rounded up; 0: not known
 
 
 class Seek(NamedTuple):

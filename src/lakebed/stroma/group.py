@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease, or a delay
 MESSAGES_MAX = 10_000_000  # of a lease
 _RETRY_NS = NS_PER_S
+_STEP_MS = 1000  # a step of the wall clock is noticed after so long
 
 Ranges = Iterable[tuple[int, int]]
 Span = tuple[int, int]
@@ -91,6 +92,7 @@ class PartitionGroup:
     ) -> None:
         """`wake` makes the runner call `step` soon. See `opening.open_group`."""
         self.name = paths.name
+        self.incarnation = recovered.incarnation  # another one, if the group is made again
         self.counters = journal.counters
         self._recovered = recovered
         self._journal = journal
@@ -145,8 +147,12 @@ class PartitionGroup:
     def nack(self, ranges: Ranges, *, epoch: int, delay_ms: int = 0) -> None:
         """Give messages back, to be leased again at once or after the delay."""
         _check_count("delay_ms", delay_ms, minimum=0, maximum=TIME_MS_MAX)
-        not_before_ms = self._clock.now_ms() + delay_ms if delay_ms else 0
-        self._settle(ranges, partial(settling.nack, epoch=epoch, not_before_ms=not_before_ms))
+        now_ms = self._clock.now_ms()
+        self._settle(ranges, partial(settling.nack, epoch=epoch, delay_ms=delay_ms, now_ms=now_ms))
+
+    def undo_lease(self, ranges: Ranges, *, epoch: int) -> None:
+        """Give back messages that were never handed to anybody: it does not count as a delivery."""
+        self._settle(ranges, partial(settling.undo, epoch=epoch, now_ms=self._clock.now_ms()))
 
     def extend(self, ranges: Ranges, *, epoch: int, lease_ms: int | None = None) -> int:
         """Hold messages for `lease_ms` from now; the new deadline."""
@@ -155,7 +161,7 @@ class PartitionGroup:
         self._settle(
             ranges, partial(settling.extend, epoch=epoch, lease_ms=lease_ms, now_ms=now_ms)
         )
-        return now_ms + lease_ms
+        return self._clock.wall_ms() + lease_ms
 
     def lease_dead_letters(self, max_messages: int, *, lease_ms: int | None = None) -> Grant:
         """Lease messages that were delivered `delivery_count_max` times, and not settled.
@@ -178,19 +184,23 @@ class PartitionGroup:
         self._start_over(Seek(offset))
 
     def lag(self) -> int:
-        """How many messages are not settled."""
+        """How many messages are not settled.
+
+        Those that were compacted away since the group looked at them count until they are leased.
+        """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         with self._mutex:
             self._check_open()
             self._drop_removed(start)
-            return max(0, high_watermark - self._state.base - self._state.settled_ahead)
+            unsettled, end = self._state.unsettled_count, self._state.end
+        return unsettled + self._source.message_count(end, max(end, high_watermark))
 
     def describe(self) -> Description:
         """The group as it is now; its cost is that of all runs."""
         lag = self.lag()
         high_watermark = self._source.high_watermark()
         with self._mutex:
-            self._state.expire(self._clock.now_ms())
+            self._expire()
             waiting, exhausted = count_messages(self._state)
             return Description(
                 acked_until=self._state.base,
@@ -234,10 +244,8 @@ class PartitionGroup:
     def due_ns(self) -> int | None:
         """ns until a delay or a lease ends; None if there are none."""
         with self._mutex:
-            next_ms = self._state.timers.next_ms()
-        if next_ms is None:
-            return None
-        return max(0, next_ms - self._clock.now_ms()) * NS_PER_MS
+            due_ms = self._due_ms()
+        return None if due_ms is None else due_ms * NS_PER_MS
 
     # What its owner calls.
 
@@ -298,7 +306,7 @@ class PartitionGroup:
             if grant.leased or left_ns <= 0:
                 return grant
             if changed is not None:
-                due_ns = left_ns if due_ms is None else max(0, due_ms) * NS_PER_MS
+                due_ns = left_ns if due_ms is None else due_ms * NS_PER_MS
                 changed.wait(min(left_ns, due_ns) / NS_PER_S)
             changed = self._next_change()
 
@@ -321,7 +329,8 @@ class PartitionGroup:
             with self._mutex:
                 now_ms = self._freshen(start)
                 if seen is not None:
-                    self._note(leasing.admit(self._state, seen.span, seen.facts, now_ms=now_ms))
+                    wall_ms = self._clock.wall_ms()
+                    self._note(leasing.admit(self._state, seen.span, seen.facts, now_ms=wall_ms))
                 chosen = leasing.choose(self._state, asked.wanted, is_exhausted=asked.is_exhausted)
                 span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
                 if span is None:
@@ -333,10 +342,23 @@ class PartitionGroup:
     def _freshen(self, start: int) -> int:
         """End what is over, settle what retention removed; the time. Under the mutex."""
         self._check_open()
-        now_ms = self._clock.now_ms()
-        self._state.expire(now_ms)
+        now_ms = self._expire()
         self._drop_removed(start)
         return now_ms
+
+    def _expire(self) -> int:
+        """End what is over; the time. Under the mutex."""
+        now_ms = self._clock.now_ms()
+        self._state.expire(now_ms, wall_ms=self._clock.wall_ms())
+        return now_ms
+
+    def _due_ms(self) -> int | None:
+        """ms until a lease, a delay or a schedule ends; None if there are none. Under the mutex."""
+        lease_ms, schedule_ms = self._state.timers.next_ms(), self._state.schedules.next_ms()
+        dues_ms = [] if lease_ms is None else [lease_ms - self._clock.now_ms()]
+        if schedule_ms is not None:
+            dues_ms.append(min(schedule_ms - self._clock.wall_ms(), _STEP_MS))
+        return max(0, min(dues_ms)) if dues_ms else None
 
     def _unseen_span(
         self, wanted: int, chosen: Chosen, turn: int, high_watermark: int
@@ -359,13 +381,13 @@ class PartitionGroup:
         if asked.within is not None:
             chosen = leasing.narrowed(self._state, chosen, asked.within)
         if not chosen.ranges:
-            next_ms = self._state.timers.next_ms()
-            return _Granted(due_ms=None if next_ms is None else next_ms - now_ms)
+            return _Granted(due_ms=self._due_ms())
         try:
             grant, events = leasing.lease(
                 self._state, chosen, lease_ms=asked.lease_ms, now_ms=now_ms
             )
-            return _Granted(grant, self._record(events, now_ms))
+            told = grant._replace(deadline_ms=self._clock.wall_ms() + asked.lease_ms)
+            return _Granted(told, self._record(events, now_ms))
         except BaseException:
             leasing.put_back(self._state, chosen)
             raise
@@ -383,8 +405,7 @@ class PartitionGroup:
         self._ensure_writable()
         with self._mutex:
             self._check_open()
-            now_ms = self._clock.now_ms()
-            self._state.expire(now_ms)
+            now_ms = self._expire()
             # Also if there is nothing to record: what it relies on may not be durable yet.
             ticket = self._record(decide(self._state, checked), now_ms)
         ticket.wait()
@@ -402,7 +423,8 @@ class PartitionGroup:
     def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[Item, None]:
         """Queue events and apply them. Under the mutex; changes nothing if it raises."""
         must_sync = any(isinstance(happened, ReserveEpochs) for happened in events)
-        ticket = self._journal.append(encode([*self._unrecorded, *events]), must_sync=must_sync)
+        encoded = encode([*self._unrecorded, *events], ahead_ms=self._clock.ahead_ms())
+        ticket = self._journal.append(encoded, must_sync=must_sync)
         self._unrecorded.clear()
         for happened in events:
             self._state.apply(happened, now_ms)
@@ -426,11 +448,17 @@ class PartitionGroup:
 
     def _fold(self) -> Ticket[Item, None]:
         """Under the mutex."""
-        generation, now_ms = self._journal.generation + 1, self._clock.now_ms()
-        snapshot = folded(self._state, generation=generation, created_ts_ms=now_ms)
+        generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
+        snapshot = folded(
+            self._state,
+            generation=generation,
+            created_ts_ms=created_ts_ms,
+            incarnation=self.incarnation,
+            ahead_ms=self._clock.ahead_ms(),
+        )
         data = encode_snapshot(snapshot, self.name)
         self._unrecorded.clear()
-        return self._journal.fold(data, generation=generation, created_ts_ms=now_ms)
+        return self._journal.fold(data, generation=generation, created_ts_ms=created_ts_ms)
 
     def _ensure_writable(self) -> None:
         """After a failure: go on with new files, or raise."""
@@ -465,7 +493,10 @@ class PartitionGroup:
         if changed is not None:
             changed.set()
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - whoever changed the group is not to blame
+                _log.exception("%s: a callback failed", self.name)
 
     def _wake_step(self) -> None:
         if not self._is_woken:

@@ -69,10 +69,12 @@ class DeltaSink:
         paths: GroupPaths,
         delta: OpenDelta,
         *,
+        incarnation: int,
         reserve: SpaceReserve,
     ) -> None:
         self._disk = disk
         self._paths = paths
+        self._incarnation = incarnation
         self._reserve = reserve
         self._file: File | None = delta.file
         self._end = delta.end
@@ -131,7 +133,11 @@ class DeltaSink:
         forking.check(self._process, self._paths.delta)  # by its name a child could replace it
         self.failure = None
         self.close_quietly()
-        header = encode_header(generation=fold.generation, created_ts_ms=fold.created_ts_ms)
+        header = encode_header(
+            generation=fold.generation,
+            created_ts_ms=fold.created_ts_ms,
+            incarnation=self._incarnation,
+        )
         replace_atomically(self._disk, self._paths.snapshot, fold.snapshot)
         replace_atomically(self._disk, self._paths.delta, header)
         self._file = self._disk.open(self._paths.delta, writable=True)
@@ -158,6 +164,7 @@ class Journal:
         delta: OpenDelta,
         *,
         generation: int,
+        incarnation: int,
         snapshot_bytes: int,
         event_count: int,
         config: GroupConfig,
@@ -167,7 +174,7 @@ class Journal:
         self._config = config
         self.counters = counters
         reserve = SpaceReserve(disk, paths.folder, reserve_bytes=config.reserve_bytes)
-        self._sink = DeltaSink(disk, paths, delta, reserve=reserve)
+        self._sink = DeltaSink(disk, paths, delta, incarnation=incarnation, reserve=reserve)
         self._barrier: Barrier[Item, None] = Barrier(
             self._sink,
             name=f"{paths.folder}/{paths.stem}",

@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from itertools import chain, compress
 from operator import itemgetter, ne
 
-from lakebed.stroma.format import lower_half, upper_half
+from lakebed.stroma.format import lower_half, two_halves, upper_half
 from lakebed.stroma.runs import Run
 from lakebed.stroma.snapshot import Snapshot
 from lakebed.stroma.standing import FRESH, SETTLED, Kind, Standing
 
 PART_ENTRIES = 256  # of each column in one part
+_ONE_DELIVERY = two_halves(1, 0)
 
 
 class Layers:
-    """A snapshot's columns. A deadline is no further ahead than it was when it was stored."""
+    """A snapshot's columns. The end of a lease or a delay is no further ahead than it was when it
+    was stored."""
 
     def __init__(self, snapshot: Snapshot, *, now_ms: int) -> None:
         self._snapshot = snapshot
@@ -83,9 +85,26 @@ class Layers:
         stored = self._snapshot
         for start, end, deadline_ms in _stretches(stored.leased_offsets, stored.leased_deadlines):
             yield self._capped_ms(deadline_ms), start, end
-        for start, end, not_before_ms in _stretches(stored.known_offsets, stored.known_not_before):
-            if not_before_ms:
-                yield not_before_ms, start, end
+        delayed = self._known(is_scheduled=False)
+        for start, end, not_before_ms in _stretches(*delayed):
+            yield self._capped_ms(not_before_ms), start, end
+
+    def schedules(self) -> Iterator[tuple[int, int, int]]:
+        """The same of messages that wait and were never leased."""
+        for start, end, not_before_ms in _stretches(*self._known(is_scheduled=True)):
+            yield not_before_ms, start, end
+
+    def _known(self, *, is_scheduled: bool) -> tuple[array[int], array[int]]:
+        """Offsets and times of the messages that wait: those never leased, or the others."""
+        stored = self._snapshot
+        chosen = [
+            time_ms > 0 and (word < _ONE_DELIVERY) is is_scheduled
+            for time_ms, word in zip(stored.known_not_before, stored.known_counts, strict=True)
+        ]
+        return (
+            array("Q", compress(stored.known_offsets, chosen)),
+            array("Q", compress(stored.known_not_before, chosen)),
+        )
 
     def available(self, deliveries_min: int) -> list[tuple[int, int]]:
         """The messages that wait for nothing and were leased at least so often, one by one."""
@@ -131,7 +150,10 @@ class Layers:
             return Standing(
                 Kind.LEASED, lower_half(word), self._capped_ms(time_ms), upper_half(word)
             )
-        return Standing(Kind.WAITING if time_ms else Kind.AVAILABLE, upper_half(word), time_ms)
+        standing = Standing(Kind.WAITING if time_ms else Kind.AVAILABLE, upper_half(word), time_ms)
+        if time_ms and not standing.is_scheduled:
+            return standing._replace(time_ms=self._capped_ms(time_ms))
+        return standing
 
     def _capped_ms(self, deadline_ms: int) -> int:
         left_ms = max(0, deadline_ms - self._snapshot.created_ts_ms)

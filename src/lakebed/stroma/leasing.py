@@ -40,7 +40,7 @@ class Grant(NamedTuple):
 
     leased: tuple[LeasedRange, ...] = ()
     epoch: int = 0
-    deadline_ms: int = 0  # since 1970, of the group's clock
+    deadline_ms: int = 0  # since 1970
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -138,7 +138,10 @@ def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple
 def admit(
     state: GroupState, span: tuple[int, int], facts: Sequence[Fact], *, now_ms: int
 ) -> list[Event]:
-    """Take note of what the log says of those messages; what is to be recorded, and applied."""
+    """Take note of what the log says of those messages; what is to be recorded, and applied.
+
+    `now_ms` is the wall clock's, for schedules.
+    """
     start, end = span
     if start <= state.end:  # nobody was faster
         state.extend(end)

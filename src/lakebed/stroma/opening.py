@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from random import Random
 
 from lakebed.base.counters import Counters
 from lakebed.base.events import event
@@ -13,10 +14,12 @@ from lakebed.base.runner import Runner
 from lakebed.stroma import leasing
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.format import U64_MAX
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.journal import Journal
 from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths
 from lakebed.stroma.recovery import Recovered, load, repair
+from lakebed.stroma.removal import finish_removals
 from lakebed.stroma.source import Source
 
 _log = logging.getLogger(__name__)
@@ -32,6 +35,7 @@ def open_group(
     config: GroupConfig | None = None,
     wake: Callable[[], None] = lambda: None,
     counters: Counters | None = None,
+    random: Random | None = None,
 ) -> PartitionGroup:
     """The group, made anew if it has no files. Once at a time: the caller holds the root's lock.
 
@@ -42,6 +46,8 @@ def open_group(
     clock = GroupClock(runner.clock)
     now_ms = clock.now_ms()
     recovered = load(disk, paths, config, now_ms=now_ms)
+    if not recovered.incarnation:  # a new group, or one older than incarnations
+        recovered.incarnation = (random or Random()).randint(1, U64_MAX)
     _compare(recovered, source, now_ms)
     delta = repair(disk, paths, recovered, now_ms=now_ms)
     journal = Journal(
@@ -49,6 +55,7 @@ def open_group(
         paths,
         delta,
         generation=recovered.generation,
+        incarnation=recovered.incarnation,
         snapshot_bytes=recovered.snapshot_bytes,
         event_count=recovered.event_count,
         config=config,
@@ -65,7 +72,10 @@ def open_group(
 def clean_folder(disk: Disk, root: PathLike) -> list[str]:
     """Remove what crashes left behind, while no group is open; the names removed."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
-    return remove_temporaries(disk, folder) if disk.is_folder(folder) else []
+    if not disk.is_folder(folder):
+        return []
+    finish_removals(disk, root)
+    return remove_temporaries(disk, folder)
 
 
 def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:

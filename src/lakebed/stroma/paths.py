@@ -4,6 +4,7 @@
                                       .delta    what happened since
                                       .json     the names, if they are too long for a file's name
                                       .settings of a group that has its own; with partition 0
+                                      .removal  while the group is being deleted; with partition 0
 
 Topic and group are percent-encoded, and so are `-`, `_` and everything else that is not a letter, a
 digit or a dot: no name collides with another, or leaves the folder. A stem longer than 200 bytes
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from lakebed.base.checksum import blake3
@@ -33,6 +35,8 @@ _STEM = re.compile(
 )
 _HASHED = re.compile(r"~[0-9a-f]{64}", re.ASCII)
 _JSON_BYTES_MAX = 16 * NAME_BYTES_MAX
+_REMOVAL_BYTES_MAX = 2 * _JSON_BYTES_MAX
+REMOVAL_ENDING = ".removal"
 
 
 class GroupName(NamedTuple):
@@ -64,6 +68,7 @@ class GroupPaths:
         self.delta = os.path.join(self.folder, f"{self.stem}.delta")
         self.names = os.path.join(self.folder, f"{self.stem}.json")
         self.settings = os.path.join(self.folder, f"{self.stem}.settings")
+        self.removal = os.path.join(self.folder, self.stem + REMOVAL_ENDING)
 
     def ensure(self, disk: Disk) -> None:
         """Create the folder, and the file with the names if there must be one; durably."""
@@ -110,15 +115,17 @@ def decode_stem(stem: str) -> GroupName | None:
 
 
 def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
-    """Every group that has files, sorted."""
+    """Every group that has files and is not being deleted, sorted."""
     folder = os.path.join(os.fspath(root), FOLDER_NAME)
     if not disk.is_folder(folder):
         return []
+    names = disk.names(folder)
     stems = {
         stem
-        for stem, dot, ending in (name.rpartition(".") for name in disk.names(folder))
+        for stem, dot, ending in (name.rpartition(".") for name in names)
         if dot and ending in ("snap", "delta")
     }
+    stems -= {encode_stem(name) for name in groups_being_removed(disk, folder, names)}
     found = []
     for stem in stems:
         name = decode_stem(stem)
@@ -127,6 +134,24 @@ def list_groups(disk: Disk, root: PathLike) -> list[GroupName]:
         if name is not None:
             found.append(name)
     return sorted(found)
+
+
+def groups_being_removed(disk: Disk, folder: str, names: Iterable[str]) -> list[GroupName]:
+    """Those that a file of that folder says are being deleted; see `removal`."""
+    paths = [os.path.join(folder, name) for name in names if name.endswith(REMOVAL_ENDING)]
+    return [name for path in paths for name in read_removal(disk, path) or ()]
+
+
+def read_removal(disk: Disk, path: str) -> list[GroupName] | None:
+    """The groups that a file says are being deleted; None if it says nothing that can be read."""
+    try:
+        stored = json.loads(read_file(disk, path, size_max=_REMOVAL_BYTES_MAX))
+        topic, group = str(stored["topic"]), str(stored["group"])
+        return [GroupName(topic, int(number), group) for number in stored["partitions"]]
+    except NotFound:  # finished meanwhile
+        return []
+    except (Corrupt, ValueError, KeyError, TypeError):
+        return None
 
 
 def _read_names(disk: Disk, path: str, stem: str) -> GroupName | None:

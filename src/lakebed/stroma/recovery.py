@@ -47,8 +47,10 @@ class Recovered:
 
     state: GroupState
     generation: int
+    incarnation: int = 0  # 0: none was given yet
     snapshot_bytes: int = 0
     delta: bytes | None = None  # None if there is none that counts
+    delta_created_ms: int = 0
     delta_end: int = EVENTS_START
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
@@ -80,15 +82,26 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
         _save(disk, paths, paths.delta, recovered.delta or b"")
     if recovered.must_fold:
         recovered.generation += 1
-        snapshot = folded(recovered.state, generation=recovered.generation, created_ts_ms=now_ms)
+        snapshot = folded(
+            recovered.state,
+            generation=recovered.generation,
+            created_ts_ms=now_ms,
+            incarnation=recovered.incarnation,
+        )
         data = encode_snapshot(snapshot, paths.name)
         replace_atomically(disk, paths.snapshot, data)
         recovered.snapshot_bytes = len(data)
         recovered.delta = None
     if recovered.delta is None:
-        recovered.delta = encode_header(generation=recovered.generation, created_ts_ms=now_ms)
+        recovered.delta, recovered.delta_created_ms = b"", now_ms
         recovered.event_count, recovered.delta_end = 0, EVENTS_START
-    replace_atomically(disk, paths.delta, recovered.delta[: recovered.delta_end])
+    header = encode_header(
+        generation=recovered.generation,
+        created_ts_ms=recovered.delta_created_ms,
+        incarnation=recovered.incarnation,
+    )
+    events = recovered.delta[EVENTS_START : recovered.delta_end]
+    replace_atomically(disk, paths.delta, header + events)
     recovered.delta = b""
     return OpenDelta(disk.open(paths.delta, writable=True), recovered.delta_end)
 
@@ -119,7 +132,9 @@ def _load_snapshot(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms
         state = unfolded(snapshot, config, now_ms=now_ms)
     except Corrupt as error:
         raise Corrupt(error.problem, path=paths.snapshot, offset=error.offset) from None
-    return Recovered(state, snapshot.generation, snapshot_bytes=len(data))
+    return Recovered(
+        state, snapshot.generation, incarnation=snapshot.incarnation, snapshot_bytes=len(data)
+    )
 
 
 def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) -> None:
@@ -130,6 +145,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     except Torn as error:
         # Never so after a crash, for a delta has its header before it has its name.
         recovered.delta, recovered.torn_bytes = data, len(data)
+        recovered.incarnation = 0  # its reservation of epochs is lost: end every lease there was
         recovered.must_save = recovered.must_fold = True
         recovered.problems.append(str(error))
         return
@@ -138,7 +154,12 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     if header.generation > recovered.generation:
         raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
-    recovered.delta = data
+    known = {header.incarnation, recovered.incarnation} - {0}
+    if len(known) > 1:
+        raise Corrupt("the delta of another group of this name", path=paths.delta,
+                      expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
+    recovered.incarnation = header.incarnation or recovered.incarnation
+    recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
     walk = DeltaWalk(view, path=paths.delta)
     _replay(walk, recovered, now_ms)
     recovered.delta_end = walk.end

@@ -14,7 +14,6 @@ from lakebed.stroma.events import Acks, Event, Leases, Returns
 from lakebed.stroma.format import (
     Ack,
     DeadLetter,
-    Delay,
     LeaseRange,
     MarkInflight,
     Nack,
@@ -42,13 +41,23 @@ def dead_letter(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]
     return [DeadLetter(offset) for start, end, _ in held for offset in range(start, end)]
 
 
-def nack(state: GroupState, ranges: Ranges, *, epoch: int, not_before_ms: int) -> list[Event]:
-    """The events that give them back, to be leased again at once (0) or from that time on."""
+def nack(
+    state: GroupState, ranges: Ranges, *, epoch: int, delay_ms: int, now_ms: int
+) -> list[Event]:
+    """The events that give them back, to be leased again at once or after the delay."""
     held = _held(state, ranges, epoch=epoch)
-    if len(held) == 1 and _is_one(held[0][0], held[0][1]):
-        offset = held[0][0]
-        return [Delay(offset, not_before_ms) if not_before_ms else Nack(offset, epoch)]
-    return [Returns([ReturnRange(s, e, not_before_ms, epoch, 0) for s, e, _ in held])]
+    if not delay_ms and len(held) == 1 and _is_one(held[0][0], held[0][1]):
+        return [Nack(held[0][0], epoch)]
+    not_before_ms = now_ms + delay_ms if delay_ms else 0
+    delay_s = -(-delay_ms // 1000)
+    return [Returns([ReturnRange(s, e, not_before_ms, epoch, delay_s) for s, e, _ in held])]
+
+
+def undo(state: GroupState, ranges: Ranges, *, epoch: int, now_ms: int) -> list[Event]:
+    """The events that give them back as if they had not been leased: it is no delivery."""
+    held = _held(state, ranges, epoch=epoch)
+    undone = [LeaseRange(s, e, now_ms, epoch, old.deliveries - 1, 0, 0) for s, e, old in held]
+    return [Leases(undone), Returns([ReturnRange(s, e, 0, epoch, 0) for s, e, _ in held])]
 
 
 def extend(

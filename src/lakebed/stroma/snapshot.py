@@ -55,6 +55,7 @@ class Snapshot:
     has the count and zero."""
 
     generation: int = 0
+    incarnation: int = 0
     created_ts_ms: int = 0
     acked_until: int = 0
     last_epoch: int = 0
@@ -100,7 +101,8 @@ def encode_snapshot(
         tp_hash=name.tp_hash(),
         group_hash=name.group_hash(),
         generation=snapshot.generation,
-        reserved=bytes(24),
+        incarnation=snapshot.incarnation,
+        reserved=bytes(16),
         header_crc32c=0,
     )
     checksum = crc32c(SNAPSHOT_HEADER.pack(header)[: SNAPSHOT_HEADER.offset_of("header_crc32c")])
@@ -155,6 +157,7 @@ class _Body:
             raise Corrupt("the payload's checksum is wrong", offset=SNAPSHOT_HEADER.size)
         return Snapshot(
             generation=header.generation,
+            incarnation=header.incarnation,
             created_ts_ms=header.created_ts_ms,
             acked_until=start.acked_until,
             last_epoch=last_epoch,

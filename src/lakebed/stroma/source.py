@@ -34,6 +34,9 @@ class Source(Protocol):
         Keys need be told only to a group that keeps their order.
         """
 
+    def message_count(self, start: int, end: int) -> int:
+        """How many messages of `[start, end)` there are: offsets without one do not count."""
+
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call whenever the high watermark has moved, until the function returned is called.
 

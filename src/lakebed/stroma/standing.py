@@ -6,7 +6,8 @@
     LEASED     held under `epoch` until `time_ms`
     SETTLED    acked, dead-lettered, or nothing to deliver; for good, until a reset or a seek
 
-`deliveries` is how often it was leased. Times are ms since 1970 of the group's clock.
+`deliveries` is how often it was leased. One that waits and was never leased is scheduled: its time
+is ms since 1970 of the wall clock. All other times are those of the group's clock.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class Standing(NamedTuple):
     deliveries: int = 0
     time_ms: int = 0
     epoch: int = 0
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self.kind is Kind.WAITING and not self.deliveries
 
 
 FRESH = Standing(Kind.FRESH)

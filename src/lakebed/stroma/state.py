@@ -55,7 +55,8 @@ class GroupState:
         self.epoch = 0  # the last one handed out
         self.epoch_reserved = 0  # the last one that may be, without another reservation
         self.keys = KeyOrder() if config.per_key_order else None
-        self.timers = Timers()
+        self.timers = Timers()  # of leases and delays, by the group's clock
+        self.schedules = Timers()  # by the wall clock
         self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
         self.ready: list[tuple[int, int]] = []
         self.exhausted: list[tuple[int, int]] = []
@@ -71,8 +72,13 @@ class GroupState:
         """From there on nobody looked."""
         return self.runs.end
 
+    @property
+    def unsettled_count(self) -> int:
+        """How many messages before `end` are not settled."""
+        return self.end - self.base - self.settled_ahead
+
     def apply(self, event: Event, now_ms: int) -> None:
-        """Make an event's change. Deadlines are at most a lease ahead of `now_ms`."""
+        """Make an event's change. Deadlines are at most a lease, or a delay, ahead of `now_ms`."""
         match event:
             case Acks(ranges):
                 self.settle(ranges)
@@ -86,7 +92,9 @@ class GroupState:
             case MarkInflight():
                 self._mark(event, now_ms)
             case Returns(ranges):
-                for start, end, not_before_ms, epoch, _ in ranges:
+                for start, end, not_before_ms, epoch, delay_s in ranges:
+                    if delay_s:
+                        not_before_ms = min(not_before_ms, now_ms + 1000 * delay_s)
                     self._return(start, end, epoch=epoch, not_before_ms=not_before_ms)
             case Nack(offset, epoch):
                 self._return(offset, offset + 1, epoch=epoch, not_before_ms=0)
@@ -121,15 +129,21 @@ class GroupState:
             heappush(self.ready, (offset, offset + 1))
         self._advance()
 
-    def expire(self, now_ms: int) -> bool:
-        """End the leases and delays whose time has come; whether there were any."""
+    def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
+        """End the leases, delays and schedules whose time has come; whether there were any.
+
+        `wall_ms` is the wall clock, if it shows another time than the group's.
+        """
+        wall_ms = now_ms if wall_ms is None else wall_ms
         ended: list[Run[Standing]] = []
         position = 0  # two entries may cover the same messages
-        for start, end in sorted(self.timers.take_due(now_ms)):
+        due = self.timers.take_due(now_ms) + self.schedules.take_due(wall_ms)
+        for start, end in sorted(due):
             ended += [
                 run
                 for run in self.runs.between(max(start, position), end)
-                if run[2].kind in (Kind.LEASED, Kind.WAITING) and run[2].time_ms <= now_ms
+                if run[2].kind in (Kind.LEASED, Kind.WAITING)
+                and run[2].time_ms <= (wall_ms if run[2].is_scheduled else now_ms)
             ]
             position = max(position, end)
         self._make_available(ended)
@@ -178,7 +192,7 @@ class GroupState:
         standing = Standing(Kind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
         changes = self._unsettled(entry.start, entry.end)
         self._paint(changes, standing)
-        self._arm(changes, deadline_ms)
+        self._arm(self.timers, changes, deadline_ms)
         self.epoch = epochs.later(entry.epoch, self.epoch)
 
     def _mark(self, event: MarkInflight, now_ms: int) -> None:
@@ -204,8 +218,9 @@ class GroupState:
             self._make_waiting(run, not_before_ms)
 
     def _make_waiting(self, run: Run[Standing], not_before_ms: int) -> None:
-        self._paint([run], Standing(Kind.WAITING, run[2].deliveries, not_before_ms))
-        self._arm([run], not_before_ms)
+        standing = Standing(Kind.WAITING, run[2].deliveries, not_before_ms)
+        self._paint([run], standing)
+        self._arm(self._timers_of(standing), [run], not_before_ms)
 
     def _make_available(self, changes: list[Run[Standing]]) -> None:
         self._count(changes, AVAILABLE)
@@ -229,6 +244,7 @@ class GroupState:
         self.runs = Runs(offset)
         self.in_flight = self.settled_ahead = 0
         self.timers.clear()
+        self.schedules.clear()
         self.ready, self.exhausted, self.unseen = [], [], []
         if self.keys is not None:
             self.keys.clear()
@@ -259,12 +275,16 @@ class GroupState:
             self.settled_ahead -= run[1] - run[0]
             self.runs.drop_before(run[1])
 
-    def _arm(self, changes: list[Run[Standing]], time_ms: int) -> None:
+    def _timers_of(self, standing: Standing) -> Timers:
+        return self.schedules if standing.is_scheduled else self.timers
+
+    def _arm(self, timers: Timers, changes: list[Run[Standing]], time_ms: int) -> None:
         if changes:
-            self.timers.add(time_ms, changes[0][0], changes[-1][1])
-        if len(self.timers) > self._timers_max:
+            timers.add(time_ms, changes[0][0], changes[-1][1])
+        if len(self.timers) + len(self.schedules) > self._timers_max:
             self.timers.clear()
+            self.schedules.clear()
             for start, end, standing in self.runs:
                 if standing.kind in (Kind.LEASED, Kind.WAITING):
-                    self.timers.add(standing.time_ms, start, end)
-            self._timers_max = max(_TIMERS_MIN, 2 * len(self.timers))
+                    self._timers_of(standing).add(standing.time_ms, start, end)
+            self._timers_max = max(_TIMERS_MIN, 2 * (len(self.timers) + len(self.schedules)))

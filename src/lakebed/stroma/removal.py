@@ -1,0 +1,68 @@
+"""Deleting a group: in all its partitions or in none, wherever a crash comes between.
+
+    {"topic": "orders", "group": "billing", "partitions": [0, 1]}
+
+A file that names what goes is durable before the first file of the group goes, and is itself
+removed last. While it is there the group is not: it is not listed, and whoever opens the store or
+the group finishes the removal first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+
+from lakebed.base.events import event
+from lakebed.base.files import Disk, PathLike, replace_atomically
+from lakebed.stroma.paths import (
+    FOLDER_NAME,
+    REMOVAL_ENDING,
+    GroupName,
+    GroupPaths,
+    list_groups,
+    read_removal,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def remove_group(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
+    """Remove a group that is not open."""
+    names = [one for one in list_groups(disk, root) if (one.topic, one.group) == (topic, group)]
+    path = GroupPaths(root, GroupName(topic, 0, group)).removal
+    partitions = [one.partition for one in names]
+    document = {"topic": topic, "group": group, "partitions": partitions}
+    replace_atomically(disk, path, json.dumps(document).encode())
+    _finish(disk, root, path, names)
+
+
+def finish_removal(disk: Disk, root: PathLike, *, topic: str, group: str) -> None:
+    """Finish what a crash or a failure interrupted, if anything did."""
+    path = GroupPaths(root, GroupName(topic, 0, group)).removal
+    if disk.exists(path):
+        _finish(disk, root, path, read_removal(disk, path))
+
+
+def finish_removals(disk: Disk, root: PathLike, *, topic: str | None = None) -> None:
+    """The same for all groups of a topic, or of all topics."""
+    folder = os.path.join(os.fspath(root), FOLDER_NAME)
+    if not disk.is_folder(folder):
+        return
+    for path in (os.path.join(folder, name) for name in disk.names(folder)):
+        if path.endswith(REMOVAL_ENDING):
+            names = read_removal(disk, path)
+            if topic is None or topic in (one.topic for one in names or ()):
+                _finish(disk, root, path, names)
+
+
+def _finish(disk: Disk, root: PathLike, path: str, names: Sequence[GroupName] | None) -> None:
+    if names is None:
+        problem = f"{path}: damaged: if there is a group of that name, delete it again"
+        event(_log, "group_problem", level=logging.ERROR, problem=problem)
+        return
+    for name in names:
+        GroupPaths(root, name).remove(disk)
+    disk.unlink(path)
+    disk.sync_folder(os.path.dirname(path))
