@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,11 @@ from tests.keratin.partitions import (
     values,
 )
 
-SETTINGS = {"segment_bytes": 64 * MIB, "checkpoint_bytes": 16 * KIB}
+SETTINGS: dict[str, Any] = {"segment_bytes": 64 * MIB, "checkpoint_bytes": 16 * KIB}
 PRODUCER_ID = 7
 
 
-def open_checkpointed(world: World, **settings: object) -> Partition:
+def open_checkpointed(world: World, **settings: Any) -> Partition:
     return opened(world, **{**SETTINGS, **settings})
 
 

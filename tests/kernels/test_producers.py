@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ BATCH = int(RecordFlags.BATCH)
 
 
 def found_in(
-    kernels: Kernels, records: list[tuple[int, bytes, bytes | None]], *, base: int = 100
+    kernels: Kernels, records: Sequence[tuple[int, bytes, bytes | None]], *, base: int = 100
 ) -> list[tuple[int, int, int, int, int]]:
     """Rows of (producer, epoch, first sequence, count, base offset), of flags, payload, block."""
     data = keratin_data([one for _, one, _ in records], [block for _, _, block in records])
@@ -74,14 +75,14 @@ def test_a_gap_or_another_producer_begins_a_run(kernels: Kernels) -> None:
 
 def test_records_without_a_producer_are_passed_over(kernels: Kernels) -> None:
     keyed = encode_headers(b"key", None, ())
-    records: list[tuple[int, bytes, bytes | None]] = [
+    records: Sequence[tuple[int, bytes, bytes | None]] = [
         (0, b"payload", None), (0, b"payload", keyed), plain(0), (0, b"payload", None), plain(1)
     ]  # fmt: skip
     assert found_in(kernels, records) == [(7, 3, 0, 1, 102), (7, 3, 1, 1, 104)]
 
 
 def test_batches_count_all_their_messages(kernels: Kernels) -> None:
-    records: list[tuple[int, bytes, bytes | None]] = [batch(0, 4), plain(4), batch(5, 2)]
+    records: Sequence[tuple[int, bytes, bytes | None]] = [batch(0, 4), plain(4), batch(5, 2)]
     assert found_in(kernels, records) == [(7, 3, 0, 7, 100)]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from random import Random
 
 from lakebed.base.errors import AlreadyExists, Closed, NotFound
@@ -19,6 +20,7 @@ from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.together import run_together
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
@@ -32,6 +34,7 @@ from lakebed.keratin.paths import TOPICS_NAME, TopicPaths, is_topic_name
 from lakebed.keratin.topic import Topic
 
 SPARE_BYTES_MAX = 256 * MIB
+_OPENING_AT_ONCE = 4  # partitions of a topic; each mostly waits for its syncs
 
 
 class Topics:
@@ -158,10 +161,19 @@ class Topics:
         config = identity.config(self._config)
         partitions: list[Partition] = []
         with contextlib.ExitStack() as undo:
-            for number in range(identity.partition_count):
-                partition = self._open_partition(paths, number, config)
-                undo.callback(partition.close)
-                partitions.append(partition)
+            works = [
+                partial(self._open_partition, paths, number, config)
+                for number in range(identity.partition_count)
+            ]
+            failures: list[Exception] = []
+            for outcome in run_together(self._runner, works, at_once=_OPENING_AT_ONCE):
+                if isinstance(outcome, Exception):
+                    failures.append(outcome)
+                else:
+                    undo.callback(outcome.close)
+                    partitions.append(outcome)
+            if failures:
+                raise failures[0]
             topic = Topic(paths.topic, identity, config=config, partitions=partitions)
             undo.callback(self._close_topic, topic)
             for partition in partitions:
