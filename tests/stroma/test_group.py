@@ -8,6 +8,7 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Closed, InputError, TooLarge
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.ranges import RANGE_COUNT_MAX
@@ -181,6 +182,48 @@ def test_dead_letters_are_still_known_after_a_restart(world: World) -> None:
         opened = Opened(world, opened.source, LIMITED)
     assert offsets(opened.group.lease(9)) == [2]
     assert offsets(opened.group.lease_dead_letters(9)) == [0, 1]
+
+
+@pytest.mark.parametrize("recorded_apart", [True, False])
+def test_more_scheduled_messages_than_the_journals_queue_holds_stop_no_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch, recorded_apart: bool
+) -> None:
+    monkeypatch.setattr("lakebed.stroma.journal.QUEUE_BYTES_MAX", 64 * KIB)
+    if recorded_apart:
+        monkeypatch.setattr("lakebed.stroma.group.UNRECORDED_MAX", 100)
+    now_ms = world.clock.wall_ns() // NS_PER_MS
+    source = FakeSource()
+    source.append(5000, not_before_ms=now_ms + 500)
+    source.append(1)
+    opened = Opened(world, source)
+    grant = opened.group.lease(1)
+    assert offsets(grant) == [5000]
+    opened.group.ack(grant.ranges, epoch=grant.epoch)
+    opened.close()
+    source.asked.clear()
+    group = Opened(world, source).group
+    assert group.describe().waiting == 5000
+    assert source.asked == [], "what is scheduled is looked at once"
+    pass_ms(world, 500)
+    assert len(lease_all(group)) == 5000
+
+
+def test_a_call_of_more_ranges_than_the_journals_queue_holds_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.stroma.journal.QUEUE_BYTES_MAX", 64 * KIB)
+    opened = Opened(world, FakeSource(20_000))
+    grant = opened.group.lease(20_000)
+    every_other = singles(list(range(0, 20_000, 2)))
+    opened.group.nack(every_other, epoch=grant.epoch)
+    opened.group.ack(singles(list(range(1, 20_000, 2))), epoch=grant.epoch)
+    grant = opened.group.lease(20_000)
+    assert grant.ranges == every_other
+    world.restart(Crash.POWER)
+    group = Opened(world, opened.source).group
+    assert group.lag() == 10_000
+    group.ack(grant.ranges, epoch=grant.epoch)
+    assert group.lag() == 0
 
 
 def test_scheduled_messages_wait_for_their_time(world: World) -> None:

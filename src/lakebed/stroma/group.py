@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease, or a delay
 MESSAGES_MAX = 10_000_000  # of a lease
+UNRECORDED_MAX = 16_384  # events that follow from the log, before they are recorded by themselves
 _RETRY_NS = NS_PER_S
 
 Ranges = Iterable[tuple[int, int]]
@@ -327,6 +328,9 @@ class PartitionGroup:
                 if span is None:
                     return use(chosen, now_ms)
                 leasing.put_back(self._state, chosen)
+                ticket = self._record_if_many(now_ms)
+            if ticket is not None:
+                ticket.wait()
             seen = _Seen(span, self._source.facts(*span))
         raise AssertionError("the turns never end by themselves")
 
@@ -418,6 +422,12 @@ class PartitionGroup:
         for happened in events:
             self._state.apply(happened, self._clock.now_ms())
         self._unrecorded += events
+
+    def _record_if_many(self, now_ms: int) -> Ticket[Item, None] | None:
+        """Record what follows from the log before it grows large. Under the mutex."""
+        if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
+            return None
+        return self._record([], now_ms)
 
     def _drop_removed(self, start: int) -> None:
         """Messages that retention removed are settled. Under the mutex."""

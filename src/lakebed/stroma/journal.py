@@ -27,18 +27,20 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError, Poisoned
 from lakebed.base.files import Disk, File, forking, replace_atomically
 from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import encode_header
 from lakebed.stroma.format import EVENTS_START
 from lakebed.stroma.paths import GroupPaths
 
+QUEUE_BYTES_MAX = 64 * MIB
 _QUEUE_COUNT_MAX = 65_536
 
 
 class Append(NamedTuple):
     """Events, or none: then it is done when all before it are."""
 
-    data: bytes
+    events: Sequence[bytes]
     must_sync: bool
 
 
@@ -115,7 +117,7 @@ class DeltaSink:
 
     def _write(self, appends: list[Append]) -> None:
         assert self._file is not None, "a fold failed, and was forgotten"
-        chunks = [append.data for append in appends if append.data]
+        chunks = [b"".join(append.events) for append in appends if append.events]
         size = sum(map(len, chunks))
         self._reserve.check(size)
         if any(append.must_sync for append in appends):
@@ -173,7 +175,11 @@ class Journal:
             name=f"{paths.folder}/{paths.stem}",
             runner=runner,
             wake=_nobody,  # whoever hands over an item waits for it, and so commits it
-            config=CommitConfig(queue_count_max=_QUEUE_COUNT_MAX),
+            config=CommitConfig(
+                batch_bytes_max=QUEUE_BYTES_MAX // 8,
+                queue_bytes_max=QUEUE_BYTES_MAX,
+                queue_count_max=_QUEUE_COUNT_MAX,
+            ),
             counters=counters,
         )
         self._folds = counters.counter("stroma_folds")
@@ -204,12 +210,14 @@ class Journal:
 
     def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[Item, None]:
         """Queue events; wait for the ticket. `Busy` if too much is queued: nothing was done."""
-        data = b"".join(events)
-        item = Append(data, must_sync or self._config.syncs_each)
-        ticket = self._barrier.submit(item, size=len(data), timeout=0)
-        self.delta_bytes += len(data)
+        size = sum(map(len, events))
+        item = Append(events, must_sync or self._config.syncs_each)
+        # One call may be larger than the queue: it waits for room as the largest that fits would.
+        queued = min(size, QUEUE_BYTES_MAX // 2)
+        ticket = self._barrier.submit(item, size=queued, timeout=0)
+        self.delta_bytes += size
         self.event_count += len(events)
-        self._bytes.add(len(data))
+        self._bytes.add(size)
         return ticket
 
     def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
