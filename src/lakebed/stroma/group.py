@@ -348,8 +348,13 @@ class PartitionGroup:
         """More and more at a time, if there is little to deliver. Under the mutex."""
         room = self._config.in_flight_max - self._state.in_flight
         missing = min(wanted, room) - chosen.message_count
-        if chosen.is_exhausted or missing <= 0:
-            return None
+        if chosen.is_exhausted:
+            if missing <= 0 or not leasing.has_unknown_dead(self._state):
+                return None
+        elif missing <= 0:
+            if not leasing.has_parked(self._state):
+                return None
+            missing = 1
         return leasing.unseen_span(
             self._state, missing << min(turn, 16), high_watermark=high_watermark
         )

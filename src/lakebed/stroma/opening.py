@@ -10,7 +10,6 @@ from lakebed.base.counters import Counters
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, remove_temporaries
 from lakebed.base.runner import Runner
-from lakebed.stroma import leasing
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
@@ -42,7 +41,7 @@ def open_group(
     clock = GroupClock(runner.clock)
     now_ms = clock.now_ms()
     recovered = load(disk, paths, config, now_ms=now_ms)
-    _compare(recovered, source, now_ms)
+    _compare(recovered, source)
     delta = repair(disk, paths, recovered, now_ms=now_ms)
     journal = Journal(
         disk,
@@ -68,7 +67,7 @@ def clean_folder(disk: Disk, root: PathLike) -> list[str]:
     return remove_temporaries(disk, folder) if disk.is_folder(folder) else []
 
 
-def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
+def _compare(recovered: Recovered, source: Source) -> None:
     """With the log: it may have lost messages that the group knows of, or be another one."""
     state = recovered.state
     high_watermark = source.high_watermark()
@@ -79,8 +78,3 @@ def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
         )
         state.cut(high_watermark)
         recovered.must_fold = True  # before new messages get these numbers
-    if state.keys is not None and state.end > state.base:
-        span = (state.base, state.end)
-        # What the log says is not recorded here: it would say so again.
-        for happened in leasing.admit(state, span, source.facts(*span), now_ms=now_ms):
-            state.apply(happened, now_ms)

@@ -34,7 +34,7 @@ from lakebed.stroma.format import (
     ReserveEpochs,
     Seek,
 )
-from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.keys import QUEUE_MAX, KeyOrder
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
 from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
@@ -54,7 +54,10 @@ class GroupState:
         self.settled_ahead = 0  # messages behind `base`
         self.epoch = 0  # the last one handed out
         self.epoch_reserved = 0  # the last one that may be, without another reservation
-        self.keys = KeyOrder() if config.per_key_order else None
+        self.keys = None
+        if config.per_key_order:
+            queue_max = max(1, min(QUEUE_MAX, config.key_window_max // 4))
+            self.keys = KeyOrder(queue_max=queue_max)
         self.timers = Timers()
         self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
         self.ready: list[tuple[int, int]] = []
@@ -162,7 +165,7 @@ class GroupState:
         """Forget what is known from `end` on: the log has no such messages."""
         self._count(list(self.runs.between(end, self.runs.end)), FRESH)
         if self.keys is not None:
-            self.keys.settle(end, self.runs.end)
+            self.keys.cut(end)
         self.runs.cut(end)
         self.unseen = [(start, min(behind, end)) for start, behind in self.unseen if start < end]
 
