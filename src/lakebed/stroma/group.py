@@ -107,6 +107,7 @@ class PartitionGroup:
         self._changed: Event | None = None  # for those who wait for something to lease
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._unsynced_since_ns: int | None = None
+        self._folding: Event | None = None  # set when the fold that is under way has ended
         self._is_woken = False
         self._is_closed = False
         self._stop_listening = source.listen(self._tell)
@@ -257,11 +258,33 @@ class PartitionGroup:
             return _RETRY_NS
 
     def compact(self) -> None:
-        """Fold the delta into a snapshot now."""
+        """Fold the delta into a snapshot now; other calls go on meanwhile."""
+        while (mine := self._begin_folding()) is None:
+            if self._journal.failure is None:
+                return  # another call did it
+        try:
+            if self._journal.failure is None:
+                self._fold_in_steps()
+            else:
+                with self._mutex:
+                    ticket = self._fold()
+                ticket.wait()
+        finally:
+            with self._mutex:
+                self._journal.end_fold()
+                self._folding = None
+            mine.set()
+
+    def _begin_folding(self) -> Event | None:
+        """To be set when the fold has ended; None if another was under way, and has ended."""
         with self._mutex:
             self._check_open()
-            ticket = self._fold()
-        ticket.wait()
+            other = self._folding
+            if other is None:
+                self._folding = mine = self._runner.event()
+                return mine
+        other.wait()
+        return None
 
     def close(self) -> None:
         """Make everything durable and let go of the files. Idempotent."""
@@ -269,8 +292,11 @@ class PartitionGroup:
             if self._is_closed:
                 return
             self._is_closed = True
+            folding = self._folding
         self._stop_listening()
         self._tell()
+        if folding is not None:
+            folding.wait()
         try:
             with self._mutex:
                 is_broken = self._journal.failure is not None
@@ -439,8 +465,23 @@ class PartitionGroup:
         if start > self._state.base:
             self._note([BumpAckedUntil(start)])
 
+    def _fold_in_steps(self) -> None:
+        """Only the copy of the state is made under the mutex, and only the delta is replaced
+        between two commits: see `journal`."""
+        with self._mutex:
+            now_ms = self._clock.now_ms()
+            state = self._state.frozen()
+            generation, ticket = self._journal.begin_fold(encode(self._unrecorded))
+            self._unrecorded.clear()
+        ticket.wait()
+        snapshot = folded(state, generation=generation, created_ts_ms=now_ms)
+        self._journal.save_snapshot(encode_snapshot(snapshot, self.name))
+        with self._mutex:
+            ticket = self._journal.finish_fold(generation=generation, created_ts_ms=now_ms)
+        ticket.wait()
+
     def _fold(self) -> Ticket[Item, None]:
-        """Under the mutex."""
+        """All at once. Under the mutex."""
         generation, now_ms = self._journal.generation + 1, self._clock.now_ms()
         snapshot = folded(self._state, generation=generation, created_ts_ms=now_ms)
         data = encode_snapshot(snapshot, self.name)

@@ -47,7 +47,7 @@ def open_group(
         disk,
         paths,
         delta,
-        generation=recovered.generation,
+        generation=max(recovered.generation, recovered.marked_generation),
         snapshot_bytes=recovered.snapshot_bytes,
         event_count=recovered.event_count,
         config=config,

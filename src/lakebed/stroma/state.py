@@ -28,6 +28,7 @@ from lakebed.stroma.format import (
     ClearInflight,
     DeadLetter,
     Delay,
+    FoldMark,
     LeaseRange,
     MarkInflight,
     Nack,
@@ -103,7 +104,7 @@ class GroupState:
                 self._start_over(0)
             case ReserveEpochs(epoch):
                 self.epoch_reserved = epochs.later(epoch, self.epoch_reserved)
-            case Unknown():
+            case FoldMark() | Unknown():
                 pass
 
     def settle(self, ranges: Ranges) -> None:
@@ -160,6 +161,13 @@ class GroupState:
                 if run[2].kind is Kind.LEASED and run[2].epoch == epoch:
                     old = run[2]._replace(deliveries=run[2].deliveries - 1)
                     self._make_available([(run[0], run[1], old)])
+
+    def frozen(self) -> GroupState:
+        """A copy of what a snapshot has of it."""
+        copy = GroupState(self.config)
+        copy.runs = self.runs.copy()
+        copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
+        return copy
 
     def cut(self, end: int) -> None:
         """Forget what is known from `end` on: the log has no such messages."""
