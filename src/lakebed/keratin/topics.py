@@ -20,7 +20,7 @@ from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
-from lakebed.base.runner.together import run_together
+from lakebed.base.runner.together import open_together
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
@@ -34,7 +34,6 @@ from lakebed.keratin.paths import TOPICS_NAME, TopicPaths, is_topic_name
 from lakebed.keratin.topic import Topic
 
 SPARE_BYTES_MAX = 256 * MIB
-_OPENING_AT_ONCE = 4  # partitions of a topic; each mostly waits for its syncs
 
 
 class Topics:
@@ -159,21 +158,14 @@ class Topics:
 
     def _open_topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
         config = identity.config(self._config)
-        partitions: list[Partition] = []
-        with contextlib.ExitStack() as undo:
-            works = [
+        partitions = open_together(
+            self._runner,
+            [
                 partial(self._open_partition, paths, number, config)
                 for number in range(identity.partition_count)
-            ]
-            failures: list[Exception] = []
-            for outcome in run_together(self._runner, works, at_once=_OPENING_AT_ONCE):
-                if isinstance(outcome, Exception):
-                    failures.append(outcome)
-                else:
-                    undo.callback(outcome.close)
-                    partitions.append(outcome)
-            if failures:
-                raise failures[0]
+            ],
+        )
+        with contextlib.ExitStack() as undo:
             topic = Topic(paths.topic, identity, config=config, partitions=partitions)
             undo.callback(self._close_topic, topic)
             for partition in partitions:

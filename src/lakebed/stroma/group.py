@@ -193,15 +193,15 @@ class PartitionGroup:
         high_watermark = self._source.high_watermark()
         with self._mutex:
             self._state.expire(self._clock.now_ms())
-            waiting, exhausted = count_messages(self._state)
-            return Description(
+            state = self._state.frozen()  # the messages are counted while others go on
+            described = Description(
                 acked_until=self._state.base,
                 looked_until=self._state.end,
                 high_watermark=high_watermark,
                 lag=lag,
                 in_flight=self._state.in_flight,
-                waiting=waiting,
-                exhausted=exhausted,
+                waiting=0,
+                exhausted=0,
                 settled_ahead=self._state.settled_ahead,
                 epoch=self._state.epoch,
                 generation=self._journal.generation,
@@ -212,6 +212,8 @@ class PartitionGroup:
                 flagged_events=self._recovered.flagged_count,
                 problems=tuple(self._recovered.problems),
             )
+        waiting, exhausted = count_messages(state)
+        return described._replace(waiting=waiting, exhausted=exhausted)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call when there may be more to lease, until the function returned is called.

@@ -1,39 +1,57 @@
-"""Several pieces of work at the same time, a few at once."""
+"""Several things opened at the same time, a few at once."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from lakebed.base.runner.protocol import Runner
 
-Result = TypeVar("Result")
+AT_ONCE = 4  # opening mostly waits for syncs
 
 
-def run_together(
-    runner: Runner, works: Sequence[Callable[[], Result]], *, at_once: int
-) -> list[Result | Exception]:
-    """Do all of them, each whatever becomes of the others; what each returned or raised."""
-    outcomes: list[Result | Exception | None] = [None] * len(works)
-    left = deque(enumerate(works))  # taking from it is atomic
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Thing = TypeVar("Thing", bound=Closable)
+
+
+def open_together(
+    runner: Runner, openings: Sequence[Callable[[], Thing]], *, at_once: int = AT_ONCE
+) -> list[Thing]:
+    """All things, in their order; if one cannot be opened, the others are closed again."""
+    outcomes: list[Thing | Exception | None] = [None] * len(openings)
+    left = deque(enumerate(openings))  # taking from it is atomic
 
     def work_through() -> None:
         while left:
             try:
-                index, work = left.popleft()
+                index, opening = left.popleft()
             except IndexError:  # another was faster
                 return
             try:
-                outcomes[index] = work()
-            except Exception as error:  # noqa: BLE001 - it is the outcome
+                outcomes[index] = opening()
+            except Exception as error:  # noqa: BLE001 - raised below, when all have ended
                 outcomes[index] = error
 
-    others = min(at_once, len(works)) - 1
-    computations = [runner.compute(work_through) for _ in range(others)]
-    try:
-        work_through()
-    finally:
-        for computation in computations:
-            computation.result()
-    return outcomes  # type: ignore[return-value]
+    with contextlib.ExitStack() as undo:
+        others = min(at_once, len(openings)) - 1
+        computations = [runner.compute(work_through) for _ in range(others)]
+        try:
+            work_through()
+        finally:
+            for computation in computations:
+                computation.result()
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        opened: list[Thing] = []
+        for outcome in outcomes:
+            if outcome is not None and not isinstance(outcome, Exception):
+                undo.callback(outcome.close)
+                opened.append(outcome)
+        if failures:
+            raise failures[0]
+        undo.pop_all()
+    return opened
