@@ -68,6 +68,24 @@ def test_a_whole_topic_is_whole(run: Run, root: Path, lines: list[bytes]) -> Non
     assert numbers(run) == list(range(COUNT))
 
 
+def test_damage_before_the_checkpoint_of_the_newest_segment_is_repaired(
+    run: Run, root: Path
+) -> None:
+    made = [b"%04d%s" % (number, b"x" * 1000) for number in range(COUNT)]
+    with Store.open(root) as store:
+        topic = store.topics.create("orders", settings={"checkpoint_bytes": "4KiB"})
+        topic.append_batch(made).result()
+    assert (root / "topics" / "orders" / "0" / "checkpoint").exists()
+    (damaged,) = logs(root)
+    flip(damaged, RECORDS_START + 500)
+    assert run("topic", "verify", "orders").exit_code == 65
+    assert "orders: partition 0: offset 0 is lost" in run("topic", "repair", "orders").lines()
+    assert numbers(run) == list(range(1, COUNT))
+    with Store.open(root) as store:
+        assert store.topic("orders").append_batch([b"0060"]).result() == (COUNT, 1)
+    assert numbers(run) == list(range(1, COUNT + 1))
+
+
 def test_a_flipped_byte_is_found_repaired_and_its_loss_stated(
     run: Run, root: Path, lines: list[bytes]
 ) -> None:

@@ -13,10 +13,12 @@ from lakebed.base.errors import Corrupt
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
 from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction import Survivors
 from lakebed.keratin.compression import Compression
+from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.message import Message
 from lakebed.keratin.reader import PartitionReader
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.rewriting import Rewritten, whole_runs
 from lakebed.keratin.verify import verify_partition
 from tests.fakes.partition import FakePartition
 
@@ -190,28 +192,41 @@ def test_a_segment_that_would_grow_stays_and_so_do_the_tombstones_behind_it(
     assert read(partition) == before
 
 
-def test_more_keys_than_fit_leave_the_rest_as_it_is(partition: FakePartition) -> None:
+@pytest.mark.parametrize("keys_max", [1, 3, 7, 19, 20, 1000])
+def test_more_keys_than_fit_into_memory_are_compacted_in_several_passes(
+    partition: FakePartition, keys_max: int
+) -> None:
     for number in range(60):
         partition.append(b"v" * 20, key=b"%d" % (number % 20), timestamp_ms=number)
+        if number % 9 == 0:
+            partition.roll()
     partition.roll()
     partition.publish()
     before = partition.kept()
-    run_pass(partition, keys_max=10)
-    after = read(partition)
-    assert after == before, "the first ten keys come again only behind the limit"
-    run_pass(partition, keys_max=20)
+    run_pass(partition, keys_max=keys_max)
     sealed_end = partition.active.base_offset
     assert read(partition) == survivors(before, sealed_end=sealed_end)
+    assert len(read(partition)) == 20
 
 
-def test_a_key_that_comes_again_behind_the_limit_is_kept(partition: FakePartition) -> None:
-    for key in (b"a", b"b", b"a", b"c", b"a", b"b"):
-        partition.append(b"v" * 20, key=key)
+def test_no_more_keys_are_held_in_memory_than_allowed(partition: FakePartition) -> None:
+    for number in range(200):
+        partition.append(b"v", key=b"%d" % number)
     partition.roll()
-    partition.publish()
-    run_pass(partition, keys_max=2)
-    # The third key is where it stops: of what was before it, the first went.
-    assert [one.offset for one in read(partition)] == [1, 2, 3, 4, 5]
+    sealed = [segment.info() for segment in partition.built if segment.is_sealed]
+    held = Survivors(keys_max=16)
+    passes = 0
+    is_noted = False
+    while not is_noted:
+        for info in sealed:
+            log = open_log(partition.disk, info.path, base_offset=info.base_offset, is_sealed=True)
+            for run in whole_runs(log, info):
+                held.note(run, path=info.path)
+                assert held.key_count <= 16
+            log.close()
+        passes += 1
+        is_noted = held.end_pass()
+    assert 200 // 16 <= passes <= 64
 
 
 def test_a_damaged_segment_is_left_to_repair(partition: FakePartition) -> None:
@@ -234,8 +249,11 @@ ROWS = st.tuples(
 @given(
     steps=st.lists(ROWS | st.lists(ROWS, min_size=1, max_size=4) | st.just("roll"), max_size=30),
     drops_tombstones=st.booleans(),
+    keys_max=st.sampled_from([1, 2, 1000]),
 )
-def test_any_log_is_compacted_like_its_model(steps: list[object], drops_tombstones: bool) -> None:
+def test_any_log_is_compacted_like_its_model(
+    steps: list[object], drops_tombstones: bool, keys_max: int
+) -> None:
     with ThreadRunner() as runner:
         partition = make(runner)
         for step in steps:
@@ -249,7 +267,8 @@ def test_any_log_is_compacted_like_its_model(steps: list[object], drops_tombston
                 partition.roll()
         partition.publish()
         before = partition.kept()
-        run_pass(partition, now_ms=2 if drops_tombstones else 0, tombstone_ms=1)
+        now_ms = 2 if drops_tombstones else 0
+        run_pass(partition, now_ms=now_ms, tombstone_ms=1, keys_max=keys_max)
         after = read(partition)
         sealed_end = partition.active.base_offset
         expected = survivors(before, sealed_end=sealed_end, drops_tombstones=drops_tombstones)

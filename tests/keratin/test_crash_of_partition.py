@@ -34,6 +34,7 @@ CONFIG = TopicConfig(
     reserve_bytes=0,
     sync_ms_max=2,
     manifest_ms=100,
+    checkpoint_bytes=4 * KIB,
 )
 PRODUCER_ID = 7
 

@@ -9,6 +9,7 @@ import pytest
 from lakebed.base.layout import Layout
 from lakebed.keratin import format as keratin
 from lakebed.keratin import headers as blocks
+from lakebed.keratin.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from lakebed.keratin.durable_end import decode_durable_end, encode_durable_end
 from lakebed.keratin.format import (
     DURABLE_END_MAGIC,
@@ -53,6 +54,18 @@ RUNS = [
     ProducerRun((1 << 62) + 7, 12, 0, (1 << 31) - 2, 5, BASE - 9, CREATED_MS),
     ProducerRun(1, 0, 0, 0, 1 << 30, 0, 0),
 ]
+CHECKPOINT = Checkpoint(
+    base_offset=BASE,
+    created_ms=CREATED_MS,
+    position=(1 << 33) + 1000,
+    last_position=(1 << 33) + 900,
+    next_offset=BASE + 902,
+    timestamp_ms_max=1 << 50,
+    indexed_end=(1 << 33) + 500,
+    places=PLACES,
+    times=TIMES,
+    runs=RUNS,
+)
 PRODUCER = Producer((1 << 62) + 7, 12, (1 << 31) - 1)
 HEADERS = (("trace", b"\x00\xff"), ("réservoir", None), ("", b""))
 
@@ -86,6 +99,7 @@ def contents() -> dict[str, bytes]:
         "segment.idx": encode_index(PLACES, **facts),
         "segment.tidx": encode_time_index(TIMES, **facts),
         "segment.producers": encode_producers(RUNS, base_offset=BASE),
+        "checkpoint": encode_checkpoint(CHECKPOINT),
         "durable_end": encode_durable_end(END),
         "headers.bin": encode_headers(b"key", PRODUCER, HEADERS),
     }
@@ -107,6 +121,7 @@ def test_golden_files_are_read() -> None:
     assert decode_index(golden("segment.idx"), **place) == PLACES  # type: ignore[arg-type]
     assert decode_time_index(golden("segment.tidx"), **place) == TIMES  # type: ignore[arg-type]
     assert decode_producers(golden("segment.producers"), **place) == RUNS  # type: ignore[arg-type]
+    assert decode_checkpoint(golden("checkpoint"), path="here") == CHECKPOINT
     end = decode_durable_end(golden("durable_end"), path="here")
     assert end._replace(crc32c=0) == END
     assert decode_headers(golden("headers.bin")) == (b"key", PRODUCER, HEADERS)

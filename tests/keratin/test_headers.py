@@ -17,7 +17,6 @@ from lakebed.keratin.headers import (
     decode_headers,
     encode_headers,
     encode_plain_blocks,
-    producer_of,
 )
 from lakebed.keratin.message import Message
 from tests.keratin.partitions import flipped
@@ -38,7 +37,6 @@ def test_a_block_round_trips(
 ) -> None:
     block = encode_headers(key, producer, headers)
     assert decode_headers(block) == (key, producer, tuple(headers))
-    assert producer_of(block) == producer
     assert bool(block) == (key is not None or producer is not None or bool(headers))
 
 
@@ -80,7 +78,6 @@ def test_a_flipped_bit_gives_another_block_or_an_error_and_nothing_else() -> Non
 def test_a_newer_block_is_refused() -> None:
     with pytest.raises(UnknownVersion):
         decode_headers(b"\2" + golden("headers.bin")[1:])
-    assert producer_of(b"\2" + golden("headers.bin")[1:]) is None
 
 
 def test_headers_that_cannot_be_written_are_refused() -> None:

@@ -124,10 +124,17 @@ def test_the_last_few_runs_are_kept() -> None:
 def test_those_who_wrote_nothing_for_long_are_forgotten() -> None:
     producers = Producers([run(0, 1, 0, at_ms=100)._replace(producer_id=1)])
     producers.add(run(0, 1, 1, at_ms=200)._replace(producer_id=2))
-    producers.forget_before(101)
+    assert producers.forget_before(101) == 1
     assert len(producers) == 1
     assert producers.of(1) == ()
     assert producers.of(2)
+
+
+def test_of_too_many_those_that_were_quiet_longest_are_forgotten() -> None:
+    runs = [run(0, 1, at_ms, at_ms=at_ms)._replace(producer_id=at_ms) for at_ms in range(10, 20)]
+    producers = Producers(runs)
+    assert producers.forget_before(0, kept=[10], count_max=4) == 5
+    assert [found.producer_id for found in producers.all_runs()] == [10, 16, 17, 18, 19]
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1), st.data())

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import Faults
@@ -19,6 +20,7 @@ from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.manifest import load_manifest
 from lakebed.keratin.paths import SegmentFile
 from lakebed.keratin.segment_files import ENTRIES_AT_ONCE
+from lakebed.keratin.topics import Topics
 from lakebed.kernels import keratin_scan
 from tests.keratin.partitions import (
     PATHS,
@@ -28,8 +30,11 @@ from tests.keratin.partitions import (
     numbered,
     opened,
     replace,
+    small,
     values,
 )
+
+DAY_NS = 24 * 3600 * NS_PER_S
 
 SIZE = record_bytes(0, 1000)
 
@@ -269,6 +274,46 @@ def test_a_producer_is_forgotten_some_time_after_its_last_message() -> None:
     append(partition, b"b")
     partition.seal()
     assert append(partition, b"a", producer=Producer(7, 0, 0)) == 2, "new: nobody remembers"
+    partition.close()
+
+
+def test_a_quiet_topic_forgets_its_producers_without_a_roll() -> None:
+    world = World(1)
+    topics = Topics("/store", disk=world.disk, runner=world.runner, config=small())
+    partition = topics.create("orders").partition(0)
+
+    def produce(first_id: int) -> None:
+        for producer_id in range(first_id, first_id + 50):
+            append(partition, b"a", producer=Producer(producer_id, 0, 0))
+
+    def live() -> None:
+        produce(0)
+        world.runner.sleep_ns(4 * DAY_NS)
+        produce(1000)
+        assert partition.producer_count == 100
+        world.runner.sleep_ns(4 * DAY_NS)
+        assert partition.producer_count == 50
+        world.runner.sleep_ns(4 * DAY_NS)
+        assert partition.producer_count == 0
+        assert len(partition.segments()) == 1
+
+    world.runner.call("life", live)
+    world.runner.run()
+    topics.close()
+    # Nor does opening it again bring them back.
+    assert opened(world).producer_count == 0
+
+
+def test_producers_that_are_kept_for_a_commit_are_not_forgotten_for_their_age() -> None:
+    world = World(1)
+    partition = opened(world)
+    for producer_id in (7, 8):
+        append(partition, b"a", producer=Producer(producer_id, 0, 0))
+    partition.change(lambda writer: writer.keep_producer(7))
+    world.clock.advance(8 * DAY_NS)
+    partition.upkeep_step()
+    assert partition.producer_count == 1
+    assert append(partition, b"a", producer=Producer(7, 0, 0)) == 0
     partition.close()
 
 

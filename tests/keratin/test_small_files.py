@@ -10,8 +10,10 @@ import pytest
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.base.layout import Layout
 from lakebed.base.simulation.world import World
+from lakebed.keratin.checkpoint import decode_checkpoint
 from lakebed.keratin.durable_end import decode_durable_end, load_durable_end
 from lakebed.keratin.format import (
+    CHECKPOINT_HEADER,
     DURABLE_END,
     INDEX_HEADER,
     LOG_HEADER,
@@ -43,6 +45,7 @@ DECODERS: dict[str, Decode] = {
     "manifest-start.bin": lambda data: decode_manifest(data, path="here"),
     "durable_end": lambda data: decode_durable_end(data, path="here"),
     "segment.producers": _with_base(decode_producers),
+    "checkpoint": lambda data: decode_checkpoint(data, path="here"),
 }
 INDEXES: dict[str, Decode] = {
     "segment.idx": _with_base(decode_index),
@@ -55,6 +58,7 @@ HEADED: dict[str, tuple[Layout[Any], Decode]] = {
     "segment.producers": (PRODUCERS_HEADER, DECODERS["segment.producers"]),
     "manifest.bin": (MANIFEST_HEADER, DECODERS["manifest.bin"]),
     "durable_end": (DURABLE_END, DECODERS["durable_end"]),
+    "checkpoint": (CHECKPOINT_HEADER, DECODERS["checkpoint"]),
 }
 
 
@@ -171,7 +175,7 @@ def newer(name: str, *, with_longer_header: bool) -> bytes:
     checked = layout.pack(header)[: layout.offset_of("crc32c")]
     if name == "manifest.bin":
         crc = crc32c(rest)
-    elif name == "segment.producers":
+    elif name in ("segment.producers", "checkpoint"):
         crc = crc32c(checked, crc32c(rest))
     else:
         crc = crc32c(checked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,6 +23,8 @@ from lakebed.base.errors import (
     TooLarge,
     UnknownVersion,
 )
+from lakebed.base.files import PathLike
+from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
@@ -31,6 +34,7 @@ from lakebed.keratin.headers import Producer
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.topics import Topics, topic_names
+from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.kernels.disk import real_disk
 from tests.keratin.partitions import append, content, replace, small, values
 
@@ -335,3 +339,55 @@ def test_messages_of_many_keys_are_refused_together(topics: Topics) -> None:
     for future in topic.append_keyed(keyed):
         future.result()
     assert sum(partition.high_watermark() for partition in topic.partitions) == 20
+
+
+class MeetingDisk(RealDisk):
+    """Opening a manifest waits until the others are being opened, too."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+        self._meeting = threading.Barrier(count, timeout=60)
+        self.met_count = 0
+
+    def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
+        if os.fspath(path).endswith("manifest.bin"):
+            self._meeting.wait()
+            self.met_count += 1
+        return super().open(path, writable=writable)
+
+
+def test_partitions_of_a_topic_are_opened_at_the_same_time(tmp_path: Path) -> None:
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        topic = topics.create("orders", partitions=4)
+        for number in range(4):
+            append(topic.partition(number), b"%d" % number)
+        topics.close()
+    disk = MeetingDisk(4)
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=disk, runner=runner, config=small())
+        topic = topics.open("orders")
+        assert disk.met_count == 4
+        assert [values(partition) for partition in topic.partitions] == [
+            [b"0"],
+            [b"1"],
+            [b"2"],
+            [b"3"],
+        ]
+        topics.close()
+
+
+def test_a_topic_with_a_partition_that_cannot_be_opened_leaves_none_open(tmp_path: Path) -> None:
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        topics.create("orders", partitions=4)
+        topics.close()
+        manifest = TopicPaths(tmp_path, "orders").partition(2).manifest
+        kept = Path(manifest).read_bytes()
+        Path(manifest).write_bytes(kept[:8] + b"\0\2" + kept[10:])
+        topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        with pytest.raises(UnknownVersion):
+            topics.open("orders")
+        Path(manifest).write_bytes(kept)
+        assert append(topics.open("orders").partition(2), b"a") == 0
+        topics.close()

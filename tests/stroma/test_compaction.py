@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
+from pathlib import Path
+
 import pytest
 
+from lakebed.base.files import PathLike
+from lakebed.base.files.real import RealDisk, Writers
+from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.stroma.config import GroupConfig
+from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.opening import open_group
 from tests.fakes.stroma_source import FakeSource
-from tests.stroma.groups import PATHS, Opened, lease_all, singles
+from tests.stroma.groups import NAME, PATHS, Opened, lease_all, singles
 
 TINY = GroupConfig(
     lease_ms=3_600_000, in_flight_max=1_000_000, compaction_bytes=KIB, compaction_events=10
@@ -132,3 +144,84 @@ def test_an_ack_after_write_costs_no_sync() -> None:
     opened.group.nack([(5, 6)], epoch=grant.epoch)
     after = [line for line in world.trace if "fdatasync" in line and line[0].isdigit()]
     assert before == after
+
+
+@pytest.mark.parametrize("crash", Crash)
+@pytest.mark.parametrize("step", range(12))
+def test_acks_while_the_delta_is_folded_survive_a_crash_at_each_of_its_steps(
+    crash: Crash, step: int
+) -> None:
+    for seed in range(8):
+        world = World(seed)
+        opened = Opened(world, FakeSource(60))
+        grant = opened.group.lease(60)
+        opened.group.ack(singles(list(range(0, 20, 2))), epoch=grant.epoch)
+        world.runner.settle()
+        settled = list(range(0, 20, 2))
+
+        def ack_more(
+            group: PartitionGroup = opened.group,
+            epoch: int = grant.epoch,
+            settled: list[int] = settled,
+        ) -> None:
+            for offset in range(21, 60, 2):
+                group.ack([(offset, offset + 1)], epoch=epoch)
+                settled.append(offset)
+
+        world.disk.faults.crash_at_step = world.disk.steps + step
+        world.runner.call("fold", opened.group.compact)
+        world.runner.call("acks", ack_more)
+        with contextlib.suppress(SimulatedCrash):
+            world.runner.run()
+        world.restart(crash)
+        group = Opened(world, opened.source).group
+        world.runner.advance(2_000_000_000)
+        assert not set(settled) & set(lease_all(group))
+
+
+class WaitingDisk(RealDisk):
+    """A snapshot is renamed only when the test allows it."""
+
+    def __init__(self) -> None:
+        super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+        self.is_reached = threading.Event()
+        self.may_go_on = threading.Event()
+
+    def rename(self, source: PathLike, target: PathLike) -> None:
+        if os.fspath(target).endswith(".snap"):
+            self.is_reached.set()
+            self.may_go_on.wait()
+        super().rename(source, target)
+
+
+def test_leases_and_acks_go_on_while_a_snapshot_is_written(tmp_path: Path) -> None:
+    disk, source = WaitingDisk(), FakeSource(100)
+    acked = threading.Event()
+    with ThreadRunner() as runner:
+
+        def opened() -> PartitionGroup:
+            return open_group(disk, tmp_path, NAME, source=source, runner=runner)
+
+        group = opened()
+        grant = group.lease(10)
+
+        def ack() -> None:
+            group.ack(grant.ranges, epoch=grant.epoch)
+            more = group.lease(10)
+            group.nack(more.ranges, epoch=more.epoch)
+            acked.set()
+
+        folding = threading.Thread(target=group.compact)
+        acking = threading.Thread(target=ack)
+        folding.start()
+        assert disk.is_reached.wait(60)
+        acking.start()
+        is_acked = acked.wait(60)
+        disk.may_go_on.set()
+        folding.join()
+        acking.join()
+        assert is_acked, "it waited for the snapshot"
+        group.close()
+        group = opened()
+        assert (group.lag(), group.describe().generation) == (90, 2)
+        group.close()

@@ -8,6 +8,7 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Closed, InputError, TooLarge
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.ranges import RANGE_COUNT_MAX
@@ -183,6 +184,48 @@ def test_dead_letters_are_still_known_after_a_restart(world: World) -> None:
     assert offsets(opened.group.lease_dead_letters(9)) == [0, 1]
 
 
+@pytest.mark.parametrize("recorded_apart", [True, False])
+def test_more_scheduled_messages_than_the_journals_queue_holds_stop_no_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch, recorded_apart: bool
+) -> None:
+    monkeypatch.setattr("lakebed.stroma.journal.QUEUE_BYTES_MAX", 64 * KIB)
+    if recorded_apart:
+        monkeypatch.setattr("lakebed.stroma.group.UNRECORDED_MAX", 100)
+    now_ms = world.clock.wall_ns() // NS_PER_MS
+    source = FakeSource()
+    source.append(5000, not_before_ms=now_ms + 500)
+    source.append(1)
+    opened = Opened(world, source)
+    grant = opened.group.lease(1)
+    assert offsets(grant) == [5000]
+    opened.group.ack(grant.ranges, epoch=grant.epoch)
+    opened.close()
+    source.asked.clear()
+    group = Opened(world, source).group
+    assert group.describe().waiting == 5000
+    assert source.asked == [], "what is scheduled is looked at once"
+    pass_ms(world, 500)
+    assert len(lease_all(group)) == 5000
+
+
+def test_a_call_of_more_ranges_than_the_journals_queue_holds_is_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.stroma.journal.QUEUE_BYTES_MAX", 64 * KIB)
+    opened = Opened(world, FakeSource(20_000))
+    grant = opened.group.lease(20_000)
+    every_other = singles(list(range(0, 20_000, 2)))
+    opened.group.nack(every_other, epoch=grant.epoch)
+    opened.group.ack(singles(list(range(1, 20_000, 2))), epoch=grant.epoch)
+    grant = opened.group.lease(20_000)
+    assert grant.ranges == every_other
+    world.restart(Crash.POWER)
+    group = Opened(world, opened.source).group
+    assert group.lag() == 10_000
+    group.ack(grant.ranges, epoch=grant.epoch)
+    assert group.lag() == 0
+
+
 def test_scheduled_messages_wait_for_their_time(world: World) -> None:
     now_ms = world.clock.wall_ns() // NS_PER_MS
     source = FakeSource()
@@ -263,14 +306,90 @@ def test_a_delayed_message_holds_back_those_of_its_key(world: World) -> None:
     assert lease_all(group) == [0]
 
 
-def test_only_so_many_messages_are_looked_at_for_the_order_of_keys(world: World) -> None:
+def test_only_so_many_messages_are_known_for_the_order_of_keys(world: World) -> None:
+    source = FakeSource()
+    for key in range(1000):
+        source.append(1, key=key)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=100)
+    group = Opened(world, source, config).group
+    grant = group.lease(1000)
+    assert offsets(grant) == list(range(100))
+    assert group.describe().looked_until == 100
+    group.ack(grant.ranges, epoch=grant.epoch)
+    assert offsets(group.lease(1000)) == list(range(100, 200))
+
+
+def test_a_key_with_very_many_messages_does_not_starve_the_others(world: World) -> None:
     source = FakeSource()
     source.append(1000, key=1)
     source.append(1, key=2)
+    source.append(1000, key=1)
+    source.append(1, key=3)
     config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=100)
+    opened = Opened(world, source, config)
+    grant = opened.group.lease(9)
+    assert offsets(grant) == [0, 1000, 2001]
+    opened.group.ack(grant.ranges, epoch=grant.epoch)
+    opened.close()
     group = Opened(world, source, config).group
-    assert lease_all(group) == [0]
-    assert group.describe().looked_until <= 100
+    # Nor is its own order lost, or one of its messages.
+    for offset in [*range(1, 1000), *range(1001, 2001)]:
+        grant = group.lease(9)
+        assert offsets(grant) == [offset]
+        group.ack(grant.ranges, epoch=grant.epoch)
+    assert group.lag() == 0
+
+
+def test_a_key_whose_messages_were_passed_over_goes_on_while_others_are_leased(
+    world: World,
+) -> None:
+    source = FakeSource()
+    source.append(50, key=1)
+    for key in range(2, 500):
+        source.append(1, key=key)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=40)
+    group = Opened(world, source, config).group
+    found = []
+    for _ in range(60):
+        grant = group.lease(5)
+        found += offsets(grant)
+        group.ack(grant.ranges, epoch=grant.epoch)
+    assert found[0::5][:50] == list(range(50)), "one of its messages in each lease"
+
+
+def test_opening_a_group_that_keeps_the_order_of_keys_reads_no_message(world: World) -> None:
+    source = FakeSource()
+    source.append(1, key=1)
+    for key in range(2, 5000):
+        source.append(1, key=key)
+    opened = Opened(world, source, ORDERED)
+    grant = opened.group.lease(5000)
+    opened.group.ack([(1, 4999)], epoch=grant.epoch)
+    source.append(5000, key=1)
+    opened.close()
+    source.asked.clear()
+    group = Opened(world, source, ORDERED).group
+    assert source.asked == []
+    group.ack([(0, 1)], epoch=grant.epoch)
+    assert offsets(group.lease(1)) == [4999]
+    assert sum(end - start for start, end in source.asked) < 1000, source.asked
+
+
+def test_messages_leased_before_a_restart_hold_back_those_of_their_key(world: World) -> None:
+    source = FakeSource()
+    source.append(300, key=1)
+    source.append(300, key=2)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=40)
+    opened = Opened(world, source, config)
+    grant = opened.group.lease(9)
+    assert offsets(grant) == [0, 300]
+    world.restart(Crash.KILL)
+    group = Opened(world, source, config).group
+    assert lease_all(group) == []
+    group.ack([(300, 301)], epoch=grant.epoch)
+    assert lease_all(group) == [301]
+    pass_ms(world, 1000)
+    assert offsets(group.lease(9)) == [0, 301]
 
 
 def test_reset_starts_over_and_refuses_those_who_held_something(world: World) -> None:

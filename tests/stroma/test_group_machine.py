@@ -40,9 +40,15 @@ class GroupMachine(RuleBasedStateMachine):
         per_key_order=st.booleans(),
         delivery_count_max=st.sampled_from([0, 1, 3]),
         in_flight_max=st.sampled_from([5, 1000]),
+        key_window_max=st.sampled_from([8, 1000]),
     )
     def start(
-        self, seed: int, per_key_order: bool, delivery_count_max: int, in_flight_max: int
+        self,
+        seed: int,
+        per_key_order: bool,
+        delivery_count_max: int,
+        in_flight_max: int,
+        key_window_max: int,
     ) -> None:
         self.world = World(seed)
         self.config = GroupConfig(
@@ -50,6 +56,7 @@ class GroupMachine(RuleBasedStateMachine):
             per_key_order=per_key_order,
             delivery_count_max=delivery_count_max,
             in_flight_max=in_flight_max,
+            key_window_max=key_window_max,
             compaction_bytes=KIB,
             compaction_events=12,
         )

@@ -16,6 +16,7 @@ from lakebed.stroma.events import Acks, Event, Returns, encode, frame
 from lakebed.stroma.format import (
     EVENTS_START,
     Ack,
+    FoldMark,
     MarkInflight,
     Nack,
     ReserveEpochs,
@@ -118,6 +119,25 @@ def test_a_delta_older_than_its_snapshot_is_ignored(world: World) -> None:
     write(world, snapshot=encode_snapshot(snapshot, NAME), delta=delta_bytes([Seek(0)]))
     assert acked(world) == [0, 1, 2]
     assert decode_header(memoryview(content(world, PATHS.delta))).generation == 5
+
+
+def test_an_older_delta_counts_from_the_mark_of_its_snapshot_on(world: World) -> None:
+    """The snapshot was in place, and the process died before the new delta was."""
+    snapshot = Snapshot(generation=3, acked_until=3)
+    events: list[Event] = [Seek(0), FoldMark(2), Ack(7), FoldMark(3), Ack(9), FoldMark(4), Ack(11)]
+    write(world, snapshot=encode_snapshot(snapshot, NAME), delta=delta_bytes(events))
+    assert acked(world) == [0, 1, 2, 9, 11]
+    # A generation that a fold was begun for is never used for another one.
+    assert decode_header(memoryview(content(world, PATHS.delta))).generation == 5
+
+
+def test_marks_of_folds_that_were_never_finished_change_nothing(world: World) -> None:
+    events: list[Event] = [Ack(1), FoldMark(2), Ack(3), FoldMark(3), Ack(5)]
+    write(world, delta=delta_bytes(events))
+    assert acked(world) == [1, 3, 5]
+    opened = Opened(world, FakeSource(20), CONFIG)
+    opened.group.compact()
+    assert opened.group.describe().generation == 4
 
 
 def test_a_delta_whose_snapshot_is_missing_is_refused(world: World) -> None:

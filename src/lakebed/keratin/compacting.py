@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lakebed.base.files import Disk
-from lakebed.keratin.compaction import KEYS_MAX, Survivors
+from lakebed.keratin.compaction import KEYS_MAX, SegmentChoice, Survivors
 from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.paths import PartitionPaths
-from lakebed.keratin.rewriting import Kept, Rewritten, rewrite_segment, whole_runs
-from lakebed.keratin.run import Run
+from lakebed.keratin.rewriting import Rewritten, rewrite_segment, whole_runs
 from lakebed.keratin.view import SegmentInfo
 
 
@@ -33,14 +32,24 @@ def compact(
     before the next one. `Corrupt`, before anything is changed, if one is damaged: repair it first.
     """
     survivors = Survivors(keys_max=keys_max)
-    newest_ms = [_note(disk, info, survivors) for info in segments]
+    newest_ms: list[int] = []
+    numbers: list[int] = []  # of the first message of each segment
+    is_noted = False
+    while not is_noted:
+        newest_ms.clear()
+        numbers.clear()
+        for info in segments:
+            numbers.append(survivors.next_number)
+            newest_ms.append(_note(disk, info, survivors))
+        is_noted = survivors.end_pass()
     may_drop = True
-    for info, newest in zip(segments, newest_ms, strict=True):
-        if survivors.covered_end is not None and info.base_offset >= survivors.covered_end:
-            return
-        drops_tombstones = may_drop and now_ms - newest > tombstone_ms
-
-        choice = _Choice(survivors, info.path, drops_tombstones=drops_tombstones)
+    for info, newest, number in zip(segments, newest_ms, numbers, strict=True):
+        choice = SegmentChoice(
+            survivors,
+            info.path,
+            first_number=number,
+            drops_tombstones=may_drop and now_ms - newest > tombstone_ms,
+        )
         rewritten = rewrite_segment(
             disk, paths, info, choice, index_stride_bytes=index_stride_bytes
         )
@@ -49,23 +58,6 @@ def compact(
         elif choice.leaves_out:
             # It would grow, and stays: what deletes messages in it must stay with it.
             may_drop = False
-
-
-class _Choice:
-    """What survives of one segment."""
-
-    def __init__(self, survivors: Survivors, path: str, *, drops_tombstones: bool) -> None:
-        self._survivors = survivors
-        self._path = path
-        self._drops_tombstones = drops_tombstones
-        self.leaves_out = False
-
-    def __call__(self, run: Run) -> list[Kept]:
-        kept = list(
-            self._survivors.choose(run, path=self._path, drops_tombstones=self._drops_tombstones)
-        )
-        self.leaves_out = self.leaves_out or kept != [range(run.record_count)]
-        return kept
 
 
 def _note(disk: Disk, info: SegmentInfo, survivors: Survivors) -> int:

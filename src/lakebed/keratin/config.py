@@ -64,6 +64,8 @@ class TopicConfig:
     """What was only written is synced after so long."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
     """The manifest is written so often while messages come."""
+    checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
+    """Opening reads about so much of the segment that was being written."""
     zero_fill: bool = True
     """Whether files are filled ahead of a busy partition's end, in its pauses."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)

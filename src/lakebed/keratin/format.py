@@ -7,6 +7,7 @@
     manifest.bin := MANIFEST_HEADER MANIFEST MANIFEST_SEGMENT* [start_offset u64]
     durable_end  := DURABLE_END
     <base>.producers := PRODUCERS_HEADER PRODUCER_RUN*
+    checkpoint   := CHECKPOINT_HEADER INDEX_ENTRY* TIME_ENTRY* PRODUCER_RUN*
     commit.bin   := COMMIT_HEADER application batch*
 
 The headers block of a record is laid out in `headers`.
@@ -167,6 +168,26 @@ class ProducerRun(NamedTuple):
     timestamp_ms: u64  # when the last was written, whatever its own timestamp says
 
 
+class CheckpointHeader(NamedTuple):
+    """Starts `checkpoint`: what is known of the active segment's records before `position`."""
+
+    magic: Annotated[bytes, Raw(8)]  # "KCHECKP", zero
+    version: u16  # 1
+    flags: u16  # 0
+    header_length: u32  # 88
+    base_offset: u64  # of the segment
+    created_ms: u64  # since 1970, as in the log's header
+    position: u64  # behind the last record that counts, durable
+    last_position: u64  # of that record
+    next_offset: u64  # behind its last message
+    timestamp_ms_max: u64  # of all records before `position`
+    indexed_end: u64  # behind the last record with an index entry
+    entry_count: u32  # of each index
+    run_count: u32
+    reserved: u32  # 0
+    crc32c: u32  # over everything behind the header, then over everything before this field
+
+
 class CommitHeader(NamedTuple):
     """Starts `commit.bin`: batches that were handed over, and may not all be in the log yet."""
 
@@ -196,6 +217,7 @@ TIME_ENTRY = Layout(TimeEntry, order=">", size=16)
 DURABLE_END = Layout(DurableEnd, order=">", size=64)
 PRODUCERS_HEADER = Layout(ProducersHeader, order=">", size=32)
 PRODUCER_RUN = Layout(ProducerRun, order=">", size=40)
+CHECKPOINT_HEADER = Layout(CheckpointHeader, order=">", size=88)
 COMMIT_HEADER = Layout(CommitHeader, order=">", size=72)
 
 MANIFEST_MAGIC = b"KERATIN\0"
@@ -204,6 +226,7 @@ INDEX_MAGIC = b"KIDX\0\0\0\0"
 TIME_INDEX_MAGIC = b"KTIX\0\0\0\0"
 DURABLE_END_MAGIC = b"KDUREND\0"
 PRODUCERS_MAGIC = b"KPROD\0\0\0"
+CHECKPOINT_MAGIC = b"KCHECKP\0"
 COMMIT_MAGIC = b"KCOMMIT\0"
 VERSION = 1  # of all of these
 

@@ -27,6 +27,7 @@ from lakebed.kernels.format import (
     KERATIN_NULL_LENGTH,
     KERATIN_PRODUCER,
     KERATIN_VALUE,
+    PRODUCER_SEQUENCE_COUNT,
 )
 from lakebed.kernels.format import (
     BlockStart as BlockStart,
@@ -71,7 +72,7 @@ HAS_PRODUCER = KERATIN_HAS_PRODUCER
 NULL_LENGTH = KERATIN_NULL_LENGTH
 HEADERS_COUNT_MAX = 10_000  # that a message may be given
 STORED_HEADERS_COUNT_MAX = 0xFFFF  # that a block can count
-SEQUENCE_COUNT = 1 << 31  # they count up to here, and start over at 0
+SEQUENCE_COUNT = PRODUCER_SEQUENCE_COUNT  # they count up to here, and start over at 0
 
 _EMPTY = HeadersBlock()
 _NO_HEADERS = HEADER_COUNT.pack(HeaderCount(0))
@@ -157,19 +158,6 @@ def decode_headers(block: Buffer) -> HeadersBlock:
         return _decode(block)
     except (Torn, UnicodeDecodeError) as error:
         raise Corrupt(f"a headers block that is none ({error})") from None
-
-
-def producer_of(block: Buffer) -> Producer | None:
-    """The producer alone, without looking at the headers."""
-    if not block:
-        return None
-    start = BLOCK_START.unpack(block)
-    if start.version != VERSION or not start.flags & HAS_PRODUCER:
-        return None
-    position = BLOCK_START.size
-    if start.flags & HAS_KEY:
-        position += KEY_LENGTH.size + KEY_LENGTH.unpack(block, position).length
-    return PRODUCER.unpack(block, position)
 
 
 def _decode(block: Buffer) -> HeadersBlock:

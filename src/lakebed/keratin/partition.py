@@ -22,6 +22,7 @@ from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
 from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.checkpoint import Checkpoint, save_checkpoint
 from lakebed.keratin.commits import Commits
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.damage import OnSkipped
@@ -91,7 +92,7 @@ class Partition:
         )
         self._upkeep = Upkeep(self, filler, is_pinned=is_pinned)
         self._wake_upkeep = wake_upkeep
-        told = Told(on_sealed=self._on_sealed, on_short=wake_upkeep, on_unsynced=wake)
+        told = Told(on_sealed=self._on_sealed, on_upkeep=wake_upkeep, on_unsynced=wake)
         self._writer = PartitionWriter(
             disk,
             paths,
@@ -379,6 +380,27 @@ class Partition:
     def upkeep_step(self) -> int | None:
         """What can wait: retention and the like; ns until it is due again, or None."""
         return self._upkeep.step()
+
+    @property
+    def producer_count(self) -> int:
+        """How many producers are remembered."""
+        return self._writer.producer_count
+
+    def forget_producers(self) -> int:
+        """Let go of producers that wrote nothing for `producer_ms`; how many."""
+        return cast("int", self.change(lambda writer: writer.forget_producers()))
+
+    def checkpoint_if_due(self) -> None:
+        """Save what the next opening then need not read, if much was written since the last time.
+
+        Only the copy is made between two commits; it is written here, while appends go on.
+        """
+        if self._writer.is_checkpoint_due:
+            try:
+                checkpoint = cast("Checkpoint", self.change(lambda writer: writer.checkpoint()))
+                save_checkpoint(self._disk, self.paths.checkpoint, checkpoint)
+            except LakebedError as error:
+                _log.warning("%s: no checkpoint was saved: %s", self.name, error)
 
     def close(self) -> None:
         """Finish or refuse what is queued, and close every file. Idempotent."""

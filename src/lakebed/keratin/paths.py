@@ -1,7 +1,7 @@
 """The folders of a topic and its partitions, and the names in them.
 
 <root>/topics/<topic>/topic.json
-<root>/topics/<topic>/<partition>/{manifest.bin, durable_end, commits.json, commit.bin, segments/}
+<root>/topics/<topic>/<partition>/{manifest.bin, durable_end, checkpoint, …, segments/}
 …/segments/{base:020}.{log,idx,tidx,producers}
 """
 
@@ -62,6 +62,7 @@ class PartitionPaths:
         self.segments = os.path.join(self.folder, "segments")
         self.manifest = os.path.join(self.folder, "manifest.bin")
         self.durable_end = os.path.join(self.folder, "durable_end")
+        self.checkpoint = os.path.join(self.folder, "checkpoint")
         self.ledger = os.path.join(self.folder, "commits.json")
         self.commit = os.path.join(self.folder, "commit.bin")
         self.quarantine = os.path.join(topic.root, "quarantine")

@@ -27,9 +27,10 @@ from lakebed.keratin.format import (
 )
 from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
 from lakebed.kernels import crc32c
+from lakebed.kernels.format import PRODUCER_RUN_COUNT_MAX
 
+PRODUCERS_MAX = 100_000  # of a partition, give or take those that wrote in the same millisecond
 RUNS_MAX = 5  # a producer is known by: as many appends as Kafka's clients have under way
-_RUN_COUNT_MAX = SEQUENCE_COUNT // 2  # longer ones could not be told from those before
 _CHECKED_BYTES = PRODUCERS_HEADER.offset_of("crc32c")
 
 Runs = tuple[ProducerRun, ...]
@@ -81,7 +82,7 @@ def extended(runs: Runs, new: ProducerRun) -> Runs:
         return (new,)  # it began anew, or had been forgotten
     message_count = last.message_count + new.message_count
     is_near = last.base_offset + last.message_count == new.base_offset
-    if is_near and message_count <= _RUN_COUNT_MAX:
+    if is_near and message_count <= PRODUCER_RUN_COUNT_MAX:
         joined = last._replace(message_count=message_count, timestamp_ms=new.timestamp_ms)
         return (*runs[:-1], joined)
     return (*runs, new)[-RUNS_MAX:]
@@ -114,13 +115,21 @@ class Producers:
     def forget(self, producer_id: int) -> None:
         self._runs.pop(producer_id, None)
 
-    def forget_before(self, timestamp_ms: int, *, kept: Collection[int] = ()) -> None:
-        """Let go of those that wrote nothing since, but for the `kept`."""
+    def forget_before(
+        self, timestamp_ms: int, *, kept: Collection[int] = (), count_max: int = PRODUCERS_MAX
+    ) -> int:
+        """Let go of those that wrote nothing since, and beyond `count_max` of those that were quiet
+        longest, but for the `kept`; how many went."""
+        count = len(self._runs)
+        if count > count_max:
+            latest = sorted(runs[-1].timestamp_ms for runs in self._runs.values())
+            timestamp_ms = max(timestamp_ms, latest[count - count_max])
         self._runs = {
             key: runs
             for key, runs in self._runs.items()
             if runs[-1].timestamp_ms >= timestamp_ms or key in kept
         }
+        return count - len(self._runs)
 
 
 def encode_producers(runs: Iterable[ProducerRun], *, base_offset: int) -> bytes:

@@ -6,8 +6,9 @@ are made anew where they do not fit. The steps are always the same:
 1. read the manifest; without a good one everything is scanned;
 2. list the segments by their names; those below the start offset were to be removed: they are;
 3. sealed segments that are as the manifest lists them are believed, the others are scanned;
-4. the active segment is scanned: its good records are written again where they were not
-   confirmed, what stands behind them is wiped, and both are synced;
+4. the active segment is scanned from its checkpoint on, or from its beginning: its good records
+   are written again where they were not confirmed, what stands behind them is wiped, and both are
+   synced;
 5. the next offset is the larger of what the manifest and what the log say.
 
 - Bytes behind the last good record of the active segment with nothing valid behind them are torn:
@@ -30,6 +31,7 @@ from lakebed.base.files import Disk, File, read_file, remove_temporaries
 from lakebed.base.files.quarantine import save_in_quarantine
 from lakebed.base.files.windows import FileBytes
 from lakebed.base.units import MIB
+from lakebed.keratin.checkpoint import Checkpoint, load_checkpoint
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.format import (
     INDEX_HEADER,
@@ -52,7 +54,7 @@ from lakebed.keratin.run import Run
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import create_segment, rebuild_indexes, remove_segment
 from lakebed.keratin.view import SegmentInfo
-from lakebed.kernels import crc32c
+from lakebed.kernels import Stop, crc32c
 
 _log = logging.getLogger(__name__)
 _PRODUCERS_BYTES_MAX = 256 * MIB
@@ -72,6 +74,7 @@ class Recovered:
     start_offset: int = 0
     writer_epoch: int = 1
     torn_bytes: int = 0
+    checkpoint_end: int = RECORDS_START  # what of the active segment need not be read again
     scanned_count: int = 0  # segments that were read in full
     problems: list[str] = field(default_factory=list)
 
@@ -113,11 +116,16 @@ class Recovery:
         if confirmed is not None:
             result.next_offset = max(result.next_offset, confirmed.next_offset)
         bases = self._bases(manifest)
-        self._load_producers(bases)
         listed = {entry.base_offset: entry for entry in manifest.segments} if manifest else {}
         sealed, last = (bases[:-1], bases[-1]) if bases else ([], None)
         if last is not None and last in listed:
             sealed, last = bases, None  # the active one is gone
+        checkpoint = None if last is None else self._load_checkpoint(last)
+        if checkpoint is None:
+            self._load_producers(bases)
+        else:
+            self._producers = Producers(checkpoint.runs)
+            self._producers_base = checkpoint.base_offset
         for index, base in enumerate(sealed):
             following = bases[index + 1] if index + 1 < len(bases) else None
             self._examine_sealed(base, following, listed.pop(base, None))
@@ -128,7 +136,7 @@ class Recovery:
                     f"{missing.base_offset} to {missing.last_offset} are lost"
                 )
         if last is not None:
-            self._recover_active(last, confirmed)
+            self._recover_active(last, confirmed, checkpoint)
         else:
             self._begin_active(manifest)
         result.producers = self._producers
@@ -161,6 +169,23 @@ class Recovery:
             if base not in kept:  # without its log it belongs to nobody
                 self._disk.unlink(self._paths.segment(base, file))
         return bases[len(gone) :]
+
+    def _load_checkpoint(self, base: int) -> Checkpoint | None:
+        """The checkpoint of the active segment, if there is one and the log goes that far."""
+        path = self._paths.segment(base, SegmentFile.LOG)
+        try:
+            checkpoint = load_checkpoint(self._disk, self._paths.checkpoint)
+            if checkpoint.base_offset != base:
+                return None  # of an earlier segment
+            with self._disk.open(path) as file:
+                return checkpoint if _goes_on_from(checkpoint, file, path) else None
+        except NotFound:
+            return None
+        except UnknownVersion as error:
+            _log.warning("%s; %s is scanned instead", error, path)
+        except DataError as error:
+            self._problem(f"{error}; {path} is scanned instead")
+        return None
 
     def _load_producers(self, bases: list[int]) -> None:
         """The newest snapshot that can be read."""
@@ -236,17 +261,24 @@ class Recovery:
 
     # The active segment.
 
-    def _recover_active(self, base: int, confirmed: DurableEnd | None) -> None:
+    def _recover_active(
+        self, base: int, confirmed: DurableEnd | None, checkpoint: Checkpoint | None
+    ) -> None:
         result, path = self._result, self._paths.segment(base, SegmentFile.LOG)
         confirmed_end = 0
         if confirmed is not None and confirmed.base_offset == base:
             confirmed_end = confirmed.position
+        if checkpoint is not None:
+            confirmed_end = max(confirmed_end, checkpoint.position)
+            result.checkpoint_end = checkpoint.position
         # What was read from the device, after a reboot, is there.
         is_rebooted = confirmed is not None and confirmed.boot_id != self._disk.boot_id()
-        result.scanned_count += 1
+        result.scanned_count += checkpoint is None
         with self._disk.open(path, writable=True) as file:
             size = file.size()
-            scanned = self._scan(file, path, base, size, confirmed_end=confirmed_end)
+            scanned = self._scan(
+                file, path, base, size, confirmed_end=confirmed_end, checkpoint=checkpoint
+            )
             segment, start = scanned.segment, scanned.walked.end
             if not scanned.is_damaged:
                 self._mend_tail(file, path, start, size, start if is_rebooted else confirmed_end)
@@ -275,6 +307,7 @@ class Recovery:
         result.sealed.append(info)
         result.damaged.append(info)
         result.index_bytes[base] = index_bytes
+        result.checkpoint_end = RECORDS_START
         self._begin_active(None)
 
     def _mend_tail(self, file: File, path: str, start: int, size: int, unsure_from: int) -> None:
@@ -309,14 +342,24 @@ class Recovery:
     # Scanning.
 
     def _scan(
-        self, file: File, path: str, base: int, size: int, *, confirmed_end: int | None = None
+        self,
+        file: File,
+        path: str,
+        base: int,
+        size: int,
+        *,
+        confirmed_end: int | None = None,
+        checkpoint: Checkpoint | None = None,
     ) -> _Scanned:
-        """Walk a log to its end, around damage where there is any.
+        """Walk a log to its end from a checkpoint on, around damage where there is any.
 
         Damage is what is bad with good records behind it, or before `confirmed_end`. Of the
         active segment (one with a confirmed end) nothing behind that counts as damage.
         """
-        segment = self._new_segment(base)
+        if checkpoint is None:
+            segment = self._new_segment(base)
+        else:
+            segment = checkpoint.segment(index_stride_bytes=self._stride)
         header_error = self._read_header(file, path, segment)
         is_damaged = header_error is not None and confirmed_end is None
         if is_damaged or (header_error and size > RECORDS_START):
@@ -337,7 +380,7 @@ class Recovery:
                 note_producers(self._producers, run, now_ms=self._now_ms)
 
         log = LogBytes(FileBytes(file), path=path, base_offset=base)
-        walked = walk(log, RECORDS_START, size, next_offset=base, on_run=on_run)
+        walked = walk(log, segment.end, size, next_offset=segment.next_offset, on_run=on_run)
         while walked.end < limit:
             end = walked.end
             found = log.find(
@@ -381,6 +424,18 @@ class Recovery:
     def _problem(self, text: str) -> None:
         self._result.problems.append(text)
         _log.error("%s", text)
+
+
+def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
+    """Whether the checkpoint's last record stands in the log, whole, where the checkpoint says."""
+    log = LogBytes(FileBytes(file), path=path, base_offset=checkpoint.base_offset)
+    if log.size < checkpoint.position or log.header().created_ms != checkpoint.created_ms:
+        return False
+    size = checkpoint.position - checkpoint.last_position
+    found = log.scan(checkpoint.last_position, checkpoint.position, bytes_max=size, count_max=1)
+    if isinstance(found, Stop):
+        return False
+    return (found.end, found.next_offset) == (checkpoint.position, checkpoint.next_offset)
 
 
 def recover(

@@ -23,7 +23,8 @@ class ActiveSegment:
         self.end = RECORDS_START  # behind its last record
         self.timestamp_ms_max = 0
         self._stride = index_stride_bytes
-        self._mark = RECORDS_START  # the end of the last record with an index entry
+        self.last_position = RECORDS_START  # of its last record
+        self.indexed_end = RECORDS_START  # of the last record with an index entry
         self.places: list[IndexEntry] = []
         self.times: list[TimeEntry] = []
 
@@ -57,6 +58,8 @@ class ActiveSegment:
             done = index + 1
         if not isinstance(timestamps_ms, int) and done < len(positions):
             self._see(max(timestamps_ms[done:]))
+        if len(positions):
+            self.last_position = self.end + int(positions[-1])
         self.end += size
         self.next_offset = next_offset
 
@@ -76,13 +79,13 @@ class ActiveSegment:
         end, stride, count = self.end, self._stride, len(positions)
         first = 0
         while first < count:
-            # The first whose end, which is where the next begins, is a stride behind the mark.
-            wanted = self._mark + stride - end
+            # The first whose end, which is where the next begins, is a stride after that one's.
+            wanted = self.indexed_end + stride - end
             following = bisect_left(positions, wanted, first + 1)
             if following == count and size < wanted:
                 return
             yield following - 1
-            self._mark = end + (positions[following] if following < count else size)
+            self.indexed_end = end + (positions[following] if following < count else size)
             first = following
 
     def _see(self, timestamp_ms: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from random import Random
 
 from lakebed.base.errors import AlreadyExists, Closed, NotFound
@@ -19,6 +20,7 @@ from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.together import open_together
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
@@ -156,12 +158,14 @@ class Topics:
 
     def _open_topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
         config = identity.config(self._config)
-        partitions: list[Partition] = []
+        partitions = open_together(
+            self._runner,
+            [
+                partial(self._open_partition, paths, number, config)
+                for number in range(identity.partition_count)
+            ],
+        )
         with contextlib.ExitStack() as undo:
-            for number in range(identity.partition_count):
-                partition = self._open_partition(paths, number, config)
-                undo.callback(partition.close)
-                partitions.append(partition)
             topic = Topic(paths.topic, identity, config=config, partitions=partitions)
             undo.callback(self._close_topic, topic)
             for partition in partitions:

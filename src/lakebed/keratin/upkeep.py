@@ -1,4 +1,5 @@
-"""What an open partition does in its own time: retention and compaction.
+"""What an open partition does in its own time: checkpoints, retention, compaction
+and forgetting producers.
 
 It decides from values (`retention`, `compaction`) and has the writer act, between two commits.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Protocol
 
-from lakebed.base.clock import NS_PER_S
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.keratin.compacting import compact
@@ -20,12 +21,15 @@ from lakebed.keratin.format import LOG_HEADER, OFFSET_MAX
 from lakebed.keratin.index_file import load_time_index
 from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.paths import PartitionPaths, time_index_path
+from lakebed.keratin.producers import PRODUCERS_MAX
 from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
 from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.view import PartitionView, SegmentInfo
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
+_FORGET_NS_MIN, _FORGET_NS_MAX = NS_PER_S, 3600 * NS_PER_S
+_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # the oldest are forgotten whenever there are so many
 
 IsPinned = Callable[[str, int, int, int], bool]
 """By topic, partition, first offset and the one behind the last."""
@@ -43,6 +47,13 @@ class Kept(PartitionView, Protocol):
 
     def exchange(self, rewritten: Rewritten) -> None: ...
 
+    def checkpoint_if_due(self) -> None: ...
+
+    @property
+    def producer_count(self) -> int: ...
+
+    def forget_producers(self) -> int: ...
+
 
 class Upkeep:
     """For one thread at a time: the runner's."""
@@ -51,6 +62,7 @@ class Upkeep:
         self._partition = partition
         self._filler = filler
         self._look_at_ns = 0  # for retention and compaction
+        self._forget_at_ns = 0  # producers
         self._is_pinned = is_pinned
         self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
         self._compacted_base = -1  # the newest segment that compaction has seen
@@ -61,18 +73,37 @@ class Upkeep:
 
     def step(self) -> int | None:
         """ns until it should be called again; None: when it is woken."""
-        delay_ns = self._filler.step()
-        clock = self._partition.runner.clock
-        now_ns = clock.monotonic_ns()
+        now_ns = self._partition.runner.clock.monotonic_ns()
+        delays_ns = [self._filler.step(), self._forget_if_due(now_ns)]
+        self._partition.checkpoint_if_due()
+        delays_ns.append(self._look_if_due(now_ns))
+        return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)
+
+    def _forget_if_due(self, now_ns: int) -> int | None:
+        """Forget producers now and then, as long as there are any; ns to the next time."""
+        partition = self._partition
+        count = partition.producer_count
+        if not count:
+            return None
+        if now_ns < self._forget_at_ns and count <= _PRODUCERS_MANY:
+            return self._forget_at_ns - now_ns
+        every_ns = partition.config.producer_ms * NS_PER_MS // 8
+        every_ns = min(max(every_ns, _FORGET_NS_MIN), _FORGET_NS_MAX)
+        self._forget_at_ns = now_ns + every_ns
+        try:
+            partition.forget_producers()
+        except LakebedError as error:
+            _log.info("%s: no producers were forgotten: %s", partition.name, error)
+        return every_ns
+
+    def _look_if_due(self, now_ns: int) -> int | None:
         if now_ns < self._look_at_ns:
-            left_ns = self._look_at_ns - now_ns
-            return left_ns if delay_ns is None else min(delay_ns, left_ns)
+            return self._look_at_ns - now_ns
         self._look_at_ns = now_ns + LOOK_EVERY_NS
-        is_periodic = self._look()
-        if is_periodic:
-            return LOOK_EVERY_NS if delay_ns is None else min(delay_ns, LOOK_EVERY_NS)
+        if self._look():
+            return LOOK_EVERY_NS
         self._look_at_ns = OFFSET_MAX
-        return delay_ns
+        return None
 
     def _look(self) -> bool:
         """Remove and compact; whether to do so again in some time."""

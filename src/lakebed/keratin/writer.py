@@ -25,6 +25,7 @@ from lakebed.base.events import event
 from lakebed.base.files import Disk, forking, replace_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
+from lakebed.keratin.checkpoint import Checkpoint, checkpoint_of, save_checkpoint
 from lakebed.keratin.commit_plan import CommitPlan, plan_commit
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.durable_end import DurableEndFile
@@ -43,13 +44,14 @@ from lakebed.keratin.work import SYNC, Append, Change, Work
 from lakebed.kernels import keratin_batch
 
 _log = logging.getLogger(__name__)
+_CHECKPOINT_SHARE = 4  # the log grows by so many times a checkpoint's bytes before the next one
 
 
 class Told(NamedTuple):
     """Whom the writer tells of what; each is quick, and does nothing itself."""
 
     on_sealed: Callable[[], None]  # there is one more sealed segment
-    on_short: Callable[[], None]  # the filler should make a step
+    on_upkeep: Callable[[], None]  # upkeep should make a step: there is something for it to do
     on_unsynced: Callable[[], None]  # a sync is due within `sync_ms_max`
 
 
@@ -88,6 +90,7 @@ class PartitionWriter:
         )
         self._files = SegmentFiles(disk, paths, recovered.active)
         self._manifest_due_ns = 0
+        self._plan_checkpoint(recovered.checkpoint_end)
         self._unsynced_since_ns: int | None = None
         self._is_rolling = False  # begun, and not done
         self._is_closed = False
@@ -144,6 +147,8 @@ class PartitionWriter:
                 self._sync()
             self._files.write_indexes()
             self.write_manifest()
+            if self._active.end - self._checkpoint_end >= self._config.checkpoint_bytes // 8:
+                save_checkpoint(self._disk, self._paths.checkpoint, self.checkpoint())
         except LakebedError as error:
             _log.warning("%s: closed without a last sync: %s", self._paths.name, error)
         self.abandon()
@@ -205,7 +210,7 @@ class PartitionWriter:
         chunks = [cast("Buffer", batch)]  # encoded on their way to the disk
         tail = self._files.tail
         if self._filler.reach(tail.end + batch.size):
-            self._told.on_short()
+            self._told.on_upkeep()
         if plan.is_sync_wanted:
             tail.commit(chunks)
             self._filler.check()
@@ -222,8 +227,11 @@ class PartitionWriter:
             next_offset=plan.next_offset,
         )
         self._next_offset = plan.next_offset
+        has_first_producer = bool(plan.changed) and not self.producer_count
         self._producers.update(plan.changed)
         self._files.add_to_indexes()
+        if self.is_checkpoint_due or has_first_producer:
+            self._told.on_upkeep()
         if plan.is_sync_wanted:
             self._told_durable()
 
@@ -279,6 +287,7 @@ class PartitionWriter:
             end=old.end,
             is_sealed=True,
         )
+        self._plan_checkpoint(RECORDS_START)
         self._state.begin(new, sealed)
         self._filler.begin(base_offset=new.base_offset, end=new.end)
         self._told_durable()
@@ -294,6 +303,46 @@ class PartitionWriter:
             return False
         self._roll()
         return True
+
+    # Producers.
+
+    @property
+    def producer_count(self) -> int:
+        """How many are remembered; for looking alone."""
+        return len(self._producers)
+
+    def forget_producers(self) -> int:
+        """Let go of those that were quiet too long, in the next checkpoint too; how many."""
+        count = self._forget_producers()
+        if count:
+            self._checkpoint_due_end = 0
+        return count
+
+    def _forget_producers(self) -> int:
+        oldest_ms = self._now_ms() - self._config.producer_ms
+        return self._producers.forget_before(oldest_ms, kept=self._kept_producers)
+
+    # What opening need not read again.
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether much was written since the last one; for looking alone."""
+        return not self._active.is_empty and self._active.end >= self._checkpoint_due_end
+
+    def checkpoint(self) -> Checkpoint:
+        """The active segment and all producers as they are now, durable."""
+        forking.check(self._process, self._paths.checkpoint)
+        if self._unsynced_since_ns is not None:
+            self._sync()
+        checkpoint = checkpoint_of(self._active, list(self._producers.all_runs()))
+        self._plan_checkpoint(checkpoint.position, size=checkpoint.size)
+        return checkpoint
+
+    def _plan_checkpoint(self, end: int, *, size: int = 0) -> None:
+        """The one after that: where the log has grown enough for one of that size."""
+        self._checkpoint_end = end
+        growth = max(self._config.checkpoint_bytes, _CHECKPOINT_SHARE * size)
+        self._checkpoint_due_end = end + growth
 
     # What a change does to append by itself: see `commits`.
 
@@ -404,8 +453,7 @@ class PartitionWriter:
 
     def _save_producers(self, base_offset: int) -> None:
         """What they wrote so far, so that recovery need not look before the next segment."""
-        oldest_ms = self._now_ms() - self._config.producer_ms
-        self._producers.forget_before(oldest_ms, kept=self._kept_producers)
+        self._forget_producers()
         data = encode_producers(self._producers.all_runs(), base_offset=base_offset)
         path = self._paths.segment(base_offset, SegmentFile.PRODUCERS)
         replace_atomically(self._disk, path, data)

@@ -25,6 +25,7 @@ from lakebed.kernels.results import (
     HeaderPlaces,
     KeratinEncoded,
     KeratinFields,
+    KeratinProducers,
     KeratinScan,
     Stop,
 )
@@ -35,9 +36,9 @@ if _wanted not in ("", "compiled", "reference"):
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_scan murmur2 murmur2_hashes "
-    "record_batch_decode record_batch_encode record_batch_encode_slices record_batch_headers "
-    "record_batch_sections record_batch_slices write_and_sync zero_fill"
+    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_producers keratin_scan "
+    "murmur2 murmur2_hashes record_batch_decode record_batch_encode record_batch_encode_slices "
+    "record_batch_headers record_batch_sections record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -81,6 +82,7 @@ if COMPILED:
         keratin_batch,
         keratin_encode,
         keratin_fields,
+        keratin_producers,
         keratin_scan,
         murmur2,
         murmur2_hashes,
@@ -111,6 +113,7 @@ else:
         keratin_batch,
         keratin_encode,
         keratin_fields,
+        keratin_producers,
         keratin_scan,
         murmur2,
         murmur2_hashes,
@@ -154,6 +157,7 @@ __all__ = [
     "BatchStop",
     "gather",
     "keratin_fields",
+    "keratin_producers",
     "record_batch_headers",
     "record_batch_encode_slices",
     "record_batch_sections",
@@ -161,6 +165,7 @@ __all__ = [
     "murmur2_hashes",
     "Gathered",
     "KeratinFields",
+    "KeratinProducers",
     "HeaderPlaces",
     "BlockStop",
     "write_and_sync",

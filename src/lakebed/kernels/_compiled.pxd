@@ -177,6 +177,19 @@ cdef extern from "keratin_fields.h":
         const header_sections *sections, size_t *done, header_columns *headers) nogil
 
 
+cdef extern from "keratin_producers.h":
+    ctypedef struct producer_runs:
+        uint64_t *producer_ids
+        uint64_t *message_counts
+        uint64_t *base_offsets
+        uint32_t *first_sequences
+        uint16_t *epochs
+        size_t count
+    int producers_read_records(
+        const fields_records *records, const uint64_t *offsets, producer_runs *runs,
+        size_t *index) nogil
+
+
 cdef extern from "slices.h":
     enum:
         SECTIONS_WHOLE

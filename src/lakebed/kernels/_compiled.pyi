@@ -16,6 +16,7 @@ from lakebed.kernels.results import (
     HeaderPlaces,
     KeratinEncoded,
     KeratinFields,
+    KeratinProducers,
     KeratinScan,
 )
 
@@ -116,6 +117,14 @@ def keratin_fields(
     payload_lengths: ReadableBuffer,
     flags: ReadableBuffer,
 ) -> KeratinFields: ...
+def keratin_producers(
+    buffer: ReadableBuffer,
+    positions: ReadableBuffer,
+    offsets: ReadableBuffer,
+    flags: ReadableBuffer,
+    header_lengths: ReadableBuffer,
+    payload_lengths: ReadableBuffer,
+) -> KeratinProducers: ...
 def record_batch_headers(
     buffer: ReadableBuffer,
     positions: ReadableBuffer,

@@ -445,6 +445,7 @@ def bytes_lengths(values):
 include "checksums.pxi"
 include "record_batch.pxi"
 include "columns.pxi"
+include "producers.pxi"
 include "slices.pxi"
 include "sources.pxi"
 include "writing.pxi"

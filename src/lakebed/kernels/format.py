@@ -119,6 +119,7 @@ KERATIN_RECORD = Layout(KeratinRecordHeader, order=">", size=32)
 KERATIN_TRAILER = Layout(KeratinRecordTrailer, order=">", size=4)
 KERATIN_MAGIC = 0x4B52
 KERATIN_VERSION = 1
+KERATIN_BATCH = 4  # the flag of a record whose payload is a record batch
 KERATIN_TOMBSTONE = 1  # the flag of a record whose value is null, whatever its payload
 
 KERATIN_BLOCK = Layout(BlockStart, order=">", size=2)
@@ -131,6 +132,8 @@ KERATIN_BLOCK_VERSION = 1
 KERATIN_HAS_KEY = 1
 KERATIN_HAS_PRODUCER = 2
 KERATIN_NULL_LENGTH = (1 << 32) - 1
+PRODUCER_SEQUENCE_COUNT = 1 << 31  # a producer's sequences start over there, as Kafka's do
+PRODUCER_RUN_COUNT_MAX = PRODUCER_SEQUENCE_COUNT // 2  # a longer run could not be told from others
 
 RECORD_BATCH = Layout(RecordBatchHeader, order=">", size=61)
 RECORD_BATCH_MAGIC = 2

@@ -43,6 +43,7 @@ from lakebed.kernels.reference_batches import record_batch_slices as record_batc
 from lakebed.kernels.reference_columns import gather as gather
 from lakebed.kernels.reference_columns import keratin_fields as keratin_fields
 from lakebed.kernels.reference_columns import record_batch_headers as record_batch_headers
+from lakebed.kernels.reference_producers import keratin_producers as keratin_producers
 from lakebed.kernels.reference_slices import murmur2 as murmur2
 from lakebed.kernels.reference_slices import murmur2_hashes as murmur2_hashes
 from lakebed.kernels.reference_slices import (

@@ -128,6 +128,16 @@ class KeratinFields(NamedTuple):
     stop: BlockStop
 
 
+class KeratinProducers(NamedTuple):
+    """Runs of messages of one producer that follow one another in sequence and in offset."""
+
+    producer_ids: Column  # u64
+    message_counts: Column  # u64
+    base_offsets: Column  # u64, of the first message
+    first_sequences: Column  # u32
+    epochs: Column  # u16
+
+
 class HeaderPlaces(NamedTuple):
     """The headers of messages of a record batch, up to where a section stops being one.
 

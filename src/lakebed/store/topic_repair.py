@@ -7,11 +7,13 @@ bad bytes if there are any. What is whole stays, under the same offsets.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.damage import Verdict
+from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.paths import TopicPaths
@@ -45,6 +47,11 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
         before = _quarantine(store.disk, store.root)
         found = verify_alone(store.disk, store.root, name, progress=progress)
         foreseen = _foreseen(report_of(found))
+        for number, verification in enumerate(found):
+            if verification.verdict is Verdict.CORRUPT:
+                # Opening believes it, and so would not look at what is damaged.
+                with contextlib.suppress(NotFound):
+                    store.disk.unlink(TopicPaths(store.root, name).partition(number).checkpoint)
         topic = open_topic()
         problems, saved = list(foreseen.problems), set[str]()
         for partition, verification in zip(topic.partitions, found, strict=True):

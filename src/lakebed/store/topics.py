@@ -21,6 +21,7 @@ from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
+from lakebed.base.runner.together import open_together
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
@@ -373,12 +374,13 @@ class StoreTopics:
         if config.delivery_count_max:
             dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
         finish_removal(self._disk, self._root, topic=topic.name, group=name)
-        parts: list[PartitionGroup] = []
-        with contextlib.ExitStack() as undo:
-            for partition in topic.partitions:
-                parts.append(self._open_part(topic, partition, name, config))
-                undo.callback(parts[-1].close)
-            undo.pop_all()
+        parts = open_together(
+            self._runner,
+            [
+                partial(self._open_part, topic, partition, name, config)
+                for partition in topic.partitions
+            ],
+        )
         return Group(
             name,
             topic,

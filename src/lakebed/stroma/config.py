@@ -30,7 +30,7 @@ class GroupConfig:
     per_key_order: bool = False
     """Whether messages of one key are leased one at a time."""
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """So many unsettled messages are looked at for that."""
+    """So many unsettled messages are known at a time for that."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
     """A delta that is larger, and larger than its snapshot, is folded into a new one."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)

@@ -34,6 +34,7 @@ from lakebed.stroma.format import (
     DeadLetter,
     Delay,
     EventHeader,
+    FoldMark,
     LeaseRange,
     MarkInflight,
     Nack,
@@ -76,7 +77,7 @@ class Unknown(NamedTuple):
 
 Event = (
     MarkInflight | Ack | ClearInflight | BumpAckedUntil | Reset | Delay | DeadLetter | Nack
-    | Leases | Acks | Returns | Seek | ReserveEpochs | Unknown
+    | Leases | Acks | Returns | Seek | ReserveEpochs | FoldMark | Unknown
 )  # fmt: skip
 
 _SINGLE_TYPES = {layout.record: number for number, layout in SINGLE_LAYOUTS.items()}

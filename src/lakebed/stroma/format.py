@@ -196,6 +196,12 @@ class ReserveEpochs(NamedTuple):
     epoch: u32
 
 
+class FoldMark(NamedTuple):
+    """24 `FoldMark`: the snapshot of that generation has what stands before it, and no more."""
+
+    generation: u64
+
+
 SNAPSHOT_HEADER = Layout(SnapshotHeader, order=">", size=76)
 SNAPSHOT_START = Layout(SnapshotStart, order=">", size=16)
 IN_FLIGHT = Layout(InFlight, order=">", size=24)
@@ -217,6 +223,7 @@ LEASE_RANGE = Layout(LeaseRange, order=">", size=40)
 RETURN_RANGE = Layout(ReturnRange, order=">", size=32)
 SEEK = Layout(Seek, order=">", size=8)
 RESERVE_EPOCHS = Layout(ReserveEpochs, order=">", size=4)
+FOLD_MARK = Layout(FoldMark, order=">", size=8)
 
 SNAPSHOT_MAGIC = b"KSNAP\0\0\0"
 SNAPSHOT_VERSION = 1
@@ -247,9 +254,10 @@ SINGLE_LAYOUTS: Mapping[int, Layout[Any]] = {
     18: NACK,
     22: SEEK,
     23: RESERVE_EPOCHS,
+    24: FOLD_MARK,  # FOLD_MARK_TYPE
 }
 REPEATED_LAYOUTS: Mapping[int, Layout[Any]] = {19: LEASE_RANGE, 20: RANGE, 21: RETURN_RANGE}
-RESET_TYPE, ACK_RANGE_TYPE = 5, 20
+RESET_TYPE, ACK_RANGE_TYPE, FOLD_MARK_TYPE = 5, 20, 24
 
 _WORD_BYTES = 8
 assert array("Q").itemsize == _WORD_BYTES

@@ -44,6 +44,7 @@ _log = logging.getLogger(__name__)
 
 TIME_MS_MAX = 366 * 24 * 3600 * 1000  # of a lease, or a delay
 MESSAGES_MAX = 10_000_000  # of a lease
+UNRECORDED_MAX = 16_384  # events that follow from the log, before they are recorded by themselves
 _RETRY_NS = NS_PER_S
 _STEP_MS = 1000  # a step of the wall clock is noticed after so long
 
@@ -108,6 +109,7 @@ class PartitionGroup:
         self._changed: Event | None = None  # for those who wait for something to lease
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._unsynced_since_ns: int | None = None
+        self._folding: Event | None = None  # set when the fold that is under way has ended
         self._is_woken = False
         self._is_closed = False
         self._stop_listening = source.listen(self._tell)
@@ -201,15 +203,15 @@ class PartitionGroup:
         high_watermark = self._source.high_watermark()
         with self._mutex:
             self._expire()
-            waiting, exhausted = count_messages(self._state)
-            return Description(
+            state = self._state.frozen()  # the messages are counted while others go on
+            described = Description(
                 acked_until=self._state.base,
                 looked_until=self._state.end,
                 high_watermark=high_watermark,
                 lag=lag,
                 in_flight=self._state.in_flight,
-                waiting=waiting,
-                exhausted=exhausted,
+                waiting=0,
+                exhausted=0,
                 settled_ahead=self._state.settled_ahead,
                 epoch=self._state.epoch,
                 generation=self._journal.generation,
@@ -220,6 +222,8 @@ class PartitionGroup:
                 flagged_events=self._recovered.flagged_count,
                 problems=tuple(self._recovered.problems),
             )
+        waiting, exhausted = count_messages(state)
+        return described._replace(waiting=waiting, exhausted=exhausted)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call when there may be more to lease, until the function returned is called.
@@ -264,11 +268,33 @@ class PartitionGroup:
             return _RETRY_NS
 
     def compact(self) -> None:
-        """Fold the delta into a snapshot now."""
+        """Fold the delta into a snapshot now; other calls go on meanwhile."""
+        while (mine := self._begin_folding()) is None:
+            if self._journal.failure is None:
+                return  # another call did it
+        try:
+            if self._journal.failure is None:
+                self._fold_in_steps()
+            else:
+                with self._mutex:
+                    ticket = self._fold()
+                ticket.wait()
+        finally:
+            with self._mutex:
+                self._journal.end_fold()
+                self._folding = None
+            mine.set()
+
+    def _begin_folding(self) -> Event | None:
+        """To be set when the fold has ended; None if another was under way, and has ended."""
         with self._mutex:
             self._check_open()
-            ticket = self._fold()
-        ticket.wait()
+            other = self._folding
+            if other is None:
+                self._folding = mine = self._runner.event()
+                return mine
+        other.wait()
+        return None
 
     def close(self) -> None:
         """Make everything durable and let go of the files. Idempotent."""
@@ -276,8 +302,11 @@ class PartitionGroup:
             if self._is_closed:
                 return
             self._is_closed = True
+            folding = self._folding
         self._stop_listening()
         self._tell()
+        if folding is not None:
+            folding.wait()
         try:
             with self._mutex:
                 is_broken = self._journal.failure is not None
@@ -336,6 +365,9 @@ class PartitionGroup:
                 if span is None:
                     return use(chosen, now_ms)
                 leasing.put_back(self._state, chosen)
+                ticket = self._record_if_many(now_ms)
+            if ticket is not None:
+                ticket.wait()
             seen = _Seen(span, self._source.facts(*span))
         raise AssertionError("the turns never end by themselves")
 
@@ -366,8 +398,13 @@ class PartitionGroup:
         """More and more at a time, if there is little to deliver. Under the mutex."""
         room = self._config.in_flight_max - self._state.in_flight
         missing = min(wanted, room) - chosen.message_count
-        if chosen.is_exhausted or missing <= 0:
-            return None
+        if chosen.is_exhausted:
+            if missing <= 0 or not leasing.has_unknown_dead(self._state):
+                return None
+        elif missing <= 0:
+            if not leasing.has_parked(self._state):
+                return None
+            missing = 1
         return leasing.unseen_span(
             self._state, missing << min(turn, 16), high_watermark=high_watermark
         )
@@ -441,13 +478,40 @@ class PartitionGroup:
             self._state.apply(happened, self._clock.now_ms())
         self._unrecorded += events
 
+    def _record_if_many(self, now_ms: int) -> Ticket[Item, None] | None:
+        """Record what follows from the log before it grows large. Under the mutex."""
+        if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
+            return None
+        return self._record([], now_ms)
+
     def _drop_removed(self, start: int) -> None:
         """Messages that retention removed are settled. Under the mutex."""
         if start > self._state.base:
             self._note([BumpAckedUntil(start)])
 
+    def _fold_in_steps(self) -> None:
+        """Only the copy of the state is made under the mutex, and only the delta is replaced
+        between two commits: see `journal`."""
+        with self._mutex:
+            created_ts_ms, ahead_ms = self._clock.wall_ms(), self._clock.ahead_ms()
+            state = self._state.frozen()
+            generation, ticket = self._journal.begin_fold(encode(self._unrecorded))
+            self._unrecorded.clear()
+        ticket.wait()
+        snapshot = folded(
+            state,
+            generation=generation,
+            created_ts_ms=created_ts_ms,
+            incarnation=self.incarnation,
+            ahead_ms=ahead_ms,
+        )
+        self._journal.save_snapshot(encode_snapshot(snapshot, self.name))
+        with self._mutex:
+            ticket = self._journal.finish_fold(generation=generation, created_ts_ms=created_ts_ms)
+        ticket.wait()
+
     def _fold(self) -> Ticket[Item, None]:
-        """Under the mutex."""
+        """All at once. Under the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = folded(
             self._state,

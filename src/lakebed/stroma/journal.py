@@ -1,12 +1,19 @@
 """A group's files while it is open: events are appended to the delta, now and then it is folded.
 
 Events are queued in the order in which they were applied, and the barrier commits them in that
-order. Folding the delta into a snapshot is one more item of the queue: what stands before it is in
-the snapshot, what stands behind it goes into the new delta.
+order. Folding the delta into a snapshot takes three steps, between which events are appended:
+
+1. a `FoldMark` is appended to the delta: the snapshot has what stands before it;
+2. the snapshot is written, outside of the queue, and takes the old one's place;
+3. a new delta with the events that stand after the mark takes the old delta's place.
+
+After a failure a fold is one item of the queue: what stands before it is in the snapshot, what
+stands after it goes into the new delta.
 
 Invariants:
 - a snapshot is durable before the delta of its generation takes the old one's place: after a crash
-  between the two the old delta is older than the snapshot, and is ignored;
+  between the two the old delta is older than the snapshot, and counts only from the mark of that
+  snapshot on; without one it is ignored;
 - after a write or a sync that failed nothing is appended any more, and everything that waited is
   refused, until a snapshot of what is in memory and a new delta have been written: no file is
   trusted again, and no generation comes again.
@@ -27,18 +34,21 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError, Poisoned
 from lakebed.base.files import Disk, File, forking, replace_atomically
 from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import encode_header
-from lakebed.stroma.format import EVENTS_START
+from lakebed.stroma.events import encode
+from lakebed.stroma.format import EVENTS_START, FoldMark
 from lakebed.stroma.paths import GroupPaths
 
+QUEUE_BYTES_MAX = 64 * MIB
 _QUEUE_COUNT_MAX = 65_536
 
 
 class Append(NamedTuple):
     """Events, or none: then it is done when all before it are."""
 
-    data: bytes
+    events: Sequence[bytes]
     must_sync: bool
 
 
@@ -50,7 +60,15 @@ class Fold(NamedTuple):
     created_ts_ms: int
 
 
-Item = Append | Fold
+class Finish(NamedTuple):
+    """A new delta, which begins with these events, takes the old one's place."""
+
+    events: Sequence[bytes]
+    generation: int
+    created_ts_ms: int
+
+
+Item = Append | Fold | Finish
 
 
 class OpenDelta(NamedTuple):
@@ -91,7 +109,7 @@ class DeltaSink:
             else:
                 results += self._append_all(appends)
                 appends = []
-                results.append(self._failed(partial(self._fold, item)))
+                results.append(self._failed(partial(self._replace, item)))
         return results + self._append_all(appends)
 
     def close(self) -> None:
@@ -117,7 +135,7 @@ class DeltaSink:
 
     def _write(self, appends: list[Append]) -> None:
         assert self._file is not None, "a fold failed, and was forgotten"
-        chunks = [append.data for append in appends if append.data]
+        chunks = [b"".join(append.events) for append in appends if append.events]
         size = sum(map(len, chunks))
         self._reserve.check(size)
         if any(append.must_sync for append in appends):
@@ -128,6 +146,12 @@ class DeltaSink:
             self._file.pwrite(self._end, b"".join(chunks))
             self.has_unsynced = True
         self._end += size
+
+    def _replace(self, item: Fold | Finish) -> None:
+        if isinstance(item, Fold):
+            self._fold(item)
+        else:
+            self._finish(item)
 
     def _fold(self, fold: Fold) -> None:
         forking.check(self._process, self._paths.delta)  # by its name a child could replace it
@@ -143,6 +167,27 @@ class DeltaSink:
         self._file = self._disk.open(self._paths.delta, writable=True)
         self._end = EVENTS_START
         self.has_unsynced = False
+
+    def _finish(self, finish: Finish) -> None:
+        forking.check(self._process, self._paths.delta)
+        if self.failure is not None:
+            raise self._refusal(self.failure)
+        header = encode_header(
+            generation=finish.generation,
+            created_ts_ms=finish.created_ts_ms,
+            incarnation=self._incarnation,
+        )
+        data = b"".join((header, *finish.events))
+        replace_atomically(self._disk, self._paths.delta, data)
+        self.close_quietly()
+        self._file = self._disk.open(self._paths.delta, writable=True)
+        self._end = len(data)
+        self.has_unsynced = False
+
+    def save_snapshot(self, data: bytes) -> None:
+        """Whatever is appended meanwhile. Once at a time."""
+        forking.check(self._process, self._paths.snapshot)
+        replace_atomically(self._disk, self._paths.snapshot, data)
 
     def close_quietly(self) -> None:
         """The old delta is done with, whatever closing it says."""
@@ -180,7 +225,11 @@ class Journal:
             name=f"{paths.folder}/{paths.stem}",
             runner=runner,
             wake=_nobody,  # whoever hands over an item waits for it, and so commits it
-            config=CommitConfig(queue_count_max=_QUEUE_COUNT_MAX),
+            config=CommitConfig(
+                batch_bytes_max=QUEUE_BYTES_MAX // 8,
+                queue_bytes_max=QUEUE_BYTES_MAX,
+                queue_count_max=_QUEUE_COUNT_MAX,
+            ),
             counters=counters,
         )
         self._folds = counters.counter("stroma_folds")
@@ -189,6 +238,7 @@ class Journal:
         self.snapshot_bytes = snapshot_bytes
         self.delta_bytes = delta.end  # with what is queued
         self.event_count = event_count
+        self._tail: list[bytes] | None = None  # events since the mark of the fold under way
 
     @property
     def failure(self) -> LakebedError | None:
@@ -211,13 +261,48 @@ class Journal:
 
     def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[Item, None]:
         """Queue events; wait for the ticket. `Busy` if too much is queued: nothing was done."""
-        data = b"".join(events)
-        item = Append(data, must_sync or self._config.syncs_each)
-        ticket = self._barrier.submit(item, size=len(data), timeout=0)
-        self.delta_bytes += len(data)
+        size = sum(map(len, events))
+        item = Append(events, must_sync or self._config.syncs_each)
+        # One call may be larger than the queue: it waits for room as the largest that fits would.
+        queued = min(size, QUEUE_BYTES_MAX // 2)
+        ticket = self._barrier.submit(item, size=queued, timeout=0)
+        self.delta_bytes += size
         self.event_count += len(events)
-        self._bytes.add(len(data))
+        self._bytes.add(size)
+        if self._tail is not None:
+            self._tail += events
         return ticket
+
+    def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[Item, None]]:
+        """Append the last events that will be in a snapshot, and the mark; its generation."""
+        generation = self.generation + 1
+        marked = [*events, *encode([FoldMark(generation)])]
+        ticket = self.append(marked, must_sync=True)
+        self.generation = generation
+        self._tail = []
+        return generation, ticket
+
+    def save_snapshot(self, data: bytes) -> None:
+        """Of a fold whose mark is on the device. Not under the lock; once at a time."""
+        self._sink.save_snapshot(data)
+        self.snapshot_bytes = len(data)
+        self._bytes.add(len(data))
+
+    def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
+        """Queue the last step of a fold whose snapshot is durable; wait for the ticket."""
+        events = tuple(self._tail or ())
+        finish = Finish(events, generation, created_ts_ms)
+        ticket = self._barrier.submit(finish, size=0, timeout=0)
+        self._tail = None
+        self.delta_bytes = EVENTS_START + sum(map(len, events))
+        self.event_count = len(events)
+        self._folds.add()
+        self._bytes.add(self.delta_bytes)
+        return ticket
+
+    def end_fold(self) -> None:
+        """Whatever became of it. Its generation does not come again."""
+        self._tail = None
 
     def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
         """Queue a fold; wait for the ticket. The generation must be a new one."""

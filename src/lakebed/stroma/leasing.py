@@ -18,7 +18,9 @@ from typing import NamedTuple
 from lakebed.stroma import epochs
 from lakebed.stroma.events import Acks, Event, Leases
 from lakebed.stroma.format import Delay, LeaseRange, MarkInflight, ReserveEpochs
+from lakebed.stroma.keys import KeyOrder
 from lakebed.stroma.ranges import merged
+from lakebed.stroma.runs import Run
 from lakebed.stroma.source import Fact
 from lakebed.stroma.standing import Kind, Standing
 from lakebed.stroma.state import GroupState
@@ -69,8 +71,13 @@ def choose(state: GroupState, wanted: int, *, is_exhausted: bool = False) -> Cho
     wanted = min(wanted, state.config.in_flight_max - state.in_flight)
     chosen: list[LeasedRange] = []
     position = state.base  # two entries may cover the same messages
+    known_end = state.end if state.keys is None else state.keys.end
+    unknown: list[tuple[int, int]] = []  # of their keys
     while wanted > 0 and heap:
         low, end = heappop(heap)
+        if end > known_end:
+            unknown.append((max(low, known_end), end))
+            end = known_end
         for start, behind, standing in state.runs.between(max(low, position), end):
             if standing.kind is not Kind.AVAILABLE:
                 continue
@@ -87,6 +94,8 @@ def choose(state: GroupState, wanted: int, *, is_exhausted: bool = False) -> Cho
             if not wanted:
                 break
         position = max(position, end)
+    for entry in unknown:
+        heappush(heap, entry)
     return Chosen(chosen, is_exhausted)
 
 
@@ -119,6 +128,8 @@ def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple
     if wanted <= 0 or state.in_flight >= state.config.in_flight_max:
         return None
     count = min(max(wanted, LOOK_MIN), LOOK_MAX)
+    if state.keys is not None:
+        return _span_of_keys(state, state.keys, count, high_watermark)
     while state.unseen:
         start, end = state.unseen[0]
         fresh = (r for r in state.runs.between(start, end) if r[2].kind is Kind.FRESH)
@@ -129,8 +140,6 @@ def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple
                 heappush(state.unseen, (run[0], end))
             return run[0], min(run[1], run[0] + count)
         heappop(state.unseen)
-    if state.keys is not None:
-        count = min(count, state.config.key_window_max - len(state.keys))
     end = min(high_watermark, state.end + count)
     return (state.end, end) if end > state.end else None
 
@@ -143,10 +152,15 @@ def admit(
     `now_ms` is the wall clock's, for schedules.
     """
     start, end = span
+    if state.keys is not None and not _goes_on(state, state.keys, start):
+        return []  # the group started over meanwhile
     if start <= state.end:  # nobody was faster
         state.extend(end)
-    fresh = [run for run in state.runs.between(start, end) if run[2].kind is Kind.FRESH]
-    state.paint_available(fresh)
+    parked = [] if state.keys is None else _look_at_keys(state, state.keys, span, facts)
+    for low, high in _around(parked, start, end):
+        state.paint_available(
+            [run for run in state.runs.between(low, high) if run[2].kind is Kind.FRESH]
+        )
     heappush(state.ready, (start, end))
     gone = [fact for fact in facts if not fact.is_deliverable]
     nothing = [(fact.offset, fact.offset + fact.message_count) for fact in gone]
@@ -156,8 +170,6 @@ def admit(
     for fact, standing in _standings(state, facts, start, end):
         if not fact.is_deliverable:
             continue
-        if fact.key is not None and state.keys is not None and standing.kind is not Kind.SETTLED:
-            state.keys.add(fact.offset, fact.key)
         if fact.not_before_ms > now_ms and standing == _NEVER_LEASED:
             events.append(Delay(fact.offset, fact.not_before_ms))
     if settled:
@@ -207,6 +219,71 @@ def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
             first = offset + 1
     if first < end:
         yield first, end
+
+
+def has_parked(state: GroupState) -> bool:
+    """Whether a key has messages, and none of them can be leased before they are looked at."""
+    return state.keys is not None and state.keys.parked_start(state.base) is not None
+
+
+def has_unknown_dead(state: GroupState) -> bool:
+    """Whether messages that were leased too often wait for their keys to be known."""
+    return state.keys is not None and bool(state.exhausted) and state.keys.end < state.end
+
+
+def _span_of_keys(
+    state: GroupState, keys: KeyOrder, count: int, high_watermark: int
+) -> tuple[int, int] | None:
+    """Messages whose keys are not known: those that were parked first, then the next ones."""
+    start = keys.parked_start(state.base)
+    if start is not None:
+        return start, min(start + count, max(keys.end, start + 1))
+    count = min(count, state.config.key_window_max - len(keys))
+    start = max(keys.end, state.base)
+    if start < state.end:
+        unsettled = (run[0] for run in state.runs.between(start, state.end) if _is_open(run))
+        start = next(unsettled, state.end)
+    end = min(high_watermark, start + count)
+    return (start, end) if end > start else None
+
+
+def _goes_on(state: GroupState, keys: KeyOrder, start: int) -> bool:
+    """Whether everything unsettled before `start` was looked at."""
+    known_end = max(keys.end, state.base)
+    if start > max(state.end, known_end):
+        return False
+    return not any(_is_open(run) for run in state.runs.between(known_end, start))
+
+
+def _is_open(run: Run[Standing]) -> bool:
+    return run[2].kind is not Kind.SETTLED
+
+
+def _look_at_keys(
+    state: GroupState, keys: KeyOrder, span: tuple[int, int], facts: Sequence[Fact]
+) -> list[int]:
+    """Take note of the keys of messages; those that are parked."""
+    start, end = span
+    keyed = [fact for fact in facts if fact.is_deliverable and fact.key is not None]
+    looked = keys.look(start, end)
+    parked = []
+    for fact, standing in _standings(state, keyed, start, end):
+        if standing.kind is not Kind.SETTLED and fact.key is not None:
+            must_queue = standing.kind is not Kind.FRESH
+            if not keys.add(fact.offset, fact.key, must_queue=must_queue):
+                parked.append(fact.offset)
+    keys.looked(end, looked)
+    return parked
+
+
+def _around(offsets: Sequence[int], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """`[start, end)` without those offsets, which ascend."""
+    for offset in offsets:
+        if start < offset:
+            yield start, offset
+        start = offset + 1
+    if start < end:
+        yield start, end
 
 
 def _standings(

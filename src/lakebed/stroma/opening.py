@@ -11,7 +11,6 @@ from lakebed.base.counters import Counters
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, remove_temporaries
 from lakebed.base.runner import Runner
-from lakebed.stroma import leasing
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.format import U64_MAX
@@ -48,13 +47,13 @@ def open_group(
     recovered = load(disk, paths, config, now_ms=now_ms)
     if not recovered.incarnation:  # a new group, or one older than incarnations
         recovered.incarnation = (random or Random()).randint(1, U64_MAX)
-    _compare(recovered, source, now_ms)
+    _compare(recovered, source)
     delta = repair(disk, paths, recovered, now_ms=now_ms)
     journal = Journal(
         disk,
         paths,
         delta,
-        generation=recovered.generation,
+        generation=max(recovered.generation, recovered.marked_generation),
         incarnation=recovered.incarnation,
         snapshot_bytes=recovered.snapshot_bytes,
         event_count=recovered.event_count,
@@ -78,7 +77,7 @@ def clean_folder(disk: Disk, root: PathLike) -> list[str]:
     return remove_temporaries(disk, folder)
 
 
-def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
+def _compare(recovered: Recovered, source: Source) -> None:
     """With the log: it may have lost messages that the group knows of, or be another one."""
     state = recovered.state
     high_watermark = source.high_watermark()
@@ -89,8 +88,3 @@ def _compare(recovered: Recovered, source: Source, now_ms: int) -> None:
         )
         state.cut(high_watermark)
         recovered.must_fold = True  # before new messages get these numbers
-    if state.keys is not None and state.end > state.base:
-        span = (state.base, state.end)
-        # What the log says is not recorded here: it would say so again.
-        for happened in leasing.admit(state, span, source.facts(*span), now_ms=now_ms):
-            state.apply(happened, now_ms)

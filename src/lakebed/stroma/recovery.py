@@ -1,8 +1,8 @@
 """Opening a group's files: what state they hold, and making them fit to be written again.
 
 `load` only reads. The state is the snapshot's, changed by every good event of the delta of the same
-generation; an older delta is what a crash in a fold left behind, and is ignored. Where the delta is
-damaged in the middle, what is whole around the damage counts.
+generation; an older delta is what a crash in a fold left, and counts from the mark of that snapshot
+on, if it has one. Where the delta is damaged in the middle, what is whole around the damage counts.
 
 `repair` writes. Bytes of the delta may be in the page cache alone, and its length too, so its good
 part is written into a new file, which takes its place when it is durable: what is torn is cut by
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lakebed.base.checksum import blake3
@@ -26,10 +27,10 @@ from lakebed.base.events import event
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.delta import Damage, DeltaWalk, decode_header, encode_header
+from lakebed.stroma.delta import Damage, DeltaWalk, Placed, decode_header, encode_header
 from lakebed.stroma.events import Acks, Reset
 from lakebed.stroma.folding import folded, unfolded
-from lakebed.stroma.format import EVENTS_START, Ack, Seek
+from lakebed.stroma.format import EVENTS_START, FOLD_MARK, FOLD_MARK_TYPE, Ack, FoldMark, Seek
 from lakebed.stroma.journal import OpenDelta
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
@@ -55,6 +56,7 @@ class Recovered:
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
     event_count: int = 0
+    marked_generation: int = 0  # the last one that a fold was begun for
     unknown_count: int = 0  # events of types that are not known
     flagged_count: int = 0  # events with flags that are not known
     must_save: bool = False  # the delta, in the quarantine
@@ -81,7 +83,7 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
     if recovered.must_save:
         _save(disk, paths, paths.delta, recovered.delta or b"")
     if recovered.must_fold:
-        recovered.generation += 1
+        recovered.generation = max(recovered.generation, recovered.marked_generation) + 1
         snapshot = folded(
             recovered.state,
             generation=recovered.generation,
@@ -149,37 +151,51 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
         recovered.must_save = recovered.must_fold = True
         recovered.problems.append(str(error))
         return
-    if header.generation < recovered.generation:
-        return
     if header.generation > recovered.generation:
         raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
+    walk, start = DeltaWalk(view, path=paths.delta), EVENTS_START
+    if header.generation < recovered.generation:
+        marks = [(_marked(placed), placed.offset) for placed in walk if _marked(placed)]
+        starts = [offset for mark, offset in marks if mark == recovered.generation]
+        if not starts:
+            return  # the snapshot has all of it
+        walk, start = DeltaWalk(view, path=paths.delta), starts[-1]
+        recovered.must_fold = True
+        recovered.marked_generation = max(mark for mark, _ in marks)
     known = {header.incarnation, recovered.incarnation} - {0}
     if len(known) > 1:
         raise Corrupt("the delta of another group of this name", path=paths.delta,
                       expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
-    walk = DeltaWalk(view, path=paths.delta)
-    _replay(walk, recovered, now_ms)
+    _replay((placed for placed in walk if placed.offset >= start), recovered, now_ms)
     recovered.delta_end = walk.end
     recovered.torn_bytes = walk.torn_bytes
     recovered.event_count = walk.event_count
     recovered.unknown_count = walk.unknown_count
     recovered.flagged_count = walk.flagged_count
     recovered.damages += walk.damages
-    recovered.must_save = recovered.must_fold = bool(recovered.damages)
+    if recovered.damages:
+        recovered.must_save = recovered.must_fold = True
     recovered.problems += [
         f"{paths.delta}: at byte {damage.start}: {damage.problem}" for damage in recovered.damages
     ]
 
 
-def _replay(walk: DeltaWalk, recovered: Recovered, now_ms: int) -> None:
+def _marked(placed: Placed) -> int:
+    """The generation of the fold that an event marks; 0 if it is another event."""
+    if placed.event_type != FOLD_MARK_TYPE or len(placed.payload) != FOLD_MARK.size:
+        return 0
+    return FOLD_MARK.unpack(placed.payload).generation
+
+
+def _replay(events: Iterable[Placed], recovered: Recovered, now_ms: int) -> None:
     """Apply the events in order, but the acks together: what is settled stays so, whatever else
     happens to it, until a reset or a seek."""
     state = recovered.state
     acks: list[tuple[int, int]] = []
-    for placed in walk:
+    for placed in events:
         try:
             happened = placed.event()
         except Corrupt as error:
@@ -193,6 +209,8 @@ def _replay(walk: DeltaWalk, recovered: Recovered, now_ms: int) -> None:
         else:
             if isinstance(happened, Reset | Seek):
                 acks = []  # forgotten, as all the rest
+            elif isinstance(happened, FoldMark):
+                recovered.marked_generation = max(recovered.marked_generation, happened.generation)
             state.apply(happened, now_ms)
     state.settle(acks)
 

@@ -47,6 +47,15 @@ class Runs(Generic[Value]):
             made._values = [[] for _ in firsts]
         return made
 
+    def copy(self) -> Runs[Value]:
+        """One that may be changed by itself; parts that were not made yet are made apart."""
+        copy: Runs[Value] = Runs(self.base)
+        copy.end, copy._make = self.end, self._make
+        copy._firsts = list(self._firsts)
+        copy._starts = list(map(list, self._starts))
+        copy._values = list(map(list, self._values))
+        return copy
+
     def __iter__(self) -> Iterator[Run[Value]]:
         return self.between(self.base, self.end)
 

@@ -28,13 +28,14 @@ from lakebed.stroma.format import (
     ClearInflight,
     DeadLetter,
     Delay,
+    FoldMark,
     LeaseRange,
     MarkInflight,
     Nack,
     ReserveEpochs,
     Seek,
 )
-from lakebed.stroma.keys import KeyOrder
+from lakebed.stroma.keys import QUEUE_MAX, KeyOrder
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
 from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
@@ -54,7 +55,10 @@ class GroupState:
         self.settled_ahead = 0  # messages behind `base`
         self.epoch = 0  # the last one handed out
         self.epoch_reserved = 0  # the last one that may be, without another reservation
-        self.keys = KeyOrder() if config.per_key_order else None
+        self.keys = None
+        if config.per_key_order:
+            queue_max = max(1, min(QUEUE_MAX, config.key_window_max // 4))
+            self.keys = KeyOrder(queue_max=queue_max)
         self.timers = Timers()  # of leases and delays, by the group's clock
         self.schedules = Timers()  # by the wall clock
         self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
@@ -108,7 +112,7 @@ class GroupState:
                 self._start_over(0)
             case ReserveEpochs(epoch):
                 self.epoch_reserved = epochs.later(epoch, self.epoch_reserved)
-            case Unknown():
+            case FoldMark() | Unknown():
                 pass
 
     def settle(self, ranges: Ranges) -> None:
@@ -172,11 +176,18 @@ class GroupState:
                     old = run[2]._replace(deliveries=run[2].deliveries - 1)
                     self._make_available([(run[0], run[1], old)])
 
+    def frozen(self) -> GroupState:
+        """A copy of what a snapshot has of it."""
+        copy = GroupState(self.config)
+        copy.runs = self.runs.copy()
+        copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
+        return copy
+
     def cut(self, end: int) -> None:
         """Forget what is known from `end` on: the log has no such messages."""
         self._count(list(self.runs.between(end, self.runs.end)), FRESH)
         if self.keys is not None:
-            self.keys.settle(end, self.runs.end)
+            self.keys.cut(end)
         self.runs.cut(end)
         self.unseen = [(start, min(behind, end)) for start, behind in self.unseen if start < end]
 

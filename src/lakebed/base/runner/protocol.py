@@ -64,7 +64,8 @@ class Runner(Protocol):
         """Run `step` now and whenever it asks for it. One that raises is not run again."""
 
     def compute(self, work: Callable[[], object]) -> Computation:
-        """Do a piece of work beside the caller: computing alone, no I/O and no waiting."""
+        """Do a piece of work while the caller goes on: computing, or I/O, that waits for no other
+        piece of work."""
 
     def sleep_ns(self, duration_ns: int) -> None:
         """Wait, or return early because the runner is closed."""

@@ -57,6 +57,7 @@ class SimulatedDisk:
     ) -> None:
         self.faults = Faults()
         self.steps = 0
+        self.read_bytes = 0  # by `pread`, of all files
         self.trace: list[str] = []
         self.capacity_bytes = capacity_bytes
         self.scheduler = scheduler

@@ -51,7 +51,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
     def pread(self, offset: int, length: int) -> bytes:
         self._check("read")
         self._disk.look("pread", self._path)
-        return bytes(self._node.cached[offset : offset + length])
+        data = bytes(self._node.cached[offset : offset + length])
+        self._disk.read_bytes += len(data)
+        return data
 
     def descriptor(self) -> None:
         return None
