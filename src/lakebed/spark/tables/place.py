@@ -20,8 +20,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from lakebed.base.errors import BadConfig
+from lakebed.base.errors import BadConfig, LakebedError
+from lakebed.base.files import read_file
 from lakebed.base.units import MIB, shown
+from lakebed.kernels.disk import real_disk
 from lakebed.spark.options import Options
 from lakebed.spark.own_s3 import find_own_s3
 
@@ -167,10 +169,9 @@ def table_place(options: Options) -> TablePlace:
 def read_ca_file(path: str) -> bytes:
     """`BadConfig` if it cannot be read: the libraries report that as a failed connection."""
     try:
-        with open(path, "rb") as file:
-            return file.read(CA_BYTES_MAX)
-    except OSError as error:
-        raise BadConfig(f"the certificates {path} cannot be read: {error.strerror}") from error
+        return read_file(real_disk(), path, size_max=CA_BYTES_MAX)
+    except LakebedError as error:
+        raise BadConfig(f"the certificates cannot be read: {error}") from error
 
 
 def bucket_and_prefix(table: str) -> tuple[str, str]:
