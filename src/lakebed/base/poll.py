@@ -5,6 +5,7 @@ After 1 ms at first, and up to 50 ms later while nothing changes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,6 +13,8 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Closed, DataError, LakebedError, UnknownVersion
 from lakebed.base.runner import Runner, Task
 from lakebed.base.units import US_NS
+
+_log = logging.getLogger(__name__)
 
 POLL_NS_MIN = 1 * NS_PER_MS
 POLL_NS_MAX = 50 * NS_PER_MS
@@ -95,7 +98,10 @@ class Poll:
         with self._mutex:
             callbacks = list(self._callbacks.values())
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - whatever a subscriber raises, the others are called
+                _log.exception("%s: a subscriber failed", self._name)
 
     def close(self) -> None:
         """Stop looking. Idempotent; not to be called by a callback."""
