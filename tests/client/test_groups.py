@@ -154,6 +154,21 @@ def test_ten_consumers_share_a_group(remote: RemoteStore) -> None:
     assert sorted(map(int, filter(None, found))) == list(range(200))
 
 
+def test_more_ranges_than_a_request_holds_are_settled_in_several(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakebed.client.group.RANGES_AT_ONCE", 3)
+    topic = store.topic("orders", partitions=2)
+    for number in range(2):
+        topic.append_batch([b"a"] * 20, partition=number).result()
+    group = topic.group("billing")
+    leased = [*group.lease(max_messages=20), *group.lease(max_messages=20)]
+    group.ack_all([one for one in leased if one.offset % 2])
+    group.nack_all([one for one in leased if not one.offset % 2])
+    assert group.lag() == {0: 10, 1: 10}
+    assert len(group.lease(max_messages=40)) == 20
+
+
 def test_what_was_leased_together_is_settled_together(remote: RemoteStore) -> None:
     topic = remote.topic("orders")
     topic.append_batch([b"x"] * 6).result()

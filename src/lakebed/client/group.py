@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from lakebed.api import groups as wire
 from lakebed.api.dead_letter import DeadLetter, Origin
 from lakebed.api.leased_message import LeasedMessage, by_lease
@@ -17,6 +19,7 @@ from lakebed.stroma.description import Description
 from lakebed.stroma.group import MESSAGES_MAX
 
 WAIT_S_MAX = 366 * 24 * 3600
+RANGES_AT_ONCE = 100_000  # of one request: some megabytes
 
 
 class RemoteGroup:
@@ -64,7 +67,7 @@ class RemoteGroup:
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """As `ack`, for many. `StaleLease` if one of them is not held any more; then those leased
         with it are not settled either."""
-        if held := held_of(messages):
+        for held in _in_requests(held_of(messages)):
             self._caller.call(wire.ACK, self._names, body=wire.Ack(held=held))
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
@@ -72,7 +75,7 @@ class RemoteGroup:
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        if held := held_of(messages):
+        for held in _in_requests(held_of(messages)):
             body = wire.Nack(held=held, delay_ms=delay_ms)
             self._caller.call(wire.NACK, self._names, body=body)
 
@@ -157,6 +160,22 @@ def _at_once(max_messages: int) -> int:
 
 def _bytes_at_once(max_bytes: int | None) -> int:
     return FETCH_BYTES_MAX if max_bytes is None else min(max_bytes, FETCH_BYTES_MAX)
+
+
+def _in_requests(held: Iterable[wire.Held]) -> Iterator[list[wire.Held]]:
+    """The same in as many requests as it takes: the body of one is bounded."""
+    request: list[wire.Held] = []
+    count = 0
+    for lease in held:
+        for first in range(0, len(lease.ranges), RANGES_AT_ONCE):
+            part = replace(lease, ranges=lease.ranges[first : first + RANGES_AT_ONCE])
+            if request and count + len(part.ranges) > RANGES_AT_ONCE:
+                yield request
+                request, count = [], 0
+            request.append(part)
+            count += len(part.ranges)
+    if request:
+        yield request
 
 
 def held_of(messages: Iterable[LeasedMessage]) -> list[wire.Held]:
