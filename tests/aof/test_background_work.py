@@ -37,6 +37,13 @@ def _fill(log: Aof, count: int) -> list[bytes]:
     return payloads
 
 
+def _fill_up(log: Aof) -> None:
+    """Three segments and more, without waiting for a seal."""
+    for _ in range(10):
+        log.append_records([b"x" * 2000] * 20)
+        log.flush()
+
+
 def _being_sealed(world: World, log: Aof, disk: TroubledDisk) -> None:
     """The maintenance step stands right before it writes the footer of segment 0."""
     log.append_record(b"first")
@@ -198,9 +205,7 @@ def test_a_log_that_cannot_seal_is_named_while_its_appends_would_block() -> None
     log.flush()
     disk.refused, disk.code = f"/segments/{0:020}_", errno.EMFILE
     with pytest.raises(WouldBlock) as caught:
-        for _ in range(10):
-            log.append_records([b"x" * 2000] * 20)
-            log.flush()
+        _fill_up(log)
     assert caught.value.kind is BackpressureKind.ROLLOVER
     world.runner.advance(10**9)
     with pytest.raises(WouldBlock):

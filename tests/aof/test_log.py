@@ -23,6 +23,7 @@ from lakebed.base.errors import (
     Locked,
     NoSpace,
     NotFound,
+    OutcomeUnknown,
     Poisoned,
     SyncFailed,
     TooLarge,
@@ -31,6 +32,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from tests.fakes.aof_scan import scan_log
+from tests.fakes.troubled_disk import TroubledDisk
 
 SMALL = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0, flush_bytes=4 * KIB))
 
@@ -364,3 +366,35 @@ def test_a_pointer_that_cannot_be_written_is_tried_again_or_ends_the_log(code: i
     else:
         with pytest.raises(Poisoned):
             log.seal_current_segment()
+
+
+def test_a_flush_that_is_not_waited_for_has_an_unknown_outcome_and_is_named_so() -> None:
+    world = World(22)
+    world.disk = disk = TroubledDisk(world)
+    _, log = open_log(world)
+    log.append_record(b"first")
+    disk.held = f"/segments/{0:020}_"
+    leader = world.runner.call("leader", log.flush)
+    world.runner.settle()
+    assert disk.reached.is_set()
+    log.append_record(b"second")
+    with pytest.raises(OutcomeUnknown, match="may still be"):
+        log.flush(timeout=0.01)
+    disk.release()
+    world.runner.advance(10**9)
+    leader.result()
+    log.flush()
+    assert [record.payload for record in log.read()] == [b"first", b"second"]
+
+
+def test_a_flush_on_a_full_disk_leaves_the_records_queued_to_be_flushed_again() -> None:
+    world = World(23)
+    _, log = open_log(world)
+    world.disk.capacity_bytes = world.disk.used_bytes()
+    record_id = log.append_record(payload(1))
+    for _ in range(3):
+        with pytest.raises(NoSpace):
+            log.flush(record_id)
+    world.disk.capacity_bytes += 1 << 20
+    log.flush(record_id)
+    assert [record.record_id for record in log.read()] == [record_id]

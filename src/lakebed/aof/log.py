@@ -201,7 +201,9 @@ class Aof:
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Until that record, or everything appended so far, is durable.
 
-        If a flush fails, so does this; after `NoSpace` it may be called again.
+        If a flush fails, so does this. After a `RetryError` (the disk is full) or `OutcomeUnknown`
+        (the seconds passed) the records are still queued, and become durable when they can: call
+        this again, and do not append them again.
         """
         self._flushing.flush(record_id, timeout)
 

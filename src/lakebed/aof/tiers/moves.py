@@ -139,9 +139,7 @@ class Moves:
         finally:
             with self._state.mutex:
                 self._claimed.discard(segment_id)
-                is_awaited = self._state.is_closed
-            if is_awaited:
-                self._notifier.tell()
+            self._notifier.tell()  # closing waits for it
             if not is_worker:
                 self.on_released()
 

@@ -7,6 +7,7 @@ failure and starts over after a success.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import LakebedError, RetryError
@@ -25,7 +26,7 @@ class Failing:
     """Of one piece of work, in the thread that does it; `error` may be read by any."""
 
     def __init__(self, *, task: str, of: object) -> None:
-        self._facts = {"task": task, "of": of}
+        self._facts: dict[str, Any] = {"task": task, "of": of}
         self._delay_ns = 0
         self.error: Exception | None = None
 
