@@ -1,4 +1,4 @@
-"""Errors of appending to a log: what a call would have waited for, and what it could not wait for."""
+"""Errors of appending to a log: back-pressure, and records that are queued and not durable."""
 
 from __future__ import annotations
 

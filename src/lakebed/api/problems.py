@@ -94,8 +94,8 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     errors.RetryError: "wait and try again",
     errors.NoSpace: "make room on the disk, then try again",
     errors.OutcomeUnknown: "it may still be done: look whether it was before you repeat it",
-    aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids among "
-    "the facts, and do not append them again",
+    aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
+    "among the facts, and do not append them again",
     errors.DataError: "bytes on disk are damaged: verify, then repair or restore",
     errors.DiskError: "the disk refused: look at it; what was acknowledged is safe",
     errors.Closed: "the store is being closed, or the thing was deleted: open it again",
