@@ -51,7 +51,7 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
+from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -256,10 +256,17 @@ class Aof:
         return observe(self.counters, self._services.counters)
 
     def set_manifest_log_enabled(self, enabled: bool) -> None:
-        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now."""
+        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now.
+
+        `BadConfig` if segments are in colder tiers alone, which nothing else knows of.
+        """
         if not enabled:
-            self._journaling.stop()
-        self._journaling.start(enabled=enabled)
+            self._journaling.stop()  # first: nothing is evicted without it
+        try:
+            self._journaling.start(enabled=enabled)
+        except BadConfig:
+            self._journaling.start(enabled=True)
+            raise
 
     # Reading: see `LogReader`.
 

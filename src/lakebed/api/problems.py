@@ -78,6 +78,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.NoSpace: 507,
     errors.RetryError: 503,
     errors.OutcomeUnknown: 504,
+    aof_errors.NotDurableYet: 504,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
