@@ -22,7 +22,6 @@ from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
     RECORDS_START,
-    SEALED_POINTER,
     SEGMENT_HEADER,
     SEGMENT_MAGIC,
     SEGMENT_VERSION,
@@ -34,7 +33,7 @@ from lakebed.aof.format import (
     records_end_max,
 )
 from lakebed.aof.paths import LogPaths, SegmentName
-from lakebed.aof.pointer import decode_pointer
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_pointer
 from lakebed.aof.segment import Segment
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
@@ -154,7 +153,8 @@ def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
 
 def _load_pointer(disk: Disk, paths: LogPaths) -> SealedPointer | None:
     try:
-        return decode_pointer(read_file(disk, paths.pointer, size_max=SEALED_POINTER.size))
+        data = read_file(disk, paths.pointer, size_max=FILE_BYTES_MAX)
+        return decode_pointer(data, path=paths.pointer)
     except NotFound:
         return None
     except UnknownVersion:
@@ -192,6 +192,7 @@ def _examine(
             end = max(size, known.confirmed_end)
             _follow(result, name, end=end, record_count=result.next_record_count, timestamp=0)
             return
+        refuse_newer(file, path)
         footer = read_footer(file, path, name)
         if footer is not None:
             if not known.is_seal_confirmed:
@@ -248,17 +249,29 @@ def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | Non
     return footer if footer and footer.segment_index == name.segment_id else None
 
 
+def refuse_newer(file: File, path: str) -> None:
+    """Before anything is judged by this version's rules: another's records would look torn."""
+    header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
+    if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
+        raise UnknownVersion(
+            "a segment of a newer version",
+            path=path,
+            offset=SEGMENT_HEADER.offset_of("version"),
+            expected=SEGMENT_VERSION,
+            found=header.version,
+        )
+
+
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
     """The header; None if it was never written. `Corrupt` if it is not this segment's."""
     data = file.pread(0, SEGMENT_HEADER.size)
     if not any(data):
         return None
     header = SEGMENT_HEADER.unpack(data)
-    if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
-        raise UnknownVersion("segment", path=path, expected=SEGMENT_VERSION, found=header.version)
-    expected = (SEGMENT_MAGIC, SEGMENT_HEADER.size, *name, size)
+    expected = (SEGMENT_MAGIC, SEGMENT_VERSION, SEGMENT_HEADER.size, *name, size)
     found = (
         header.magic,
+        header.version,
         header.header_length,
         header.segment_index,
         header.base_offset,
