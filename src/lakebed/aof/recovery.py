@@ -36,7 +36,7 @@ from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_pointer
 from lakebed.aof.segment import Segment
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DataError, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import (
     Disk,
     File,
@@ -117,6 +117,8 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         if name.segment_id < trusted or (name.segment_id == trusted and not is_last):
             end = pointer.durable_bytes if pointer and name.segment_id == trusted else None
             result.sealed.append(_sealed_info(paths, name, end))
+            if name.segment_id == trusted:
+                result.next_record_count = _record_count_behind(disk, paths, name, result)
             continue
         confirmed_end = _confirmed_end(confirmed, name)
         if not is_last:
@@ -140,6 +142,28 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         used_up_to = confirmed.segment_id + was_used
         result.next_segment_id = max(result.next_segment_id, used_up_to)
     return result
+
+
+def _record_count_behind(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
+    """The count of records up to the end of a sealed segment, which the next one begins with."""
+    path = paths.segment(name)
+    try:
+        with disk.open(path) as file:
+            footer = read_footer(file, path, name)
+            if footer is not None:
+                return footer.base_record_count + footer.record_count
+            size = file.size()
+            header = _read_header(file, path, name, size)
+            if header is not None:
+                tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
+                return header.base_record_count + tail.record_count
+            problem = f"{path}: neither header nor footer"
+    except UnknownVersion:
+        raise
+    except (DataError, DiskError) as error:
+        problem = str(error)
+    result.problems.append(f"{problem}: how many records it has is not known")
+    return 0
 
 
 def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
