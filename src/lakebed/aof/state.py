@@ -34,7 +34,7 @@ class LogState:
         active = self.chain.active
         self.durable = active.position(active.durable or RECORDS_START)
         self.coordinator_watermark = recovered.coordinator_watermark  # as the log's user set it
-        self.last_timestamp = recovered.last_timestamp
+        self.last_timestamp = recovered.last_timestamp  # the last that was given by the clock
         self.is_tail_full = False  # an append found no room and could not roll over
         self.is_closed = False
         self.error: RetryError | None = None  # why flushing fails at present
