@@ -35,7 +35,6 @@ from lakebed.base.errors import Busy, LakebedError, Poisoned, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.kernels import AofBatch
 
-
 SET_BACK_NS_MAX = NS_PER_S
 """Automatic timestamps do not fall when the clock is set back by so much at most. One that is
 further in the future, from a wrong clock or a caller, holds up none that follow."""
