@@ -29,7 +29,7 @@ from lakebed.aof.cursors import Cursor
 from lakebed.aof.errors import BackpressureKind
 from lakebed.aof.flushing import Flushing
 from lakebed.aof.follower import Follower
-from lakebed.aof.holds import Holds
+from lakebed.aof.holds import Holds, Positioned
 from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.paths import LogPaths
@@ -295,7 +295,6 @@ class Aof:
     def follow(self, start: RecordId | None = None) -> Follower:
         """Records from `start` (or the oldest) on, waiting for new ones; retention spares them."""
         follower = Follower(self, start)
-        self._holds.add(follower)
         if self._tiering is not None and start is not None:
             self._tiering.on_followed(start.segment_index)
         return follower
@@ -322,6 +321,9 @@ class Aof:
     def upkeep_failure(self) -> Exception | None:
         """Why sealing, retention or another background work of the log fails at present."""
         return self._upkeep.error
+
+    def hold(self, reader: Positioned) -> None:
+        self._holds.add(reader)
 
     def segments(self) -> Sequence[SegmentInfo]:
         with self._state.mutex:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from lakebed.aof.end_scan import scan_end
 from lakebed.aof.format import RECORDS_START, DurableEnd
+from lakebed.aof.holds import Positioned
 from lakebed.aof.listing import Listing, list_segments
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end
@@ -74,6 +75,9 @@ class ReadOnlyLog:
     @property
     def cold(self) -> ColdSegments | None:
         return self._catalogue.cold
+
+    def hold(self, reader: Positioned) -> None:
+        """Nothing: the writer does not know of this process."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Nothing: the writer decides by its own readers."""
