@@ -10,7 +10,7 @@ from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.errors import BackpressureKind, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
-from lakebed.base.errors import Busy, Closed, LakebedError
+from lakebed.base.errors import Busy, Closed, LakebedError, Locked
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
@@ -216,3 +216,26 @@ def test_a_log_that_cannot_seal_is_named_while_its_appends_would_block() -> None
     world.runner.advance(31 * 10**9)
     assert manager.failures() == {}
     log.append_records([b"x" * 2000] * 20)
+
+
+def test_a_log_that_is_opened_while_its_manager_is_closed_is_not_left_open() -> None:
+    world = World(8)
+    world.disk = disk = TroubledDisk(world)
+    with _manager(world) as manager:
+        manager.open("orders").append_record(b"first")
+    manager = _manager(world)
+    disk.held = f"/segments/{0:020}_"
+    opening = world.runner.call("open", lambda: manager.open("orders"))
+    world.runner.settle()
+    assert disk.reached.is_set()
+    closing = world.runner.call("close", manager.close)
+    world.runner.settle()
+    assert not closing.done
+    with pytest.raises(Locked):
+        _manager(world)
+    disk.release()
+    world.runner.settle()
+    closing.result()
+    with pytest.raises(Closed, match="closed meanwhile"):
+        opening.result()
+    assert [record.payload for record in _manager(world).open("orders").read()] == [b"first"]

@@ -17,8 +17,7 @@ from lakebed.aof.format import (
     SEGMENT_HEADER,
 )
 from lakebed.aof.manager import AofManager
-from lakebed.aof.manifest.format import CHUNK_HEADER
-from lakebed.aof.manifest.snapshot import SNAPSHOT_HEADER
+from lakebed.aof.manifest.format import CHUNK_HEADER, SNAPSHOT_HEADER
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.layout import Layout
 from lakebed.base.simulation.disk import SimulatedDisk

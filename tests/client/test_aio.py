@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from lakebed.api import media
+from lakebed.api.logs import PinState
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address
 from lakebed.client.aio import AsyncStore
 from lakebed.client.store import RemoteStore
-from tests.client.scripted import GIVE_UP_S
+from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
 from tests.door.door import LiveDoor
 
 
@@ -173,18 +177,31 @@ def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: Live
     run(door, work)
 
 
-def test_a_pin_whose_caller_was_cancelled_is_released(door: LiveDoor) -> None:
-    async def work(store: AsyncStore) -> None:
-        await store.topic("orders")
-        pinning = asyncio.ensure_future(
-            store.pins.pin_offsets("orders", 0, start=0, end=1, duration_ms=HOUR_MS, owner="me")
-        )
-        await asyncio.sleep(0)
-        pinning.cancel()
-        await asyncio.wait([pinning])
+def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
+    reached, may_answer = threading.Event(), threading.Event()
+    pinned = PinState("p-1", 0, 1, 2, "me", 0, topic="orders", partition=0)
 
-    run(door, work)
-    assert door.store.pins.active_offsets() == []
+    def answers_late(sock: socket.socket) -> bool:
+        reached.set()
+        may_answer.wait(GIVE_UP_S)
+        sock.sendall(document(pinned, status=201))
+        return True
+
+    async def work(port: int) -> None:
+        async with AsyncStore(RemoteStore(Address(host="127.0.0.1", port=port))) as store:
+            pinning = asyncio.ensure_future(
+                store.pins.pin_offsets("orders", 0, start=0, end=1, duration_ms=HOUR_MS, owner="me")
+            )
+            await asyncio.to_thread(reached.wait, GIVE_UP_S)
+            pinning.cancel()
+            await asyncio.wait([pinning])
+            may_answer.set()
+
+    with scripted(answers_late, says(answer(b"", media.MSGPACK, status=204))) as server:
+        asyncio.run(work(server.port))
+    assert [one.line for one in server.seen] == [
+        "POST /v1/pins HTTP/1.1", "DELETE /v1/pins/p-1 HTTP/1.1",
+    ]  # fmt: skip
 
 
 def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveDoor) -> None:

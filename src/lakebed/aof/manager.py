@@ -35,7 +35,7 @@ from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, forking, make_folders
 from lakebed.base.filling import SpareBudget
-from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.base.runner import Event, Runner, ThreadRunner
 from lakebed.base.runner.drive import Drive
 from lakebed.kernels.disk import real_disk
 
@@ -88,7 +88,7 @@ class AofManager:
         self._coordinator = Coordinator(self._runner, self._services, self._tierings)
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
-        self._opening: set[str] = set()
+        self._opening: dict[str, Event] = {}  # set when it was opened, or could not be
         self._is_closed = False
         make_folders(self.disk, self.root)
         self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
@@ -117,12 +117,11 @@ class AofManager:
                 raise Busy(f"{name}: the log is being closed")
             if log is not None or name in self._opening:
                 raise AlreadyExists(f"{name}: the log is open already")
-            self._opening.add(name)
+            self._opening[name] = self._runner.event()
         try:
             return self._open(paths, config or self._config)
         finally:
-            with self._mutex:
-                self._opening.discard(name)
+            self._end_opening(name)
 
     def migrate_tier2(
         self,
@@ -144,7 +143,7 @@ class AofManager:
                 raise Closed(f"{self.root}: the manager is closed")
             if name in self._logs or name in self._opening:
                 raise Busy(f"{name}: the log is open; its Tier 2 moves while it is closed")
-            self._opening.add(name)
+            self._opening[name] = self._runner.event()
         try:
             migration = Migration(
                 self.disk,
@@ -156,8 +155,7 @@ class AofManager:
             target = self._services.address if address is None else address
             return migration.run(target, delete=delete, progress=progress)
         finally:
-            with self._mutex:
-                self._opening.discard(name)
+            self._end_opening(name)
 
     def _open(self, paths: LogPaths, config: AofConfig) -> Aof:
         name = paths.name
@@ -197,7 +195,12 @@ class AofManager:
             duration_ns=duration_ns,
         )
         with self._mutex:
-            self._logs[name] = log
+            is_late = self._is_closed
+            if not is_late:
+                self._logs[name] = log
+        if is_late:
+            log.close()
+            raise Closed(f"{self.root}: the manager was closed meanwhile")
         self._flushing.add(log)
         self._maintenance.add(log)
         self._coordinator.wake()
@@ -248,6 +251,9 @@ class AofManager:
                 return
             self._is_closed = True
             logs = list(self._logs.values())
+            opening = list(self._opening.values())
+        for ended in opening:
+            ended.wait()  # it writes to its log: the lock is held for that long
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
             if self._own_runner is not None:
@@ -265,6 +271,11 @@ class AofManager:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _end_opening(self, name: str) -> None:
+        with self._mutex:
+            ended = self._opening.pop(name)
+        ended.set()
 
     def _wake(self, steps: Drive[Aof], log: Aof) -> None:
         """A log that is not open yet, or not any more, has no steps."""
