@@ -67,8 +67,9 @@ class AofManager:
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
         self._own_runner = ThreadRunner() if runner is None else None
-        self._runner = runner or self._own_runner
-        assert self._runner is not None
+        used_runner = runner or self._own_runner
+        assert used_runner is not None
+        self._runner: Runner = used_runner
         self._is_pinned = is_pinned
         self._random = random or Random()
         self.spare_budget = SpareBudget(
@@ -161,7 +162,6 @@ class AofManager:
         name = paths.name
         self._check_tier2(paths)
         paths.ensure(self.disk)
-        assert self._runner is not None
         clock = self._runner.clock
         started_ns = clock.monotonic_ns()
         recovered = recover(self.disk, paths)
