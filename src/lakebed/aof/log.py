@@ -362,6 +362,7 @@ class Aof:
         if self._state.is_closed:
             return None
         works = (
+            self._acknowledge,
             self._seal,
             self._retire,
             self._note_position,
@@ -382,9 +383,12 @@ class Aof:
             self._upkeep.succeeded()
         return min((delay for delay in delays if delay is not None), default=None)
 
-    def _seal(self) -> int | None:
+    def _acknowledge(self) -> int | None:
         if self._tiering is not None:
             self._tiering.admission.acknowledge()
+        return None
+
+    def _seal(self) -> int | None:
         while self._sealing.seal_next():
             pass
         return None

@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import LakebedError, RetryError
+from lakebed.base.errors import Busy, LakebedError, RetryError
 from lakebed.base.events import event
 
 RETRY_NS_FIRST = 5 * NS_PER_MS
@@ -28,23 +28,27 @@ class Failing:
     def __init__(self, *, task: str, of: object) -> None:
         self._facts: dict[str, Any] = {"task": task, "of": of}
         self._delay_ns = 0
+        self._logged = ""
         self.error: Exception | None = None
 
     def failed(self, error: Exception) -> int:
         """Keep it; the ns until the work is tried again."""
-        is_news = self.error is None or repr(self.error) != repr(error)
         self.error = error
         longest_ns = RETRY_NS_MAX if isinstance(error, RetryError) else FAULT_RETRY_NS_MAX
         self._delay_ns = min(2 * self._delay_ns or RETRY_NS_FIRST, longest_ns)
-        if is_news:
+        if not isinstance(error, Busy) and repr(error) != self._logged:  # a queue gets room again
+            self._logged = repr(error)
             level = logging.ERROR
             event(_log, "background_work_failed", level=level, **self._facts, error=error)
-        if is_news and not isinstance(error, LakebedError):
-            _log.error("an unexpected error in %s", self._facts["task"], exc_info=error)
+            if not isinstance(error, LakebedError):
+                _log.error("an unexpected error in %s", self._facts["task"], exc_info=error)
         return self._delay_ns
 
     def succeeded(self) -> None:
-        if self.error is not None:
-            self.error = None
-            self._delay_ns = 0
+        if self.error is None:
+            return
+        self.error = None
+        self._delay_ns = 0
+        if self._logged:
+            self._logged = ""
             event(_log, "background_work_recovered", **self._facts)
