@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -11,8 +12,12 @@ import pytest
 
 from lakebed.aof.aio import AsyncFollower
 from lakebed.aof.batch import Record
+from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
+from lakebed.aof.manager import AofManager
 from lakebed.base.errors import Closed, NotFound
 from lakebed.base.runner import ThreadRunner
+from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from lakebed.kernels.disk import real_disk
 from tests.fakes.aof import FakeLog, OvertakenLog
 
@@ -150,3 +155,61 @@ def test_a_publication_after_the_loop_has_ended_is_harmless(log: FakeLog) -> Non
     follower = asyncio.run(follow())
     log.publish()
     follower.close()
+
+
+BRIEF = AofConfig(
+    segment_bytes=64 * KIB,
+    flush=FlushConfig(reserve_bytes=0),
+    retention=RetentionConfig(count_max=1),
+)
+
+
+class _Scene:
+    """A log whose sealed segments go at once, but the last; its background work runs in `seal`."""
+
+    def __init__(self) -> None:
+        self._world = World(1)
+        manager = AofManager(
+            "/store", config=BRIEF, disk=self._world.disk, runner=self._world.runner
+        )
+        self.log = manager.open("orders")
+
+    def seal(self, *payloads: bytes) -> list[int]:
+        """A segment each; the numbers of those that are left."""
+        for payload in payloads:
+            self.log.append_record(payload)
+            self.log.seal_current_segment()
+        self._world.runner.settle()
+        return [info.segment_id for info in self.log.segments()]
+
+
+def test_retention_spares_what_a_follower_has_not_given_out() -> None:
+    scene = _Scene()
+
+    async def follow() -> None:
+        async with AsyncFollower(scene.log) as follower:
+            assert scene.seal(b"a", b"b", b"c") == [0, 1, 2]
+            taken = await asyncio.wait_for(_take(follower, 3), 30)
+            assert [record.payload for record in taken] == [b"a", b"b", b"c"]
+
+    asyncio.run(follow())
+    assert scene.seal(b"d") == [3], "and no longer than it is open"
+
+
+def test_a_follower_that_is_dropped_keeps_nothing() -> None:
+    scene = _Scene()
+
+    async def follow() -> None:
+        follower = AsyncFollower(scene.log)
+        waiting = asyncio.ensure_future(anext(follower))
+        while not scene.log._notifier._listeners:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert scene.seal(b"a", b"b") == [0, 1]
+        del follower, waiting
+        gc.collect()
+        assert scene.seal(b"c") == [2]
+        assert scene.log._notifier._listeners == []
+
+    asyncio.run(follow())

@@ -12,6 +12,7 @@ import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.errors import WouldBlock
+from lakebed.aof.format import SEGMENT_HEADER
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import SegmentName
@@ -46,6 +47,17 @@ def one_size(number: int) -> bytes:
 def open_log(world: World) -> tuple[AofManager, Aof]:
     manager = AofManager("/store", config=CONFIG, disk=world.disk, runner=world.runner)
     return manager, manager.open("orders")
+
+
+def check_counts(world: World) -> None:
+    """Every segment begins with the count of the records before it."""
+    segments = [record_id.segment_index for record_id, *_ in scan_log(world.disk)]
+    folder = "/store/aof/orders/segments"
+    for name in map(SegmentName.parse, world.disk.names(folder)):
+        if name is not None and name.segment_id in segments:
+            with world.disk.open(f"{folder}/{name}") as file:
+                header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
+            assert header.base_record_count == segments.index(name.segment_id)
 
 
 class Life:
@@ -122,6 +134,7 @@ class Life:
         log.flush(added)
         now = [(record_id, data) for record_id, _, _, data in scan_log(world.disk)]
         assert now == [*found, (added, data)], "something stale came back"
+        check_counts(world)
 
 
 class LifeOfEqualRecords(Life):

@@ -23,6 +23,7 @@ from lakebed.base.errors import (
     Locked,
     NoSpace,
     NotFound,
+    OutcomeUnknown,
     Poisoned,
     SyncFailed,
     TooLarge,
@@ -31,6 +32,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from tests.fakes.aof_scan import scan_log
+from tests.fakes.troubled_disk import TroubledDisk
 
 SMALL = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0, flush_bytes=4 * KIB))
 
@@ -364,3 +366,94 @@ def test_a_pointer_that_cannot_be_written_is_tried_again_or_ends_the_log(code: i
     else:
         with pytest.raises(Poisoned):
             log.seal_current_segment()
+
+
+def test_a_flush_that_is_not_waited_for_has_an_unknown_outcome_and_is_named_so() -> None:
+    world = World(22)
+    world.disk = disk = TroubledDisk(world)
+    _, log = open_log(world)
+    log.append_record(b"first")
+    disk.held = f"/segments/{0:020}_"
+    leader = world.runner.call("leader", log.flush)
+    world.runner.settle()
+    assert disk.reached.is_set()
+    log.append_record(b"second")
+    with pytest.raises(OutcomeUnknown, match="may still be"):
+        log.flush(timeout=0.01)
+    disk.release()
+    world.runner.advance(10**9)
+    leader.result()
+    log.flush()
+    assert [record.payload for record in log.read()] == [b"first", b"second"]
+
+
+def test_a_flush_on_a_full_disk_leaves_the_records_queued_to_be_flushed_again() -> None:
+    world = World(23)
+    _, log = open_log(world)
+    world.disk.capacity_bytes = world.disk.used_bytes()
+    record_id = log.append_record(payload(1))
+    for _ in range(3):
+        with pytest.raises(NoSpace):
+            log.flush(record_id)
+    world.disk.capacity_bytes += 1 << 20
+    log.flush(record_id)
+    assert [record.record_id for record in log.read()] == [record_id]
+
+
+YEAR_NS = 365 * 86_400 * 10**9
+
+
+def stamps(log: Aof) -> list[int]:
+    log.flush()
+    return [record.timestamp for record in log.read()]
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_timestamp_from_the_future_does_not_hold_up_those_that_follow(
+    *, is_reopened: bool
+) -> None:
+    world = World(24)
+    manager, log = open_log(world)
+    future_ns = world.clock.wall_ns() + YEAR_NS
+    log.append_record(b"a caller's", timestamp=future_ns)
+    log.flush()
+    if is_reopened:
+        manager.close()
+        _, log = open_log(world)
+    expected = [future_ns]
+    for _ in range(3):
+        world.clock.advance(10**9)
+        expected.append(world.clock.wall_ns())
+        log.append_record(b"automatic")
+    assert stamps(log) == expected
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_clock_that_was_a_year_ahead_holds_up_no_timestamps_when_it_is_set_right(
+    *, is_reopened: bool
+) -> None:
+    world = World(25)
+    manager, log = open_log(world)
+    world.clock.skew(YEAR_NS)
+    log.append_record(b"ahead")
+    ahead_ns = world.clock.wall_ns()
+    log.flush()
+    world.clock.skew(-YEAR_NS)
+    if is_reopened:
+        manager.close()
+        _, log = open_log(world)
+    world.clock.advance(10**9)
+    log.append_record(b"right again")
+    assert stamps(log) == [ahead_ns, world.clock.wall_ns()]
+
+
+def test_timestamps_do_not_fall_when_the_clock_is_set_back_a_little() -> None:
+    world = World(26)
+    _, log = open_log(world)
+    log.append_record(b"first")
+    first_ns = world.clock.wall_ns()
+    world.clock.skew(-(10**9) // 2)
+    log.append_record(b"second")
+    world.clock.advance(10**9)
+    log.append_record(b"third")
+    assert stamps(log) == [first_ns, first_ns, world.clock.wall_ns()]

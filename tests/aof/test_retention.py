@@ -156,6 +156,21 @@ def test_pins_and_followers_keep_what_they_need() -> None:
     assert [info.segment_id for info in log.segments()] == [5]
 
 
+def test_a_follower_that_is_dropped_without_being_closed_keeps_nothing() -> None:
+    world = World(6)
+    _, log = _open(world, RetentionConfig(count_max=1), set())
+    follower = log.follow()
+    _seal_some(log, 2)
+    world.runner.settle()
+    assert [info.segment_id for info in log.segments()] == [0, 1]
+    del follower
+    gc.collect()
+    _seal_some(log, 2)
+    world.runner.settle()
+    assert [info.segment_id for info in log.segments()] == [3]
+    assert log._notifier._listeners == []
+
+
 def test_age_is_looked_at_without_an_append() -> None:
     world = World(4)
     _, log = _open(world, RetentionConfig(age_ms_max=60_000))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
-from lakebed.aof.config import AofConfig
+from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.record_id import RecordId
+from lakebed.base.errors import NoSpace, OutcomeUnknown
+from lakebed.base.units import KIB, TIB
 from lakebed.cli.aof2_admin import main as admin
 from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
@@ -443,6 +446,26 @@ def test_beside_a_program_that_has_the_store_open_everything_works(run: Run, roo
         assert run("aof", "cat", "orders").out == b"one\ntwo\n"
         assert run("aof", "verify", "orders").exit_code == 0
         assert run("aof", "dump").exit_code == 0
+
+
+FULL = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=TIB))
+
+
+@pytest.mark.parametrize("is_beside_a_writer", [False, True])
+def test_an_append_to_a_full_disk_does_not_ask_to_be_repeated(
+    run: Run, root: Path, *, is_beside_a_writer: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has the records queued: who appends them again may have them twice."""
+    with contextlib.ExitStack() as stack:
+        if is_beside_a_writer:
+            stack.enter_context(pytest.raises(NoSpace))  # by the store, when it is closed
+            stack.enter_context(Store.open(root, config=FULL))
+        else:
+            monkeypatch.setenv("LAKEBED_AOF_FLUSH_RESERVE_BYTES", "1TiB")
+        done = run("aof", "append", "orders", stdin=b"one\ntwo\n")
+        assert done.exit_code == OutcomeUnknown.exit_code
+        assert b"2 records were appended, up to 0:96; durable is what is before 0:64" in done.err
+        assert b"look before appending it again" in done.err
 
 
 def test_a_newer_store_and_a_damaged_version_file_are_refused(run: Run, root: Path) -> None:

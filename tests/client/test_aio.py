@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from lakebed.api import media
+from lakebed.api.logs import PinState
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address
 from lakebed.client.aio import AsyncStore
 from lakebed.client.store import RemoteStore
-from tests.client.scripted import GIVE_UP_S
+from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
 from tests.door.door import LiveDoor
 
 
@@ -118,6 +123,99 @@ def test_many_wait_at_the_same_time(door: LiveDoor) -> None:
         await topic.append_batch([b"%d" % one for one in range(40)])
         leased = await asyncio.gather(*waiting)
         assert sorted(one.offset for some in leased for one in some) == list(range(40))
+
+    run(door, work)
+
+
+HOUR_MS = 3_600_000
+
+
+def _waiters(door: LiveDoor) -> int:
+    """How many wait for a lease, for the server."""
+    return sum(queue._count for queue in list(door.door.service.lease_queues._queues.values()))
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_lease_that_is_cancelled_strands_nothing(door: LiveDoor, turns: int) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        group = await topic.group("g")
+        await topic.append_batch([b"a", b"b"])
+        leasing = asyncio.ensure_future(group.lease(lease_ms=HOUR_MS))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        leasing.cancel()
+        await asyncio.wait([leasing])
+        assert leasing.cancelled()
+        found: list[bytes] = []
+        while len(found) < 2:
+            found += [one.value for one in await group.lease(wait_s=GIVE_UP_S)]
+        assert sorted(found) == [b"a", b"b"]
+
+    run(door, work)
+
+
+def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        group = await topic.group("g")
+        waiting = [
+            asyncio.ensure_future(group.lease(lease_ms=HOUR_MS, wait_s=HOUR_MS / 1000))
+            for _ in range(10)
+        ]
+        while _waiters(door) < len(waiting):
+            await asyncio.sleep(0)
+        for one in waiting:
+            one.cancel()
+        await asyncio.wait(waiting)
+        while _waiters(door):
+            await asyncio.sleep(0)  # the server hears of it at once
+        await topic.append_batch([b"a"])
+        assert [one.value for one in await group.lease()] == [b"a"]
+        assert (await group.describe())[0].in_flight == 1
+
+    run(door, work)
+
+
+def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
+    reached, may_answer = threading.Event(), threading.Event()
+    pinned = PinState("p-1", 0, 1, 2, "me", 0, topic="orders", partition=0)
+
+    def answers_late(sock: socket.socket) -> bool:
+        reached.set()
+        may_answer.wait(GIVE_UP_S)
+        sock.sendall(document(pinned, status=201))
+        return True
+
+    async def work(port: int) -> None:
+        async with AsyncStore(RemoteStore(Address(host="127.0.0.1", port=port))) as store:
+            pinning = asyncio.ensure_future(
+                store.pins.pin_offsets("orders", 0, start=0, end=1, duration_ms=HOUR_MS, owner="me")
+            )
+            await asyncio.to_thread(reached.wait, GIVE_UP_S)
+            pinning.cancel()
+            await asyncio.wait([pinning])
+            may_answer.set()
+
+    with scripted(answers_late, says(answer(b"", media.MSGPACK, status=204))) as server:
+        asyncio.run(work(server.port))
+    assert [one.line for one in server.seen] == [
+        "POST /v1/pins HTTP/1.1", "DELETE /v1/pins/p-1 HTTP/1.1",
+    ]  # fmt: skip
+
+
+def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveDoor) -> None:
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        follower = await topic.partition(0).follow()
+        polling = follower._inner
+        waiting = asyncio.ensure_future(anext(follower))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        del follower, waiting
+        gc.collect()
+        assert polling.is_closed
 
     run(door, work)
 

@@ -13,7 +13,7 @@ from lakebed.api.logs import Seal, WatermarkBody
 from lakebed.api.operation import Operation
 from lakebed.base.errors import BadName, InputError, NotFound
 from tests.door.door import LiveDoor, open_door, target_of
-from tests.door.log_doors import ORDERS, SMALL, append, fill
+from tests.door.log_doors import ORDERS, SMALL, append, fill, read_all
 
 
 @pytest.fixture
@@ -129,3 +129,11 @@ def test_ids_are_told_in_either_form(door: LiveDoor) -> None:
         with pytest.raises(InputError):
             door.call(logs.READ_RECORDS, ORDERS, {"start": wrong})
     assert first < second
+
+
+def test_a_log_that_the_program_closed_is_opened_again(door: LiveDoor) -> None:
+    door.call(logs.OPEN_LOG, ORDERS)
+    append(door, b"one")
+    door.store.log("orders").close()
+    append(door, b"two")
+    assert read_all(door) == [b"one", b"two"]

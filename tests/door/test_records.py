@@ -11,15 +11,16 @@ import msgspec
 import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig
-from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.errors import BackpressureKind, NotDurableYet, WouldBlock
 from lakebed.aof.record_id import RecordId
 from lakebed.api import logs, media
 from lakebed.api.logs import AppendRecords, Flush
-from lakebed.base.errors import Busy, InputError, NotFound, TooLarge
+from lakebed.base.errors import Busy, InputError, NoSpace, NotFound, OutcomeUnknown, TooLarge
 from lakebed.base.units import KIB
 from tests.door.door import LiveDoor, open_door, target_of
 from tests.door.log_doors import ORDERS, SMALL, append, fill, ids, read_all
 from tests.door.waiters import begin, told, wait_until
+from tests.fakes.failing_disk import FailingDisk
 
 RECORDS = target_of(logs.APPEND_RECORDS, ORDERS)
 LINES = {"Content-Type": media.LINES}
@@ -163,6 +164,44 @@ def test_a_batch_with_time_waits_for_what_it_would_block_on(tmp_path: Path) -> N
         page = door.call(logs.READ_RECORDS, ORDERS)
         assert page.record_ids == found
         assert page.payloads == payloads, "over several segments, none twice and none left out"
+
+
+def test_an_append_to_a_full_disk_is_waited_for_until_there_is_room(tmp_path: Path) -> None:
+    disk = FailingDisk(told_free_bytes=0)
+    with open_door(tmp_path, disk=disk) as door:
+        door.call(logs.OPEN_LOG, ORDERS)
+        body = AppendRecords([b"waits for room"], timeout_ms=60_000)
+        waiting = begin(door, logs.APPEND_RECORDS, ORDERS, body=body)
+        log = door.store.log("orders")
+        wait_until(door, lambda: log.counters.snapshot().counters["aof_flush_failures"] > 1)
+        with pytest.raises(WouldBlock) as refused:
+            append(door, b"refused before it was queued")
+        assert (refused.value.kind, refused.value.record_ids) == (BackpressureKind.FLUSH, [])
+        disk.told_free_bytes = None
+        assert told(waiting).record_ids == door.call(logs.READ_RECORDS, ORDERS).record_ids
+        assert read_all(door) == [b"waits for room"]
+
+
+def test_an_append_that_stays_queued_on_a_full_disk_is_told_as_unknown_with_its_ids(
+    tmp_path: Path,
+) -> None:
+    disk = FailingDisk(told_free_bytes=0)
+    with open_door(tmp_path, disk=disk) as door:
+        door.call(logs.OPEN_LOG, ORDERS)
+        asked = AppendRecords([b"a", b"b"], timeout_ms=1)
+        answer = door.ask("POST", RECORDS, msgspec.json.encode(asked))
+        error = answer.problem
+        assert (answer.status, "retry-after" in answer.headers) == (504, False)
+        assert isinstance(error, NotDurableYet)
+        assert isinstance(error, OutcomeUnknown)
+        assert "do not append them again" in answer.json["advice"]
+        assert "kept in reserve" in str(error)
+        with pytest.raises(NoSpace):
+            door.call(logs.FLUSH_LOG, ORDERS, body=logs.Flush(int(error.record_ids[-1])))
+        disk.told_free_bytes = None
+        door.call(logs.FLUSH_LOG, ORDERS, body=logs.Flush(int(error.record_ids[-1])))
+        assert door.call(logs.READ_RECORDS, ORDERS).record_ids == error.record_ids
+        assert read_all(door) == [b"a", b"b"], "as the answer said, and once"
 
 
 def test_many_who_append_at_once_share_flushes(door: LiveDoor) -> None:

@@ -23,6 +23,7 @@ from lakebed.aof.format import (
     record_bytes,
     records_end_max,
 )
+from lakebed.aof.holds import Positioned
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import encode_durable_end
 from lakebed.aof.record_id import RecordId
@@ -90,6 +91,9 @@ class FakeLog:
     cold = None
 
     def on_used(self, info: SegmentInfo) -> None:
+        pass
+
+    def hold(self, reader: Positioned) -> None:
         pass
 
     @property

@@ -26,6 +26,7 @@ from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.store.store import Store
+from tests.fakes.troubled_disk import TroubledDisk
 
 SMALL = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0))
 
@@ -51,6 +52,46 @@ def test_what_is_appended_is_read_by_a_read_only_opener_beside_the_writer(tmp_pa
             payloads = [record.payload for record in reading.reader("orders").read()]
             assert payloads == [b"one", b"two"]
             assert reading.logs() == store.logs() == ["orders"]
+
+
+def test_a_log_that_was_closed_is_opened_again(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        append(store, "orders", b"one")
+        closed = store.log("orders")
+        closed.close()
+        append(store, "orders", b"two")
+        assert store.log("orders") is not closed
+        assert [record.payload for record in store.log("orders").read()] == [b"one", b"two"]
+        assert list(store.counters()["aof"]) == ["orders"]
+
+
+def test_a_log_whose_upkeep_fails_is_among_the_failures_and_the_others_go_on() -> None:
+    world = World(2)
+    world.disk = disk = TroubledDisk(world)
+    config = AofConfig(
+        segment_bytes=64 * KIB,
+        flush=FlushConfig(reserve_bytes=0),
+        retention=RetentionConfig(count_max=10),
+    )
+    with Store.open("/store", config=config, disk=disk, runner=world.runner) as store:
+        for name in ("damaged", "whole"):
+            append(store, name, b"one")
+            store.log(name).seal_current_segment()
+            append(store, name, b"two")
+        path = store.log("damaged").segments()[0].path
+        for name in ("damaged", "whole"):
+            store.log(name).close()
+        disk.refused = path
+        append(store, "damaged", b"three")
+        append(store, "whole", b"three")
+        world.runner.advance(10**9)
+        ((kind, name, error),) = store.failures()
+        assert (kind, name) == ("log upkeep", "damaged")
+        assert str(error) == f"{path}: open: Input/output error"
+        assert store.log("whole").seal_current_segment() is not None
+        disk.refused = ""
+        world.runner.advance(31 * 10**9)
+        assert store.failures() == []
 
 
 def test_a_log_is_the_same_object_each_time(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from lakebed.aof.follower import BATCH_BYTES
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import LogView
 from lakebed.base.errors import Closed
+from lakebed.base.follower import listen_weakly
 from lakebed.base.layout import Buffer
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 class AsyncFollower(AsyncIterator[Record]):
     """What `Follower` is, for one event loop: `async for record in AsyncFollower(log)`.
 
-    A wait that is cancelled loses nothing: what was being read meanwhile is given out next.
+    A wait that is cancelled loses nothing: what was being read meanwhile is given out next. In the
+    writer's process retention spares what it has not given out. One that is dropped without being
+    closed keeps nothing.
     """
 
     def __init__(
@@ -43,6 +46,12 @@ class AsyncFollower(AsyncIterator[Record]):
         self._turn = asyncio.Lock()  # one task at a time waits for a batch
         self._reading: asyncio.Future[RecordBatch | None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # set with `_unsubscribe`
+        view.hold(self)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
 
     @property
     def position(self) -> RecordId:
@@ -99,8 +108,8 @@ class AsyncFollower(AsyncIterator[Record]):
     async def _filled(self) -> RecordBatch:
         """The batch with records that were not given out. Holds `_turn`."""
         if self._unsubscribe is None:
-            loop = asyncio.get_running_loop()
-            self._unsubscribe = self._view.on_durable(lambda: self._wake(loop))
+            self._loop = asyncio.get_running_loop()
+            self._unsubscribe = listen_weakly(self._view, self._wake, on_dropped=self._cursor.close)
         while not self._is_closed:
             if self._batch is not None:
                 return self._batch
@@ -123,12 +132,13 @@ class AsyncFollower(AsyncIterator[Record]):
         self._reading = None
         return reading.result()
 
-    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _wake(self) -> None:
         """Called by the log, in any thread."""
+        assert self._loop is not None
         # If it is set, its waiter has not looked yet, and will see this move as well.
         if not self._moved.is_set():
             with contextlib.suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(self._moved.set)
+                self._loop.call_soon_threadsafe(self._moved.set)
 
 
 # Which kinds of back-pressure an awaited append waits out: those that the log itself resolves and

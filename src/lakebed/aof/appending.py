@@ -30,9 +30,14 @@ from lakebed.aof.segment import (
 )
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.waiting import Waiting
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Busy, LakebedError, Poisoned, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.kernels import AofBatch
+
+SET_BACK_NS_MAX = NS_PER_S
+"""Automatic timestamps do not fall when the clock is set back by so much at most. One that is
+further in the future, from a wrong clock or a caller, holds up none that follow."""
 
 
 class Appending:
@@ -142,7 +147,6 @@ class Appending:
             if not isinstance(error, LakebedError):
                 state.failure = Poisoned("append", state.folder, why=repr(error))
             raise
-        state.last_timestamp = max(state.last_timestamp, segment.max_timestamp)
         self._metrics.appended_records.add(len(ids))
         self._metrics.appended_bytes.add(batch.size)
         return ids
@@ -159,9 +163,10 @@ class Appending:
         return segment.encode(first, timestamps=_at(timestamps, 0), ext_ids=_at(ext_ids, 0))
 
     def _stamp(self) -> int:
-        """Now, but never before a record that is there. With the mutex."""
-        state = self._state
-        state.last_timestamp = max(state.last_timestamp, self._clock.wall_ns())
+        """Now; or the last one, if the clock was set back a little since. With the mutex."""
+        state, now_ns = self._state, self._clock.wall_ns()
+        if not now_ns < state.last_timestamp <= now_ns + SET_BACK_NS_MAX:
+            state.last_timestamp = now_ns
         return state.last_timestamp
 
     def _check_fits(self, payload: Buffer) -> None:

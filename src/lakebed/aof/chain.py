@@ -106,6 +106,9 @@ class SegmentChain:
         """Go on behind that segment: no file is here to tell where the log ends."""
         assert self.is_at_start, "something was written already"
         assert last.end is not None, "where it ends is known of a segment in a colder tier"
+        if self.active.is_on_disk:  # activated before a crash, and no record came
+            self.active.base_record_count = record_count
+            return
         segment_id = max(self.active.name.segment_id, last.segment_id + 1)
         self._next = (segment_id, next_base_offset(last.base_offset, last.end), record_count)
         self.active = self._new_segment()

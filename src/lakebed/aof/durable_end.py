@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from lakebed.aof.format import DURABLE_END, DurableEnd
-from lakebed.aof.pointer import decode_durable_end, encode_durable_end
+from lakebed.aof.format import DurableEnd
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, encode_durable_end
 from lakebed.base.files import Disk
 from lakebed.base.files.notice import Notice, read_notice
 
@@ -17,7 +17,7 @@ from lakebed.base.files.notice import Notice, read_notice
 def load(disk: Disk, path: str) -> DurableEnd | None:
     """What it says, or None if it is missing or damaged: it is advice."""
     decode = partial(decode_durable_end, path=path)
-    return read_notice(disk, path, size=DURABLE_END.size, decode=decode)
+    return read_notice(disk, path, size=FILE_BYTES_MAX, decode=decode)
 
 
 class DurableEndFile:

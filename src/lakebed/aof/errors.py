@@ -1,4 +1,4 @@
-"""Back-pressure as an error: the call did not block, and says what it would have waited for."""
+"""Errors of appending to a log: back-pressure, and records that are queued and not durable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from lakebed.aof.record_id import RecordId
-from lakebed.base.errors import Busy
+from lakebed.base.errors import Busy, OutcomeUnknown
 
 
 class BackpressureKind(Enum):
@@ -28,4 +28,15 @@ class WouldBlock(Busy):
     ) -> None:
         super().__init__(f"{why} (waits for: {kind.value})")
         self.kind = kind
+        self.record_ids = record_ids
+
+
+class NotDurableYet(OutcomeUnknown):
+    """The records are appended and queued, and not durable: they may still become so.
+
+    Appending them again may store them twice: flush up to the last of `record_ids` instead.
+    """
+
+    def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:
+        super().__init__(why)
         self.record_ids = record_ids

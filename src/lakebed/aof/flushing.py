@@ -18,7 +18,7 @@ from lakebed.aof.segment import Chunk, Segment
 from lakebed.aof.spares import Spares
 from lakebed.aof.writer import SegmentSink
 from lakebed.base.commit import Barrier, SpaceReserve, Ticket
-from lakebed.base.errors import DiskError, LakebedError, NoSpace, NotFound
+from lakebed.base.errors import DiskError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 
@@ -163,7 +163,7 @@ class Flushing:
         event(_log, "flush_failed", level=logging.ERROR, log=self._state.name, error=error)
         with self._state.mutex:
             segment.flush_failure = True
-            if isinstance(error, NoSpace):
+            if isinstance(error, RetryError):
                 self._state.error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):

@@ -27,9 +27,10 @@ class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
 
 
 class Follower(RecordIterator, Following[Record, RecordBatch, RecordId]):
-    """Records from `start` on, or from the oldest."""
+    """Records from `start` on, or from the oldest. Retention in this process spares them."""
 
     def __init__(
         self, view: LogView, start: RecordId | None = None, *, batch_bytes_max: int = BATCH_BYTES
     ) -> None:
         Following.__init__(self, view, LogCursor(view, start, batch_bytes_max=batch_bytes_max))
+        view.hold(self)

@@ -14,13 +14,15 @@ from random import Random
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.format import SegmentFooter
-from lakebed.aof.identity import LogIdentity, ensure_identity
+from lakebed.aof.identity import LogIdentity, ensure_identity, find_identity
 from lakebed.aof.manifest.format import LocalEvicted, SealSegment, SegmentOpened
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.opening import open_journal
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.reconcile import Found, Missing, reconcile
 from lakebed.aof.manifest.records import Payload, Tier2DeleteQueued
-from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.replay import Replayed, replay
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.recovery import read_footer
@@ -30,7 +32,7 @@ from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.aof.tiers.reconciliation import Correction, corrections, orphans
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Busy, LakebedError
+from lakebed.base.errors import BadConfig, Busy, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import remove_temporaries
 
@@ -112,8 +114,14 @@ class Journaling:
     # The journal's life.
 
     def start(self, *, enabled: bool) -> None:
-        """Open the manifest log, if it is kept, and record what it does not know."""
+        """Open the manifest log, if it is kept, and record what it does not know.
+
+        `BadConfig` if it is not to be kept, and segments are in colder tiers alone: nothing else
+        knows of them, and the log would start again where they are.
+        """
         context = self._context
+        if not enabled:
+            self._check_dispensable()
         self.identity, before = ensure_identity(
             context.disk,
             context.paths,
@@ -126,6 +134,27 @@ class Journaling:
         if enabled and self.journal is None:
             was_off = before is not None and not before.manifest_log
             self._open(self.identity, was_off=was_off)
+
+    def _check_dispensable(self) -> None:
+        """See `start`. Looks at what is recorded, whether or not it was kept the last time."""
+        context, name = self._context, self._state.name
+        try:
+            identity = find_identity(context.disk, context.paths, tier2=self._services.address)
+        except NotFound:
+            return
+        folder = ManifestPaths(f"{context.paths.manifest}/{identity.stream}")
+        found = replay(ManifestReader(context.disk, folder))
+        cold = [state.segment_id for state in found.index.segments() if state.is_cold]
+        if found.damages:
+            why = f"its manifest log is damaged ({found.damages[0].problem})"
+        elif cold:
+            why = f"{len(cold)} of its segments, from {cold[0]} to {cold[-1]}, are in colder tiers"
+        else:
+            return
+        raise BadConfig(
+            f"{name}: {why}, and without it nobody knows where they are: leave "
+            "manifest_log_enabled on, or bring all segments back first (lakebed aof hydrate)"
+        )
 
     def stop(self) -> None:
         """Close the journal; what it could not make durable is found out again when it is opened.

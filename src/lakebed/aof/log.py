@@ -16,7 +16,9 @@ The work is done by its parts, which share a `LogState` and the mutex in it: `ap
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 
 from lakebed.aof.appending import Appending
@@ -27,7 +29,7 @@ from lakebed.aof.cursors import Cursor
 from lakebed.aof.errors import BackpressureKind
 from lakebed.aof.flushing import Flushing
 from lakebed.aof.follower import Follower
-from lakebed.aof.holds import Holds
+from lakebed.aof.holds import Holds, Positioned
 from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.paths import LogPaths
@@ -49,12 +51,12 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy, Closed, DiskError, InputError, LakebedError, NoSpace
+from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
-from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
+from lakebed.base.runner.failing import Failing
 
 
 class Aof:
@@ -68,8 +70,10 @@ class Aof:
         *,
         config: AofConfig,
         runner: Runner,
-        wake_flush: Callable[[], None],
-        wake_maintenance: Callable[[], None],
+        wake_flush: Callable[[Aof], None],
+        wake_maintenance: Callable[[Aof], None],
+        end_steps: Callable[[Aof], None],
+        on_closed: Callable[[Aof], None],
         counters: Counters,
         random: Random,
         is_pinned: Callable[[int], bool],
@@ -77,6 +81,8 @@ class Aof:
         services: TierServices,
         coordinator: Coordinator,
     ) -> None:
+        """`end_steps` returns when no step of this log is running; `on_closed` is called when
+        nothing of it will be written again."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -92,10 +98,13 @@ class Aof:
         self._state = context.state
         self._metrics = context.metrics
         self._notifier = context.notifier
-        self._wake_maintenance = wake_maintenance
+        self._wake_maintenance = partial(wake_maintenance, self)
+        self._end_steps = end_steps
+        self._on_closed = on_closed
+        self._closed = runner.event()
         self._is_pinned = is_pinned
         self._holds = Holds(runner.mutex())
-        self._backoff = Backoff(RetryPolicy(), random)
+        self._upkeep = Failing(task="aof maintenance", of=paths.name)
         self._cursor = Cursor(disk, paths, runner.clock)
         self._spares = Spares(
             disk,
@@ -112,7 +121,7 @@ class Aof:
             self._spares,
             random=random,
             writer_epoch=recovered.writer_epoch,
-            wake=wake_flush,
+            wake=partial(wake_flush, self),
             on_change=self._on_flush,
         )
         self._services = services
@@ -121,10 +130,14 @@ class Aof:
         self._tiers: LogTiers | None = None
         self._tiering: LogTiering | None = None
         self._journaling = Journaling(
-            context, services, epoch=recovered.writer_epoch, random=random, wake=wake_maintenance
+            context,
+            services,
+            epoch=recovered.writer_epoch,
+            random=random,
+            wake=self._wake_maintenance,
         )
         self._transitions = transitions = Transitions(
-            context, self._journaling, wake_maintenance=wake_maintenance
+            context, self._journaling, wake_maintenance=self._wake_maintenance
         )
         self._waiting = waiting = Waiting(context, flushing)
         self._appending = Appending(context, transitions, flushing, waiting)
@@ -188,7 +201,9 @@ class Aof:
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
         """Until that record, or everything appended so far, is durable.
 
-        If a flush fails, so does this; after `NoSpace` it may be called again.
+        If a flush fails, so does this. After a `RetryError` (the disk is full) or `OutcomeUnknown`
+        (the seconds passed) the records are still queued, and become durable when they can: call
+        this again, and do not append them again.
         """
         self._flushing.flush(record_id, timeout)
 
@@ -241,10 +256,17 @@ class Aof:
         return observe(self.counters, self._services.counters)
 
     def set_manifest_log_enabled(self, enabled: bool) -> None:
-        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now."""
+        """Switch the manifest log on (a snapshot comes first) or off, for this log and for now.
+
+        `BadConfig` if segments are in colder tiers alone, which nothing else knows of.
+        """
         if not enabled:
-            self._journaling.stop()
-        self._journaling.start(enabled=enabled)
+            self._journaling.stop()  # first: nothing is evicted without it
+        try:
+            self._journaling.start(enabled=enabled)
+        except BadConfig:
+            self._journaling.start(enabled=True)
+            raise
 
     # Reading: see `LogReader`.
 
@@ -273,7 +295,6 @@ class Aof:
     def follow(self, start: RecordId | None = None) -> Follower:
         """Records from `start` (or the oldest) on, waiting for new ones; retention spares them."""
         follower = Follower(self, start)
-        self._holds.add(follower)
         if self._tiering is not None and start is not None:
             self._tiering.on_followed(start.segment_index)
         return follower
@@ -295,6 +316,14 @@ class Aof:
     def failure(self) -> LakebedError | None:
         """Why nothing is written until it is opened again; None as long as it is."""
         return self._flushing.failure
+
+    @property
+    def upkeep_failure(self) -> Exception | None:
+        """Why sealing, retention or another background work of the log fails at present."""
+        return self._upkeep.error
+
+    def hold(self, reader: Positioned) -> None:
+        self._holds.add(reader)
 
     def segments(self) -> Sequence[SegmentInfo]:
         with self._state.mutex:
@@ -322,45 +351,86 @@ class Aof:
 
     def flush_step(self) -> int | None:
         """Commit what is due; ns to the next time, or None."""
-        return self._flushing.step()
+        return None if self._state.is_closed else self._flushing.step()
 
     def maintenance_step(self) -> int | None:
-        """Seal, retire, write the cursor, prepare spares. ns to the next time, or None."""
-        try:
-            if self._tiering is not None:
-                self._tiering.admission.acknowledge()
-            while self._sealing.seal_next():
-                pass
-            delays = [
-                self._retiring.step(is_needed=self._is_needed),
-                self._cursor.step(requested=self._appended_end(), durable=self._state.durable),
-                self._preparing.step(),
-                self._journaling.step(),
-            ]
-            return min((delay for delay in delays if delay is not None), default=None)
-        except (NoSpace, Busy):
-            self._metrics.metadata_retry_attempts.add()
-            return self._backoff.next_ns()
+        """Seal, retire, write the cursor, prepare spares. ns to the next time, or None.
+
+        One kind of work that fails keeps none of the others from being done: it is reported, and
+        tried again.
+        """
+        if self._state.is_closed:
+            return None
+        works = (
+            self._acknowledge,
+            self._seal,
+            self._retire,
+            self._note_position,
+            self._preparing.step,
+            self._journaling.step,
+        )
+        delays: list[int | None] = []
+        errors: list[LakebedError] = []
+        for work in works:
+            try:
+                delays.append(work())
+            except LakebedError as error:
+                self._metrics.metadata_retry_attempts.add()
+                errors.append(error)
+        if errors:
+            delays.append(self._upkeep.failed(errors[0]))
+        else:
+            self._upkeep.succeeded()
+        return min((delay for delay in delays if delay is not None), default=None)
+
+    def _acknowledge(self) -> int | None:
+        if self._tiering is not None:
+            self._tiering.admission.acknowledge()
+        return None
+
+    def _seal(self) -> int | None:
+        while self._sealing.seal_next():
+            pass
+        return None
+
+    def _retire(self) -> int | None:
+        return self._retiring.step(is_needed=self._is_needed)
+
+    def _note_position(self) -> int | None:
+        return self._cursor.step(requested=self._appended_end(), durable=self._state.durable)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._state.is_closed
 
     def close(self) -> None:
         """Flush everything, hand back every waiter, and let go of the files. Idempotent.
 
-        If something that was appended could not be made durable, that error is raised at the end.
+        Waits for background work on its files: when it returns, another opener may have them. If
+        something that was appended could not be made durable, that error is raised at the end.
         """
         state = self._state
         with state.mutex:
-            if state.is_closed:
-                return
-            state.is_closed = True
-        self._notifier.tell()
-        self._flushing.close()
-        if self._tiering is not None:
-            self._tiering.admission.close()
-        self._journaling.stop()
-        self._write_cursor()
-        self._reader.close()
-        self._spares.close()
-        self._notifier.tell()
+            is_closed_already, state.is_closed = state.is_closed, True
+        if is_closed_already:
+            self._closed.wait()
+            return
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._closed.set)
+            stack.callback(self._on_closed, self)
+            stack.callback(self._notifier.tell)
+            stack.callback(self._spares.close)
+            stack.callback(self._reader.close)
+            stack.callback(self._write_cursor)
+            stack.callback(self._journaling.stop)
+            if self._tiering is not None:
+                stack.callback(self._tiering.admission.close)
+            stack.callback(self._flushing.close)
+            if self._tiers is not None:
+                stack.callback(self._tiers.moves.close)
+            stack.callback(self._end_steps, self)
+            self._notifier.tell()
         with state.mutex:
             if not state.is_durable(None):
                 error = state.failure or state.error

@@ -6,7 +6,8 @@
         log.flush(record_id)
 
 The manager holds the root's lock: one process writes. Two tasks on its runner serve all logs: one
-commits what is due, the other seals full segments and prepares new ones.
+commits what is due, the other seals full segments and prepares new ones. A log whose step fails
+stops no other: it is tried again with growing delays, and `failures` reports it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, forking, make_folders
 from lakebed.base.filling import SpareBudget
-from lakebed.base.runner import Runner, Task, ThreadRunner
+from lakebed.base.runner import Event, Runner, ThreadRunner
+from lakebed.base.runner.drive import Drive
 from lakebed.kernels.disk import real_disk
 
 _log = logging.getLogger(__name__)
@@ -65,13 +67,15 @@ class AofManager:
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
         self._own_runner = ThreadRunner() if runner is None else None
-        self._runner = runner or self._own_runner
-        assert self._runner is not None
+        used_runner = runner or self._own_runner
+        assert used_runner is not None
+        self._runner: Runner = used_runner
         self._is_pinned = is_pinned
         self._random = random or Random()
         self.spare_budget = SpareBudget(
             bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
             mutex=self._runner.mutex(),
+            on_short=self._wake_all,
         )
         self._services = TierServices(
             self.root,
@@ -85,15 +89,14 @@ class AofManager:
         self._coordinator = Coordinator(self._runner, self._services, self._tierings)
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
-        self._opening: set[str] = set()
+        self._opening: dict[str, Event] = {}  # set when it was opened, or could not be
         self._is_closed = False
-        self._tasks: list[Task] = []
         make_folders(self.disk, self.root)
         self._lock = self.disk.lock(os.path.join(self.root, LOCK_NAME))
         self._generation = forking.generation()
         try:
-            self._flush_task = self._spawn("aof flush", Aof.flush_step)
-            self._maintenance_task = self._spawn("aof maintenance", Aof.maintenance_step)
+            self._flushing = Drive("aof flush", self._runner, Aof.flush_step)
+            self._maintenance = Drive("aof maintenance", self._runner, Aof.maintenance_step)
         except BaseException:
             self._lock.release()
             raise
@@ -110,14 +113,16 @@ class AofManager:
         with self._mutex:
             if self._is_closed:
                 raise Closed(f"{self.root}: the manager is closed")
-            if name in self._logs or name in self._opening:
+            log = self._logs.get(name)
+            if log is not None and log.is_closed:
+                raise Busy(f"{name}: the log is being closed")
+            if log is not None or name in self._opening:
                 raise AlreadyExists(f"{name}: the log is open already")
-            self._opening.add(name)
+            self._opening[name] = self._runner.event()
         try:
             return self._open(paths, config or self._config)
         finally:
-            with self._mutex:
-                self._opening.discard(name)
+            self._end_opening(name)
 
     def migrate_tier2(
         self,
@@ -139,7 +144,7 @@ class AofManager:
                 raise Closed(f"{self.root}: the manager is closed")
             if name in self._logs or name in self._opening:
                 raise Busy(f"{name}: the log is open; its Tier 2 moves while it is closed")
-            self._opening.add(name)
+            self._opening[name] = self._runner.event()
         try:
             migration = Migration(
                 self.disk,
@@ -151,14 +156,12 @@ class AofManager:
             target = self._services.address if address is None else address
             return migration.run(target, delete=delete, progress=progress)
         finally:
-            with self._mutex:
-                self._opening.discard(name)
+            self._end_opening(name)
 
     def _open(self, paths: LogPaths, config: AofConfig) -> Aof:
         name = paths.name
         self._check_tier2(paths)
         paths.ensure(self.disk)
-        assert self._runner is not None
         clock = self._runner.clock
         started_ns = clock.monotonic_ns()
         recovered = recover(self.disk, paths)
@@ -168,8 +171,10 @@ class AofManager:
             recovered,
             config=config,
             runner=self._runner,
-            wake_flush=self._flush_task.wake,
-            wake_maintenance=self._maintenance_task.wake,
+            wake_flush=partial(self._wake, self._flushing),
+            wake_maintenance=partial(self._wake, self._maintenance),
+            end_steps=self._end_steps,
+            on_closed=self._forget,
             counters=Counters(),
             random=self._random,
             is_pinned=partial(self._is_pinned or _nothing_is_pinned, name),
@@ -190,8 +195,14 @@ class AofManager:
             duration_ns=duration_ns,
         )
         with self._mutex:
-            self._logs[name] = log
-        self._maintenance_task.wake()
+            is_late = self._is_closed
+            if not is_late:
+                self._logs[name] = log
+        if is_late:
+            log.close()
+            raise Closed(f"{self.root}: the manager was closed meanwhile")
+        self._flushing.add(log)
+        self._maintenance.add(log)
         self._coordinator.wake()
         return log
 
@@ -207,12 +218,23 @@ class AofManager:
             logs = list(self._logs.values())
         return [log.tiering for log in logs if log.tiering is not None]
 
-    def close_log(self, name: str) -> None:
+    def failures(self) -> dict[str, Exception]:
+        """The open logs whose background work fails at present, and why. It is tried again."""
         with self._mutex:
-            log = self._logs.pop(name, None)
+            failing = {log: log.upkeep_failure for log in self._logs.values()}
+        failing |= self._flushing.failures() | self._maintenance.failures()
+        return {
+            log.name: error
+            for log, error in failing.items()
+            if error is not None and not isinstance(error, Busy)  # a queue will have room again
+        }
+
+    def close_log(self, name: str) -> None:
+        """As `Aof.close`; nothing if no log of that name is open."""
+        with self._mutex:
+            log = self._logs.get(name)
         if log is not None:
             log.close()
-            self._coordinator.wake()  # others may have waited for the room it took
 
     def names(self) -> list[str]:
         """All logs there are, open or not."""
@@ -228,17 +250,20 @@ class AofManager:
             if self._is_closed:
                 return
             self._is_closed = True
-            logs, self._logs = self._logs, {}
+            logs = list(self._logs.values())
+            opening = list(self._opening.values())
+        for ended in opening:
+            ended.wait()  # it writes to its log: the lock is held for that long
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
             if self._own_runner is not None:
                 stack.callback(self._own_runner.close)
             # The tasks end first, with the step they are in: nothing is sealed or retired while a
             # log is closed.
-            for log in logs.values():
+            for log in logs:
                 stack.callback(log.close)
-            for task in self._tasks:
-                stack.callback(task.stop)
+            stack.callback(self._flushing.stop)
+            stack.callback(self._maintenance.stop)
             stack.callback(self._coordinator.stop)
 
     def __enter__(self) -> AofManager:
@@ -247,17 +272,35 @@ class AofManager:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _spawn(self, name: str, step: Callable[[Aof], int | None]) -> Task:
-        def all_logs() -> int | None:
-            with self._mutex:
-                logs = list(self._logs.values())
-            delays = [step(log) for log in logs]
-            return min((delay for delay in delays if delay is not None), default=None)
+    def _end_opening(self, name: str) -> None:
+        with self._mutex:
+            ended = self._opening.pop(name)
+        ended.set()
 
-        assert self._runner is not None
-        task = self._runner.spawn(name, all_logs)
-        self._tasks.append(task)
-        return task
+    def _wake(self, steps: Drive[Aof], log: Aof) -> None:
+        """A log that is not open yet, or not any more, has no steps."""
+        if self._logs.get(log.name) is log:
+            steps.add(log)
+
+    def _wake_all(self) -> None:
+        """One log lacks something that another may have."""
+        with self._mutex:
+            logs = list(self._logs.values())
+        for log in logs:
+            self._maintenance.add(log)
+
+    def _end_steps(self, log: Aof) -> None:
+        """No step of the log is running when this returns; one begun later does nothing."""
+        self._flushing.remove(log)
+        self._maintenance.remove(log)
+
+    def _forget(self, log: Aof) -> None:
+        """The log was closed: the next `open` may have its files."""
+        with self._mutex:
+            if self._logs.get(log.name) is log:
+                del self._logs[log.name]
+        self._end_steps(log)  # what was added while it was closed
+        self._coordinator.wake()  # others may have waited for the room it took
 
 
 def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001

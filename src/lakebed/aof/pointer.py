@@ -27,6 +27,9 @@ from lakebed.kernels import crc64nvme
 
 Summed = TypeVar("Summed", SealedPointer, DurableEnd)
 
+FILE_BYTES_MAX = 4096
+"""More than either file has: one of a newer version may be longer, and must not look damaged."""
+
 _DURABLE_END_SUMMED = DURABLE_END.offset_of("crc64")
 
 

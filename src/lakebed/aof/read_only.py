@@ -16,10 +16,11 @@ import os
 from collections.abc import Callable, Sequence
 
 from lakebed.aof.end_scan import scan_end
-from lakebed.aof.format import DURABLE_END, RECORDS_START, DurableEnd
+from lakebed.aof.format import RECORDS_START, DurableEnd
+from lakebed.aof.holds import Positioned
 from lakebed.aof.listing import Listing, list_segments
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.pointer import decode_durable_end
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.catalogue import ColdCatalogue
 from lakebed.aof.tiers.cold import ColdSegments
@@ -74,6 +75,9 @@ class ReadOnlyLog:
     @property
     def cold(self) -> ColdSegments | None:
         return self._catalogue.cold
+
+    def hold(self, reader: Positioned) -> None:
+        """Nothing: the writer does not know of this process."""
 
     def on_used(self, info: SegmentInfo) -> None:
         """Nothing: the writer decides by its own readers."""
@@ -134,7 +138,7 @@ class ReadOnlyLog:
         path = self._paths.durable_end
 
         def read() -> DurableEnd:
-            data = read_file(self._disk, path, size_max=DURABLE_END.size)
+            data = read_file(self._disk, path, size_max=FILE_BYTES_MAX)
             return decode_durable_end(data, path=path)
 
         try:

@@ -22,7 +22,6 @@ from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
     RECORDS_START,
-    SEALED_POINTER,
     SEGMENT_HEADER,
     SEGMENT_MAGIC,
     SEGMENT_VERSION,
@@ -34,10 +33,10 @@ from lakebed.aof.format import (
     records_end_max,
 )
 from lakebed.aof.paths import LogPaths, SegmentName
-from lakebed.aof.pointer import decode_pointer
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_pointer
 from lakebed.aof.segment import Segment
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DataError, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import (
     Disk,
     File,
@@ -118,6 +117,8 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
         if name.segment_id < trusted or (name.segment_id == trusted and not is_last):
             end = pointer.durable_bytes if pointer and name.segment_id == trusted else None
             result.sealed.append(_sealed_info(paths, name, end))
+            if name.segment_id == trusted:
+                result.next_record_count = _record_count_behind(disk, paths, name, result)
             continue
         confirmed_end = _confirmed_end(confirmed, name)
         if not is_last:
@@ -143,6 +144,28 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
     return result
 
 
+def _record_count_behind(disk: Disk, paths: LogPaths, name: SegmentName, result: Recovered) -> int:
+    """The count of records up to the end of a sealed segment, which the next one begins with."""
+    path = paths.segment(name)
+    try:
+        with disk.open(path) as file:
+            footer = read_footer(file, path, name)
+            if footer is not None:
+                return footer.base_record_count + footer.record_count
+            size = file.size()
+            header = _read_header(file, path, name, size)
+            if header is not None:
+                tail = _tail_around_damage(file, records_end_max(size), _last_byte(file, 0, size))
+                return header.base_record_count + tail.record_count
+            problem = f"{path}: neither header nor footer"
+    except UnknownVersion:
+        raise
+    except (DataError, DiskError) as error:
+        problem = str(error)
+    result.problems.append(f"{problem}: how many records it has is not known")
+    return 0
+
+
 def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
     names = [SegmentName.parse(name) for name in disk.names(paths.segments)]
     found = sorted(name for name in names if name is not None)
@@ -154,7 +177,8 @@ def _segment_names(disk: Disk, paths: LogPaths) -> list[SegmentName]:
 
 def _load_pointer(disk: Disk, paths: LogPaths) -> SealedPointer | None:
     try:
-        return decode_pointer(read_file(disk, paths.pointer, size_max=SEALED_POINTER.size))
+        data = read_file(disk, paths.pointer, size_max=FILE_BYTES_MAX)
+        return decode_pointer(data, path=paths.pointer)
     except NotFound:
         return None
     except UnknownVersion:
@@ -192,6 +216,7 @@ def _examine(
             end = max(size, known.confirmed_end)
             _follow(result, name, end=end, record_count=result.next_record_count, timestamp=0)
             return
+        refuse_newer(file, path)
         footer = read_footer(file, path, name)
         if footer is not None:
             if not known.is_seal_confirmed:
@@ -234,8 +259,11 @@ def _follow(
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
     """The footer, if the segment has a good one that belongs to it."""
+    size = file.size()
+    if size < RECORDS_START + FOOTER_BYTES:
+        return None  # too short for a segment
     try:
-        footer = decode_footer(file.pread(file.size() - FOOTER_BYTES, FOOTER_BYTES))
+        footer = decode_footer(file.pread(size - FOOTER_BYTES, FOOTER_BYTES))
     except UnknownVersion as error:
         raise UnknownVersion(
             error.problem, path=path, expected=error.expected, found=error.found
@@ -245,17 +273,29 @@ def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | Non
     return footer if footer and footer.segment_index == name.segment_id else None
 
 
+def refuse_newer(file: File, path: str) -> None:
+    """Before anything is judged by this version's rules: another's records would look torn."""
+    header = SEGMENT_HEADER.unpack(file.pread(0, SEGMENT_HEADER.size))
+    if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
+        raise UnknownVersion(
+            "a segment of a newer version",
+            path=path,
+            offset=SEGMENT_HEADER.offset_of("version"),
+            expected=SEGMENT_VERSION,
+            found=header.version,
+        )
+
+
 def _read_header(file: File, path: str, name: SegmentName, size: int) -> SegmentHeader | None:
     """The header; None if it was never written. `Corrupt` if it is not this segment's."""
     data = file.pread(0, SEGMENT_HEADER.size)
     if not any(data):
         return None
     header = SEGMENT_HEADER.unpack(data)
-    if header.magic == SEGMENT_MAGIC and header.version > SEGMENT_VERSION:
-        raise UnknownVersion("segment", path=path, expected=SEGMENT_VERSION, found=header.version)
-    expected = (SEGMENT_MAGIC, SEGMENT_HEADER.size, *name, size)
+    expected = (SEGMENT_MAGIC, SEGMENT_VERSION, SEGMENT_HEADER.size, *name, size)
     found = (
         header.magic,
+        header.version,
         header.header_length,
         header.segment_index,
         header.base_offset,

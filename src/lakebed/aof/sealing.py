@@ -1,8 +1,8 @@
 """Sealing: a segment that was handed over gets its footer, and then the pointer names it.
 
 The file comes first: footer and pointer are durable before the chain counts the segment as
-sealed. A full disk is tried again by the next maintenance step; any other failure ends the log's
-writing, for it is not known what the footer says.
+sealed. A full disk, or a file that cannot be opened, is tried again by the next maintenance step;
+any other failure ends the log's writing, for it is not known what the footer says.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lakebed.aof.sparse_index import write_index
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
-from lakebed.base.errors import DiskError, LakebedError, NoSpace
+from lakebed.base.errors import DiskError, LakebedError
 from lakebed.base.events import event
-from lakebed.base.files import replace_atomically
+from lakebed.base.files import File, replace_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -102,31 +102,29 @@ class Sealing:
             with contextlib.suppress(LakebedError):
                 self._flushing.flush_queued(None)
             return segment.durable >= segment.end
-        try:
-            self._write_footer(segment, coordinator_watermark=watermark)
-            with state.mutex:
-                info = self._transitions.finish(segment, coordinator_watermark=watermark)
-        except NoSpace:
-            raise
-        except DiskError as error:
-            self._fail(error)
-            return False
+        with self._disk.open(self._paths.segment(segment.name), writable=True) as file:
+            try:
+                self._write_footer(file, segment, coordinator_watermark=watermark)
+                with state.mutex:
+                    info = self._transitions.finish(segment, coordinator_watermark=watermark)
+            except DiskError as error:
+                self._fail(error)
+                return False
         if self._with_sparse_index:
             write_index(self._disk, info.path, segment_id=info.segment_id, end=segment.end)
         self._tell_sealed(segment)
         self._on_sealed()
         return True
 
-    def _write_footer(self, segment: Segment, *, coordinator_watermark: int) -> None:
+    def _write_footer(self, file: File, segment: Segment, *, coordinator_watermark: int) -> None:
         """Write footer, sync, replace the pointer: in that order, so that it never names less.
 
-        All records of the segment must be durable. May be repeated after `NoSpace`.
+        All records of the segment must be durable. May be repeated after a `RetryError`.
         """
         footer = segment.footer(
             sealed_at=self._clock.wall_ns(), coordinator_watermark=coordinator_watermark
         )
-        with self._disk.open(self._paths.segment(segment.name), writable=True) as file:
-            file.write_and_sync(segment.size - FOOTER_BYTES, [footer])
+        file.write_and_sync(segment.size - FOOTER_BYTES, [footer])
         pointer = encode_pointer(
             segment_id=segment.name.segment_id,
             durable_bytes=segment.end,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from lakebed.aof.holds import Positioned
 from lakebed.aof.record_id import RecordId
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
@@ -53,6 +54,10 @@ class LogView(Protocol):
 
     def on_used(self, info: SegmentInfo) -> None:
         """A reader opened that segment."""
+
+    def hold(self, reader: Positioned) -> None:
+        """Have retention leave alone what a reader of this process has not read yet, until it is
+        closed or dropped. Nothing where this is not the writer: pin the segments there."""
 
     def segments(self) -> Sequence[SegmentInfo]:
         """All that exist now, oldest first; a snapshot that does not change any more."""

@@ -12,7 +12,7 @@ from lakebed.aof.context import LogContext
 from lakebed.aof.errors import BackpressureKind
 from lakebed.aof.flushing import Flushing
 from lakebed.base.clock import NS_PER_S
-from lakebed.base.errors import Busy
+from lakebed.base.errors import OutcomeUnknown
 from lakebed.base.runner import Event
 
 
@@ -40,7 +40,7 @@ class Waiting:
             if seconds <= 0:
                 return False
         if kind is BackpressureKind.FLUSH and self._state.error is None:
-            with contextlib.suppress(Busy):
+            with contextlib.suppress(OutcomeUnknown):
                 self._flushing.flush(None, seconds)
             return True
         return seen.wait(seconds)

@@ -40,7 +40,7 @@ class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
     ext_ids: list[int] | None = None
     timestamps: list[int] | None = None  # ns since 1970; else now
     is_durable: bool = True
-    timeout_ms: Count = 0  # to wait for what an append would wait for
+    timeout_ms: Count = 0  # to wait for what an append would wait for, and for room on the disk
 
 
 class AppendQuery(Struct, frozen=True):
@@ -195,11 +195,11 @@ DESCRIBE_LOG: Final = Operation(
 APPEND_RECORDS: Final = Operation(
     "append_records", "POST", _LOG + "/records", "Append records; not safe to repeat",
     RecordIds, query=AppendQuery, body=AppendRecords, also_takes=(Raw.LINES, Raw.BYTES),
-    body_bytes_max=BODY_BYTES_MAX, tag=_TAG,
+    body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(504,),
 )  # fmt: skip
 FLUSH_LOG: Final = Operation(
     "flush_log", "POST", _LOG + "/flush", "Wait until what was appended is durable",
-    Nothing, body=Flush, status=204, tag=_TAG, is_repeatable=True,
+    Nothing, body=Flush, status=204, tag=_TAG, errors=(504,), is_repeatable=True,
 )  # fmt: skip
 READ_RECORDS: Final = Operation(
     "read_records", "GET", _LOG + "/records", "Durable records",

@@ -77,6 +77,8 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.Busy: 429,
     errors.NoSpace: 507,
     errors.RetryError: 503,
+    errors.OutcomeUnknown: 504,
+    aof_errors.NotDurableYet: 504,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
@@ -92,6 +94,9 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     errors.InputError: "mend the call; nothing was changed",
     errors.RetryError: "wait and try again",
     errors.NoSpace: "make room on the disk, then try again",
+    errors.OutcomeUnknown: "it may still be done: look whether it was before you repeat it",
+    aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
+    "among the facts, and do not append them again",
     errors.DataError: "bytes on disk are damaged: verify, then repair or restore",
     errors.DiskError: "the disk refused: look at it; what was acknowledged is safe",
     errors.Closed: "the store is being closed, or the thing was deleted: open it again",
@@ -166,7 +171,7 @@ def _plain(value: object) -> object:
 def _restored(error: LakebedError, name: str, value: Any) -> object:
     if isinstance(error, aof_errors.WouldBlock) and name == "kind":
         return aof_errors.BackpressureKind(value)
-    if isinstance(error, aof_errors.WouldBlock) and name == "record_ids":
+    if isinstance(error, aof_errors.WouldBlock | aof_errors.NotDurableYet) and name == "record_ids":
         return [RecordId(one) for one in value]
     if isinstance(error, stroma_errors.StaleLease) and name == "ranges":
         return tuple((start, end) for start, end in value)

@@ -11,6 +11,7 @@
     │   ├── Busy            a bounded queue is full, or a time-out passed
     │   ├── Locked          another process or opener holds the lock
     │   └── NoSpace         the disk is full, or below its reserve
+    ├── OutcomeUnknown      it was begun and may still be done; look before doing it again
     ├── DataError           bytes on disk are not what they must be; repair or restore
     │   ├── Torn            an unfinished write at the end of a file: can be cut
     │   ├── Corrupt         damage in the middle of data: reported, never cut silently
@@ -93,6 +94,15 @@ class Locked(RetryError):
 
 class NoSpace(RetryError):
     """The disk is full, or its free space is below the reserve."""
+
+
+class OutcomeUnknown(LakebedError):
+    """The work was begun, and whether it is done, now or later, is not known.
+
+    Repeating it may do it twice: look first, or wait for it again.
+    """
+
+    exit_code = 74
 
 
 class DataError(LakebedError):

@@ -7,6 +7,7 @@ a gap.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sized
 from typing import Protocol, TypeVar
 
@@ -41,6 +42,28 @@ class Followed(Protocol):
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]: ...
 
 
+def listen_weakly(
+    view: Followed, callback: Callable[[], None], *, on_dropped: Callable[[], None]
+) -> Callable[[], None]:
+    """As `on_durable` of a method, whose object is not kept alive by that.
+
+    If it was dropped without being closed, the next change ends the listening and calls
+    `on_dropped`.
+    """
+    method = weakref.WeakMethod(callback)
+
+    def tell() -> None:
+        wake = method()
+        if wake is not None:
+            wake()
+        else:
+            stop()
+            on_dropped()
+
+    stop = view.on_durable(tell)
+    return stop
+
+
 class Following(BatchIterator[Item, Taken, Position]):
     """`NotFound` if it fell behind retention, `Closed` if the log was closed."""
 
@@ -50,7 +73,7 @@ class Following(BatchIterator[Item, Taken, Position]):
         self._cursor = cursor
         self._is_closed = False
         self._moved = view.runner.event()
-        self._unsubscribe = view.on_durable(self._wake)
+        self._unsubscribe = listen_weakly(view, self._wake, on_dropped=cursor.close)
 
     @property
     def is_closed(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lakebed.aof.errors import BackpressureKind, WouldBlock
+from lakebed.aof.errors import BackpressureKind, NotDurableYet, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
+from lakebed.base.errors import LakebedError, RetryError
 from lakebed.store.store import Store
 
 if TYPE_CHECKING:
@@ -32,21 +34,36 @@ class Appender:
             try:
                 done = self._log.append_records(payloads, ext_ids=self._ext_id)
             except WouldBlock as error:
-                done = error.record_ids
-                if self._wait(error):
-                    done = [*done, self._append_patiently(payloads[len(done)])]
-            self.count += len(done)
-            self.last = done[-1] if len(done) else self.last
+                self._count(error.record_ids)
+                payloads = payloads[len(error.record_ids) :]
+                done = [self._append_patiently(payloads[0])] if self._wait(error) else []
+            self._count(done)
             payloads = payloads[len(done) :]
 
     def finish(self) -> None:
-        """When it returns, everything is durable."""
-        self._log.flush()
+        """When it returns, everything is durable; `NotDurableYet` says how far it is if not."""
+        try:
+            self._log.flush()
+        except RetryError as error:
+            if isinstance(self._log, Aof):
+                with contextlib.suppress(LakebedError):
+                    self._log.close()  # so that nothing of it is written later
+            raise self._not_durable(error) from error
+
+    def _not_durable(self, error: RetryError) -> NotDurableYet:
+        end = self._log.durable_end()
+        told = f"{self.count} records were appended, up to {self.last}; durable is what is before"
+        why = f"{told} {end}, the rest may still become so: look before appending it again"
+        return NotDurableYet(f"{why}: {error}")
+
+    def _count(self, record_ids: Sequence[RecordId]) -> None:
+        self.count += len(record_ids)
+        self.last = record_ids[-1] if len(record_ids) else self.last
 
     def _wait(self, error: WouldBlock) -> bool:
         """Whether the next record has to wait by itself: that of another program's log."""
         # A flush also tells whether the disk is full, which waiting alone would not.
-        self._log.flush()
+        self.finish()
         if error.kind is BackpressureKind.FLUSH:
             return False
         if isinstance(self._log, Aof):

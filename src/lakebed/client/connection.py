@@ -61,7 +61,7 @@ Body = bytes | bytearray | memoryview | Pieces
 
 
 class Connection:
-    """Of one thread at a time, but for `cut`."""
+    """Of one thread at a time, but for `cut` and `stop_sending`."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -111,6 +111,12 @@ class Connection:
         """End whatever is under way; from any thread."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+
+    def stop_sending(self) -> None:
+        """Tell the server that nobody waits any more; from any thread. Its answer can be read."""
+        with contextlib.suppress(OSError):
+            # Not TLS's own, after which nothing could be read.
+            socket.socket.shutdown(self._socket, socket.SHUT_WR)
 
     def close(self) -> None:
         self.is_reusable = False

@@ -33,6 +33,14 @@ class Interruption:
         if connection is not None:
             connection.cut()
 
+    def leave(self) -> None:
+        """As `set`, but an answer that is on its way is still read: only the server is told that
+        nobody waits any more."""
+        self.is_set = True
+        connection = self._connection
+        if connection is not None:
+            connection.stop_sending()
+
     @contextmanager
     def of(self, connection: Connection) -> Iterator[None]:
         self._connection = connection
@@ -41,6 +49,8 @@ class Interruption:
             yield
         finally:
             self._connection = None
+            if self.is_set:  # behind the line above: no other call gets a connection that is cut
+                connection.is_reusable = False
 
     def check(self) -> None:
         if self.is_set:

@@ -13,6 +13,7 @@ from lakebed.api.peeked_message import PeekedMessage
 from lakebed.api.topics import FETCH_BYTES_MAX
 from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
+from lakebed.client.connections import Interruption
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.message import Message
 from lakebed.stroma.description import Description
@@ -43,6 +44,24 @@ class RemoteGroup:
         No more than `max_bytes`, which are 32 MiB at most, but one message in any case. With
         `wait_s` it waits that long for the first one.
         """
+        return self._lease(
+            Interruption(),
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            lease_ms=lease_ms,
+            wait_s=wait_s,
+        )
+
+    def _lease(
+        self,
+        interruption: Interruption,
+        *,
+        max_messages: int = 100,
+        max_bytes: int | None = None,
+        lease_ms: int | None = None,
+        wait_s: float = 0.0,
+    ) -> list[LeasedMessage]:
+        """As `lease`, until it is interrupted: `Closed` then, or what came just before that."""
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
         waiting = Waiting(self._caller.runner.clock, wait_s)
@@ -55,7 +74,13 @@ class RemoteGroup:
                 lease_ms=lease_ms,
                 wait_ms=wait_ms,
             )
-            found = self._caller.call(wire.LEASE, self._names, body=body, wait_s=wait_ms / 1000)
+            found = self._caller.call(
+                wire.LEASE,
+                self._names,
+                body=body,
+                wait_s=wait_ms / 1000,
+                interruption=interruption,
+            )
             leased = [one for lease in found.leases for one in _messages_of(lease)]
             if leased or not wait_ms:
                 return leased

@@ -15,7 +15,7 @@ from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs as wire
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import InputError, NotFound, OutcomeUnknown
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
@@ -109,14 +109,25 @@ class RemoteLog:
     # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
-        """Until that record, or everything appended so far, is durable."""
+        """Until that record, or everything appended so far, is durable.
+
+        After a `RetryError` (the disk is full) or `OutcomeUnknown` (the seconds passed) the records
+        are still queued: call this again, and do not append them again.
+        """
         body = wire.Flush(
             record_id=None if record_id is None else int(record_id),
             timeout_ms=milliseconds(timeout),
         )
-        self._caller.call(
-            wire.FLUSH_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
-        )
+        while True:
+            try:
+                self._caller.call(
+                    wire.FLUSH_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
+                )
+            except OutcomeUnknown:  # no call waits for longer there
+                if timeout is not None:
+                    raise
+            else:
+                return
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
         """Seal the segment that is written, and return when that is durable.

@@ -48,12 +48,14 @@ async def find_log(service: Service, call: Call) -> OpenLog:
 
 
 async def _get(service: Service, name: str, opening: Any) -> OpenLog:
-    """A log stays open as long as its store: it is looked for once."""
+    """A log is looked for once, and again after it was closed."""
     known = _opened.setdefault(service, {})
     found = known.get(name)
-    if found is None:
+    if found is None or found.log.is_closed:
         log = await service.run(partial(opening, service.store, name))
-        found = known.setdefault(name, OpenLog(log))
+        found = known.get(name)
+        if found is None or found.log is not log:
+            found = known[name] = OpenLog(log)
     return found
 
 

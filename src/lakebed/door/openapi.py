@@ -42,6 +42,7 @@ _REASONS: Final = {
     500: "A failure of the store: see its log",
     502: "The store of Tier 2 does not answer as it should",
     503: "The store is being closed, or cannot do it now: come again later",
+    504: "It was begun and may still be done: look before doing it again",
     507: "The disk is full",
 }
 

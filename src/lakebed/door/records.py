@@ -2,6 +2,8 @@
 
 A batch is looked at as a whole before its first record is appended, so an error of the caller's
 leaves nothing behind. What the log itself refuses half-way is told with the ids of what it took.
+Records that were queued and cannot be written now (the disk is full) are waited for: they become
+durable when there is room. If they do not in time, the answer is `NotDurableYet`, with their ids.
 """
 
 from __future__ import annotations
@@ -11,14 +13,14 @@ from functools import partial
 from typing import Any, Final
 
 from lakebed.aof.aio import AWAITED
-from lakebed.aof.errors import WouldBlock
+from lakebed.aof.errors import NotDurableYet, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment import fits_empty_segment, payload_bytes_max
 from lakebed.api import logs, media
 from lakebed.api.operation import Operation, Raw
 from lakebed.api.problems import Refused
-from lakebed.base.errors import InputError, TooLarge
+from lakebed.base.errors import InputError, RetryError, TooLarge
 from lakebed.base.units import KIB
 from lakebed.door.answer import response_of
 from lakebed.door.call import Call
@@ -31,6 +33,7 @@ from lakebed.door.service import Service
 from lakebed.http.response import Response
 
 AT_ONCE_BYTES_MAX: Final = 256 * KIB  # what is more is encoded in another thread
+ROOM_WAIT_S: Final = 10.0  # for room on the disk, unless the call says how long
 
 _MS_PER_S: Final = 1000
 
@@ -80,8 +83,37 @@ async def append_records(service: Service, call: Call) -> logs.RecordIds:
         error.record_ids = [RecordId(one) for one in batch.record_ids]
         raise
     if asked.is_durable:
-        await found.flushes.until_durable(service, RecordId(batch.record_ids[-1]))
+        await _until_durable(service, call, found, batch, timeout_s=_durable_s(asked.timeout_ms))
     return logs.RecordIds(batch.record_ids)
+
+
+def _durable_s(timeout_ms: int) -> float:
+    """How long a call waits for room on the disk."""
+    return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
+
+
+async def _until_durable(
+    service: Service, call: Call, found: OpenLog, batch: _Batch, *, timeout_s: float
+) -> None:
+    """Until the batch is durable; if it stays queued for longer, `NotDurableYet`."""
+    log, last = found.log, RecordId(batch.record_ids[-1])
+    try:
+        return await found.flushes.until_durable(service, last)
+    except RetryError as error:
+        why = error
+    with LogChanges(log, call.request) as changes:
+        deadline_s = changes.deadline_s(timeout_s)
+        while True:
+            changes.arm()
+            if log.durable_end() > last:
+                return None
+            if log.failure is not None:
+                raise log.failure
+            # The log tries again by itself, and tells what came of it.
+            if log.is_closed or not await changes.come(deadline_s):
+                ids = [RecordId(one) for one in batch.record_ids]
+                told = f"{log.name}: the records up to {last} are queued, and not durable: {why}"
+                raise NotDurableYet(told, record_ids=ids)
 
 
 async def _append_all(

@@ -36,7 +36,10 @@ class AppendFuture:
         return self._ticket.is_done
 
     def result(self, timeout: float | None = None) -> Appended:
-        """The base offset and the count, once acknowledged; `Busy` if the seconds passed first."""
+        """The base offset and the count, once acknowledged.
+
+        `OutcomeUnknown` if the seconds passed first: the append is queued, and may still be done.
+        """
         return cast("Appended", self._ticket.wait(timeout))
 
     def wait(self, timeout: float | None = None) -> Appended:
@@ -51,7 +54,7 @@ class AppendFuture:
         return self.is_done
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
-        """Why it failed; None if it did not. `Busy` is raised if the seconds passed first."""
+        """Why it failed; None if it did not. `OutcomeUnknown` if the seconds passed first."""
         try:
             self.result(timeout)
         except LakebedError as error:

@@ -94,7 +94,7 @@ def look(store: Store) -> Look:
             f"the disk has {_rounded(free_bytes)} free, and {format_bytes(reserve_bytes)} are "
             "kept in reserve: writes are refused"
         )
-    failed = store.failures()
+    failed = [one for one in store.failures() if one.kind in _FAILED]
     counts = Counter(one.kind for one in failed)
     problems += [f"{_FAILED[kind]}: {count}" for kind, count in counts.items()]
     return Look(free_bytes, reserve_bytes, tuple(problems), failed)

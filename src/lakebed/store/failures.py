@@ -1,16 +1,17 @@
-"""What of a store that is open takes no writes, since something failed.
+"""What fails in a store that is open: what takes no writes, and background work of logs.
 
 A log or a partition whose sync failed refuses everything until it is opened again; a group goes on
-with new files as soon as the disk allows it. What nobody has open is not looked at.
+with new files as soon as the disk allows it. Background work of a log (sealing, retention) is tried
+again until it succeeds; the log takes writes for as long as it has room. What nobody has open is
+not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakebed.aof.log import Aof
-from lakebed.base.errors import LakebedError
 from lakebed.keratin.partition import Partition
 from lakebed.stroma.group import PartitionGroup
 
@@ -18,22 +19,28 @@ if TYPE_CHECKING:
     from lakebed.seglake.lake import Lake
 
 
+LOG_UPKEEP: Final = "log upkeep"
+"""The one kind that takes writes: sealing or retention of a log fails, and is tried again."""
+
+
 class Failed(NamedTuple):
     kind: str  # of thing
     name: str  # which of them
-    error: LakebedError
+    error: Exception  # names the file, where there is one
 
 
 def engine_failures(
     *,
     logs: Mapping[str, Aof],
+    upkeep: Mapping[str, Exception],
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[Failed]:
     """Of all that is open. Looks at memory alone."""
-    found = [
+    found: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
+        *((LOG_UPKEEP, name, error) for name, error in upkeep.items()),
         *(("partition", part.name, part.failure) for part in partitions),
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.store.logs import require_log
+from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.residency import recorded_states
 from lakebed.store.tier_verification import Copies, CopyPiece
@@ -61,6 +62,7 @@ class LogFinding(NamedTuple):
     problems: tuple[Problem, ...] = ()
     unreached: Tier2Error | None = None
     is_unread: bool = False  # Tier 2 alone has it by now, and is not to be read
+    outline: Outline | None = None  # of a segment in Tier 0
 
     @property
     def is_told(self) -> bool:
@@ -125,7 +127,9 @@ class LogCheck:
         records = None
         if found.inspection is not None:
             records = sum(good.record_count for good in found.inspection.good_ranges)
-        finding = LogFinding(piece.name.segment_id, 0, records, found.problems)
+        finding = LogFinding(
+            piece.name.segment_id, 0, records, found.problems, outline=outline_of(found)
+        )
         return finding if finding.is_told else None
 
     def _copy(self, piece: CopyPiece) -> LogFinding | None:
@@ -173,4 +177,5 @@ def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
             report.records += one.records or 0
             owed -= set() if one.tier == 0 else {one.segment_id}
     report.unread = sorted(owed)
+    report.problems += neighbour_problems(one.outline for one in found if one.outline is not None)
     return report

@@ -42,6 +42,13 @@ class Opened(Generic[Thing]):
         assert entry.thing is not None
         return entry.thing
 
+    def forget(self, name: str, thing: Thing) -> None:
+        """The next to ask for the name opens it anew, unless another one is open by now."""
+        with self._mutex:
+            entry = self._entries.get(name)
+            if entry is not None and entry.thing is thing:
+                del self._entries[name]
+
     def opened(self) -> dict[str, Thing]:
         """What is open now, by name."""
         with self._mutex:

@@ -18,6 +18,7 @@ from lakebed.base.files import Disk, build_atomically
 from lakebed.base.files.protocol import File
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
+from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
 from lakebed.store.store import QUARANTINE_NAME, Store
 from lakebed.store.verification import Problem, Verification
 
@@ -76,10 +77,13 @@ def _foreseen(problems: list[Problem]) -> RepairReport:
 
 def _all_problems(verification: Verification, progress: Progress) -> list[Problem]:
     found = list(verification.problems)
+    outlines: list[Outline] = []
     for count, report in enumerate(verification.segments(), start=1):
         found.extend(report.problems)
+        outline = outline_of(report)
+        outlines += [] if outline is None else [outline]
         progress(count, len(verification.names))
-    return found
+    return found + neighbour_problems(outlines)
 
 
 def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:

@@ -236,10 +236,15 @@ class Store:
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> Aof:
-        """The log of that name, opened for writing, created if need be; the same one each time."""
+        """The log of that name, opened for writing, created if need be; the same one each time,
+        until it is closed."""
         if self._is_closed:
             raise Closed(f"{self.root}: the store is closed")
-        return self._logs.get(name)
+        log = self._logs.get(name)
+        if log.is_closed and not self._is_closed:
+            self._logs.forget(name, log)
+            log = self._logs.get(name)
+        return log
 
     def manifest_log(self, name: str) -> ManifestLog | None:
         """What was recorded of the log's segments, to be read; None if it never had such records.
@@ -329,8 +334,8 @@ class Store:
         return engine_counts(**self._open_things(), tiers=self._manager.tier_counters)
 
     def failures(self) -> list[Failed]:
-        """What of all that is open takes no writes, and why."""
-        return engine_failures(**self._open_things())
+        """What of all that is open takes no writes or fails in the background, and why."""
+        return engine_failures(**self._open_things(), upkeep=self._manager.failures())
 
     def object_totals(self) -> Totals | None:
         """How much the object store has, None if it is not open; see `Lake.totals`."""

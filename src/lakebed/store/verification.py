@@ -20,10 +20,8 @@ from typing import NamedTuple
 
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
-    DURABLE_END,
     FOOTER_BYTES,
     RECORDS_START,
-    SEALED_POINTER,
     DurableEnd,
     SealedPointer,
     next_base_offset,
@@ -33,7 +31,7 @@ from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Inspection, Verdict
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
-from lakebed.aof.pointer import decode_durable_end, decode_pointer
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
 from lakebed.base.errors import DataError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
 from lakebed.base.layout import Buffer
@@ -174,9 +172,7 @@ class Verification:
     def _load_pointer(self) -> SealedPointer | None:
         path = self._paths.pointer
         try:
-            return decode_pointer(
-                read_file(self._disk, path, size_max=SEALED_POINTER.size), path=path
-            )
+            return decode_pointer(read_file(self._disk, path, size_max=FILE_BYTES_MAX), path=path)
         except NotFound:
             return None
         except DataError as error:
@@ -188,7 +184,7 @@ class Verification:
         path = self._paths.durable_end
         for _ in range(_READ_ATTEMPTS):
             try:
-                return decode_durable_end(read_file(self._disk, path, size_max=DURABLE_END.size))
+                return decode_durable_end(read_file(self._disk, path, size_max=FILE_BYTES_MAX))
             except NotFound:
                 return None
             except DataError:

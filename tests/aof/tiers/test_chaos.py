@@ -96,6 +96,7 @@ def test_whatever_tier_2_does_no_segment_is_lost_doubled_or_evicted_too_soon(see
     world.runner.advance(300 * SECOND)
     check_settled(world, log, store)
     assert not world.runner.failures()
+    assert not manager.failures()
     manager.close()
 
 

@@ -76,6 +76,7 @@ class Tiering:
         world.runner.advance(120 * SECOND)
         check_settled(world, log, store)
         assert not world.runner.failures()
+        assert not manager.failures()
         manager.close()
 
 

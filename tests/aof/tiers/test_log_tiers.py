@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from lakebed.aof.format import SEGMENT_HEADER
+from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.read_only import ReadOnlyLog
@@ -205,6 +206,35 @@ def test_without_its_manifest_log_nothing_is_moved() -> None:
         with pytest.raises(BadConfig, match="manifest log"):
             move()
     assert log.tiers.residency() == []
+
+
+WITHOUT_MANIFEST = dataclasses.replace(CONFIG, manifest=ManifestConfig(manifest_log_enabled=False))
+
+
+def test_the_manifest_log_cannot_be_switched_off_while_it_alone_knows_of_segments() -> None:
+    world = World(9)
+    manager, log = open_log(world)
+    written = write_segments(log, 3)
+    log.tiers.upload()
+    log.tiers.evict(warm=True)
+    with pytest.raises(BadConfig, match="3 of its segments, from 0 to 2, are in colder tiers"):
+        log.set_manifest_log_enabled(False)
+    assert log.manifest is not None
+    manager.close()
+    manager = AofManager("/store", config=WITHOUT_MANIFEST, disk=world.disk, runner=world.runner)
+    for _ in range(2):
+        with pytest.raises(BadConfig, match="3 of its segments, from 0 to 2, are in colder tiers"):
+            manager.open("orders")
+    manager.close()
+    manager, log = open_log(world)
+    assert contents(log) == written
+    assert log.append_record(b"next").segment_index == 3
+    log.flush()
+    log.tiers.hydrate()
+    manager.close()
+    manager, log = open_log(world, config=WITHOUT_MANIFEST)
+    assert contents(log) == [*written, b"next"]
+    manager.close()
 
 
 def test_a_segment_that_is_being_moved_is_left_alone_by_others() -> None:

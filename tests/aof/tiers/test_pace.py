@@ -77,6 +77,7 @@ class Machine:
         assert contents(self.log) == self.written
         check_artefacts(self.world, self.log, self.store)
         assert not self.world.runner.failures()
+        assert not self.manager.failures()
         self.manager.close()
 
 

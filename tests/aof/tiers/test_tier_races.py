@@ -225,6 +225,7 @@ def test_retention_during_an_upload_leaves_no_object_behind(seed: int) -> None:
     assert len(segment_objects(store)) == 1
     assert set(log.tiers.cold.warm_names()) <= set(segment_objects(store))
     assert not world.runner.failures()
+    assert not manager.failures()
     manager.close()
 
 
@@ -249,6 +250,7 @@ def test_retention_during_a_hydration_brings_nothing_back(seed: int) -> None:
     assert not [name for name in names if int(name.split("_")[0]) < 2]
     check_settled(world, log, store)
     assert not world.runner.failures()
+    assert not manager.failures()
     manager.close()
 
 

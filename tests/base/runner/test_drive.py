@@ -128,7 +128,37 @@ def test_one_that_waits_does_not_keep_the_others() -> None:
     drive.stop()
 
 
-def test_a_step_that_fails_ends_the_task_and_who_removes_it_does_not_wait() -> None:
+def test_a_step_that_fails_is_reported_and_tried_again_and_the_others_go_on() -> None:
+    world, drive, failing = made()
+    other = Thing(world)
+
+    def fail() -> int | None:
+        failing.steps += 1
+        if failing.steps < 4:
+            raise RuntimeError("a bug")
+        return None
+
+    failing.step = fail  # type: ignore[method-assign]
+    drive = Drive("failing", world.runner, lambda one: one.step())
+    drive.add(failing)
+    drive.add(other)
+    world.runner.settle()
+    assert (failing.steps, other.steps) == (1, 1)
+    assert {thing: str(error) for thing, error in drive.failures().items()} == {failing: "a bug"}
+    drive.add(other)
+    world.runner.settle()
+    assert other.steps == 2
+    world.runner.advance(5_000_000)
+    assert failing.steps == 2
+    world.runner.advance(9_999_999)
+    assert failing.steps == 2, "the delay grows"
+    world.runner.advance(20_000_001)
+    assert failing.steps == 4
+    assert drive.failures() == {}
+    drive.stop()
+
+
+def test_what_failed_is_forgotten_with_the_thing() -> None:
     world, drive, thing = made()
 
     def fail() -> int | None:
@@ -139,7 +169,8 @@ def test_a_step_that_fails_ends_the_task_and_who_removes_it_does_not_wait() -> N
     drive.add(thing)
     world.runner.settle()
     drive.remove(thing)
-    assert [str(error) for error in world.runner.failures()] == ["a bug"]
+    assert drive.failures() == {}
+    drive.stop()
 
 
 def test_of_a_thousand_partitions_only_those_that_ask_are_looked_at() -> None:

@@ -95,6 +95,12 @@ class SegmentState(NamedTuple):
         is_doomed = self.pending & Pending.DELETE.value
         return bool(self.residency & ~Residency.TIER2.value if is_doomed else self.residency)
 
+    @property
+    def is_cold(self) -> bool:
+        """It is part of the log, and no file in Tier 0 has it."""
+        is_part = self.is_sealed and self.is_opened and self.is_held
+        return is_part and not self.residency & Residency.TIER0.value
+
     def owns_object(self, key: str) -> bool:
         """Whether that is the object in Tier 2."""
         return self.key == key and bool(self.residency & Residency.TIER2.value)

@@ -164,8 +164,7 @@ def place(
     state: SegmentState, warm_folder: str, warm: Mapping[int, WarmName]
 ) -> SegmentInfo | None:
     """Where a segment that is not in Tier 0 is read: in the warmest tier that has it."""
-    is_readable = state.is_sealed and state.is_opened and state.is_held
-    if state.residency & Residency.TIER0 or not is_readable:
+    if not state.is_cold:
         return None
     name = warm.get(state.segment_id)
     if state.residency & Residency.TIER1 and name is not None:

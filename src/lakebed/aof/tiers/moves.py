@@ -75,6 +75,7 @@ from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import (
     BadConfig,
     Busy,
+    Closed,
     Corrupt,
     DataError,
     InputError,
@@ -128,6 +129,8 @@ class Moves:
     def claim(self, segment_id: int, *, is_worker: bool = False) -> Iterator[None]:
         """`Busy` if somebody else moves the segment now. A worker knows itself what is next."""
         with self._state.mutex:
+            if self._state.is_closed:
+                raise Closed(f"{self._state.name}: the log is closed")
             if segment_id in self._claimed:
                 raise Busy(f"{self._state.name}: segment {segment_id} is being moved")
             self._claimed.add(segment_id)
@@ -136,8 +139,17 @@ class Moves:
         finally:
             with self._state.mutex:
                 self._claimed.discard(segment_id)
+            self._notifier.tell()  # closing waits for it
             if not is_worker:
                 self.on_released()
+
+    def close(self) -> None:
+        """Wait for the moves under way, which are cut short; none begins in a closed log."""
+        while True:
+            released = self._notifier.next_change()
+            if not self.claimed():
+                return
+            released.wait()
 
     def claimed(self) -> frozenset[int]:
         """What is being moved now."""

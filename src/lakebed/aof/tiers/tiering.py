@@ -37,7 +37,7 @@ from lakebed.aof.tiers.planning import (
     waiting,
 )
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Busy, LakebedError
+from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff, RetryPolicy
 
@@ -236,7 +236,7 @@ class LogTiering:
         """Move one segment; whether that went well. If not, it is put off."""
         try:
             error = self._try(segment_id, move)
-        except Busy:  # somebody else moves it
+        except (Busy, Closed):  # somebody else moves it, or the log was closed
             return False
         if error is not None:
             if self._has_left(segment_id):

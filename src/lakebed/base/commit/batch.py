@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from lakebed.base.errors import Busy, LakebedError
+from lakebed.base.errors import LakebedError, OutcomeUnknown
 from lakebed.base.runner.protocol import Event
 
 Item = TypeVar("Item")
@@ -103,11 +103,13 @@ class Ticket(Generic[Item, Result]):
     def wait(self, timeout: float | None = None) -> Result:
         """The item's result once it is durable, or the error it failed with.
 
-        `Busy` if others take longer than `timeout` seconds; the item stays queued. Who waits may
-        be the one that commits, and that is not cut short.
+        `OutcomeUnknown` if others take longer than `timeout` seconds: the item stays queued. Who
+        waits may be the one that commits, and that is not cut short.
         """
         if not self._barrier.wait_for(self.batch, timeout):
-            raise Busy(f"not committed within {timeout} s; it may still be")
+            raise OutcomeUnknown(
+                f"not committed within {timeout} s: it is queued, and may still be"
+            )
         return self.batch.result(self._index)
 
     def result(self) -> Result:

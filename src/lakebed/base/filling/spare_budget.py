@@ -7,14 +7,20 @@ what they have.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lakebed.base.runner import Mutex
 
 
 class SpareBudget:
     """Thread-safe."""
 
-    def __init__(self, *, bytes_max: int, mutex: Mutex) -> None:
+    def __init__(
+        self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_short` is called whenever a busy log is refused: others may have spares to give."""
         self._bytes_max = bytes_max
+        self._on_short = on_short
         self._mutex = mutex
         self._used_bytes = 0  # guarded by _mutex, as is the next
         self._is_short = False
@@ -34,10 +40,13 @@ class SpareBudget:
             has_room = self._used_bytes + size <= self._bytes_max
             if is_busy:
                 self._is_short = not has_room and size <= self._bytes_max
-            if not has_room or self._is_short:
-                return False
-            self._used_bytes += size
-            return True
+            is_granted = has_room and not self._is_short
+            if is_granted:
+                self._used_bytes += size
+            is_missed = is_busy and self._is_short
+        if is_missed:
+            self._on_short()
+        return is_granted
 
     def give_back(self, size: int) -> None:
         with self._mutex:

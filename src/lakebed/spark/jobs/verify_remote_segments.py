@@ -25,6 +25,7 @@ from lakebed.keratin.verify import SegmentVerification, inspect_piece
 from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
 from lakebed.store.copy_content import read_copy
 from lakebed.store.log_check import LogFinding
+from lakebed.store.neighbours import outline_of
 from lakebed.store.topic_report import TopicFinding, finding_of
 from lakebed.store.verification import Problem, SegmentPiece, judge_content
 
@@ -83,7 +84,7 @@ def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
     records = None
     if report.inspection is not None:
         records = sum(good.record_count for good in report.inspection.good_ranges)
-    return LogFinding(info.segment_id, 0, records, report.problems)
+    return LogFinding(info.segment_id, 0, records, report.problems, outline=outline_of(report))
 
 
 def _full_bytes(data: bytearray) -> int:
