@@ -211,3 +211,14 @@ def test_what_was_only_written_is_synced(door: LiveDoor) -> None:
     produce(door, b"a")
     door.call(topics.SYNC_PARTITION, FIRST)
     assert door.call(topics.DESCRIBE_TOPIC, ORDERS).partitions == [PartitionState(0, 0, 1)]
+
+
+def test_too_many_partitions_are_refused_before_anything_is_made(door: LiveDoor) -> None:
+    for operation, names, body in (
+        (topics.CREATE_TOPIC, {}, NewTopic("many", 10_000)),
+        (topics.ENSURE_TOPIC, {"topic": "many"}, EnsuredTopic(partitions=10_000)),
+    ):
+        with pytest.raises(InputError, match="allowed are 1 to 1000"):
+            door.call(operation, names, body=body)
+    assert door.call(topics.LIST_TOPICS).topics == []
+    assert not (Path(door.store.root) / "topics" / "many").exists()

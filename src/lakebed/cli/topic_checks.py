@@ -47,7 +47,8 @@ def repair(
 ) -> None:
     """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
 
-    Messages that are whole stay, under the same offsets.
+    Messages that are whole stay, under the same offsets. A topic.json that is lost or damaged is
+    written again, with as many partitions as there are folders and with default settings.
 
     \b
     lakebed topic repair orders --dry-run
@@ -62,7 +63,7 @@ def repair(
         if dry_run:
             report = _foreseen(run, topic, progress)
         else:
-            with open_topic_to_write(run, topic) as store:
+            with open_topic_to_write(run, topic, damaged=True) as store:
                 if isinstance(store, Store):
                     report = repair_topic(store, topic, progress=progress.update)
                 else:
@@ -75,15 +76,12 @@ def repair(
 
 def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.cli.writers import here_or_there
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.store.read_only_topic import require_topic
     from lakebed.store.topic_repair import TopicRepair, foresee_topic
 
     def look() -> TopicRepair:
         return foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
 
     with open_to_read(run) as reading:
-        require_topic(reading.disk, TopicPaths(reading.root, topic))
         found = here_or_there(run.root, look)
     if isinstance(found, TopicRepair):
         return found

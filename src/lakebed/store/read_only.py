@@ -112,7 +112,7 @@ class ReadOnlyStore:
 
     def topics(self) -> list[str]:
         """The names of all topics."""
-        from lakebed.keratin.topics import topic_names
+        from lakebed.keratin.topic_folder import topic_names
 
         return topic_names(self.disk, self.root)
 

@@ -27,7 +27,7 @@ from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.topics import topic_names
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.model import BucketInfo, Versioning

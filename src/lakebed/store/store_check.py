@@ -197,7 +197,7 @@ def plan_store(
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
         except LakebedError as error:
-            if store.disk.exists(TopicPaths(store.root, name).identity):
+            if name in store.topics():
                 unchecked.append(Unchecked(f"topic {name}", str(error)))
             else:
                 gone.append(name)

@@ -185,11 +185,10 @@ def _checked(disk: Disk, root: str, piece: TopicPiece, runner: Runner) -> TopicF
 
 
 def verify_alone(
-    disk: Disk, root: str, name: str, *, progress: Progress
+    disk: Disk, paths: TopicPaths, count: int, *, progress: Progress
 ) -> list[PartitionVerification]:
-    """All that is in the files. Only for who holds the lock, while the topic is not open."""
-    paths = TopicPaths(root, name)
-    count = require_topic(disk, paths).partition_count
+    """All that is in the files of `count` partitions. Only for the holder of the lock, while the
+    topic is not open."""
     found = []
     for number in range(count):
         found.append(_with_replaced(disk, verify_partition(disk, paths.partition(number))))
@@ -207,7 +206,7 @@ def _findings(
 ) -> PartitionFindings:
     """Without those that had gone."""
     there = [one for one in segments if one is not None]
-    return PartitionFindings(number, plan.problems, plan.notes, there)
+    return PartitionFindings(number, plan.problems, plan.notes, there, plan.is_missing)
 
 
 def _plan_partition(
@@ -223,6 +222,8 @@ def _plan_partition(
                 break
             runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
             plan = plan_partition(disk, paths, is_live=is_live)
+        if plan.is_missing and not _is_there(disk, root, name, identity.topic_id):
+            raise _no_topic(root, name)
     except NotFound:
         if _is_there(disk, root, name, identity.topic_id):
             raise

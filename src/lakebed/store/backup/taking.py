@@ -29,7 +29,7 @@ from lakebed.base.errors import (
 )
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk
 from lakebed.keratin.paths import TOPICS_NAME
-from lakebed.keratin.topics import topic_names
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
 from lakebed.store import version
 from lakebed.store.backup.belonging import begin_backup
