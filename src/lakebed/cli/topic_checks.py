@@ -26,13 +26,14 @@ def verify(context: typer.Context, topic: TopicName) -> None:
     lakebed topic verify orders
     """
     from lakebed.cli.topic_tables import verify_document, verify_lines
-    from lakebed.store.topic_verification import verify_topic
+    from lakebed.store.topic_verification import verify_topic, with_recorded
 
     run = invocation(context)
     with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
         report = verify_topic(
             store.disk, store.root, topic, runner=store.runner, progress=progress.update
         )
+        report = with_recorded(report, store.damage.ledger, topic)
     run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -47,7 +48,8 @@ def repair(
 ) -> None:
     """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
 
-    Messages that are whole stay, under the same offsets. A topic.json that is lost or damaged is
+    Messages that are whole stay, under the same offsets. What is lost goes on record: readers stop
+    there until `lakebed damage acknowledge`. A topic.json that is lost or damaged is
     written again, with as many partitions as there are folders and with default settings.
 
     \b

@@ -58,6 +58,7 @@ class PartitionPaths:
 
     def __init__(self, topic: TopicPaths, number: int) -> None:
         check_partition(number)
+        self.root = topic.root
         self.topic = topic.topic
         self.number = number
         self.name = f"{topic.topic}-{number}"

@@ -22,9 +22,11 @@ Recovery may itself be cut short anywhere; doing it again gives the same.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import Corrupt, DataError, NotFound, Torn, UnknownVersion
 from lakebed.base.files import Disk, File, read_file, remove_temporaries
 from lakebed.base.files.quarantine import save_in_quarantine
@@ -89,8 +91,15 @@ class Recovery:
     """One opening of one partition."""
 
     def __init__(
-        self, disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+        self,
+        disk: Disk,
+        paths: PartitionPaths,
+        *,
+        now_ms: int,
+        index_stride_bytes: int,
+        record: Callable[[Loss], None] | None = None,
     ) -> None:
+        self._record = record
         self._disk = disk
         self._paths = paths
         self._now_ms = now_ms
@@ -126,6 +135,12 @@ class Recovery:
                 self._problem(
                     f"{paths.name}: segment {missing.base_offset} is missing: offsets "
                     f"{missing.base_offset} to {missing.last_offset} are lost"
+                )
+                self._lost(
+                    "a segment is missing",
+                    base=missing.base_offset,
+                    first_offset=max(missing.base_offset, result.start_offset),
+                    next_offset=missing.last_offset + 1,
                 )
         if last is not None:
             self._recover_active(last, confirmed)
@@ -249,7 +264,8 @@ class Recovery:
             scanned = self._scan(file, path, base, size, confirmed_end=confirmed_end)
             segment, start = scanned.segment, scanned.walked.end
             if not scanned.is_damaged:
-                self._mend_tail(file, path, start, size, start if is_rebooted else confirmed_end)
+                unsure_from = start if is_rebooted else confirmed_end
+                self._mend_tail(file, path, base, start, size, unsure_from)
             header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
             if file.pread(0, LOG_HEADER.size) != header:
                 file.pwrite(0, header)
@@ -261,6 +277,14 @@ class Recovery:
                 f"{self._paths.name}: offsets {segment.next_offset} to {result.next_offset - 1} "
                 "were given out, and are not in the log"
             )
+            if not scanned.is_damaged:
+                self._lost(
+                    "messages that were given out are not in the log",
+                    base=base,
+                    start=start,
+                    first_offset=segment.next_offset,
+                    next_offset=result.next_offset,
+                )
         result.next_offset = max(result.next_offset, segment.next_offset)
         index_bytes = rebuild_indexes(
             self._disk, self._paths, segment, is_sealed=scanned.is_damaged
@@ -277,7 +301,9 @@ class Recovery:
         result.index_bytes[base] = index_bytes
         self._begin_active(None)
 
-    def _mend_tail(self, file: File, path: str, start: int, size: int, unsure_from: int) -> None:
+    def _mend_tail(
+        self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
+    ) -> None:
         """Make the good records durable, and what is behind them nothing."""
         unsure_from = max(unsure_from, RECORDS_START)
         if unsure_from < start:
@@ -293,6 +319,13 @@ class Recovery:
         if log.find(start, behind, least_offset=0, limit_offset=OFFSET_MAX) is not None:
             saved = self._save(file, path, start, behind)
             self._problem(f"{path}: at byte {start}: bad bytes with records behind them: {saved}")
+            self._lost(
+                "bad bytes with records after them, past what is known to be acknowledged: cut",
+                base=base,
+                start=start,
+                end=behind,
+                saved=(saved,),
+            )
         self._result.torn_bytes += behind - start
         file.zero_fill(start, behind - start)
 
@@ -302,6 +335,12 @@ class Recovery:
         if manifest is not None:
             self._problem(
                 f"{self._paths.name}: the segment {manifest.active_base_offset} is missing"
+            )
+            self._lost(
+                "the newest segment is missing",
+                base=manifest.active_base_offset,
+                first_offset=manifest.active_base_offset,
+                next_offset=result.next_offset,
             )
         result.active = self._new_segment(result.next_offset)
         create_segment(self._disk, self._paths, result.active)
@@ -378,13 +417,54 @@ class Recovery:
         name = f"keratin-{self._paths.name}-{base}-{start}-{crc32c(data):08x}.bin"
         return save_in_quarantine(self._disk, self._paths.quarantine, name, data)
 
+    def _lost(
+        self,
+        problem: str,
+        *,
+        base: int,
+        start: int | None = None,
+        end: int | None = None,
+        first_offset: int = 0,
+        next_offset: int = 0,
+        saved: tuple[str, ...] = (),
+    ) -> None:
+        """Put it on record, before anything is done that hides it."""
+        if self._record is None:
+            return
+        has_messages = first_offset < next_offset
+        self._record(
+            Loss(
+                engine=TOPICS,
+                name=self._paths.topic,
+                partition=self._paths.number,
+                path=self._paths.segment(base, SegmentFile.LOG),
+                start=start,
+                end=end,
+                first_offset=first_offset if has_messages else None,
+                next_offset=next_offset if has_messages else None,
+                problem=problem,
+                saved=saved,
+            )
+        )
+
     def _problem(self, text: str) -> None:
         self._result.problems.append(text)
         _log.error("%s", text)
 
 
 def recover(
-    disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+    disk: Disk,
+    paths: PartitionPaths,
+    *,
+    now_ms: int,
+    index_stride_bytes: int,
+    record: Callable[[Loss], None] | None = None,
 ) -> Recovered:
-    """Make the partition ready to be written; everything it says is durable when it returns."""
-    return Recovery(disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes).run()
+    """Make the partition ready to be written; everything it says is durable when it returns.
+
+    `record` is given what is lost before anything is changed that would hide it.
+    """
+    recovery = Recovery(
+        disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes, record=record
+    )
+    return recovery.run()

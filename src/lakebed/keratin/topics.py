@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
+from lakebed.base.damage_ledger import TOPICS, DamageLedger
 from lakebed.base.errors import AlreadyExists, Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.filling import SpareBudget
@@ -57,15 +58,18 @@ class Topics:
         random: Random | None = None,
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
         spare_budget: SpareBudget | None = None,
+        damage: DamageLedger | None = None,
     ) -> None:
         """`is_pinned` tells, by topic, partition and offsets, what retention must leave alone;
-        `spare_budget` is what may be zero-filled ahead of need, together with others."""
+        `spare_budget` is what may be zero-filled ahead of need, together with others;
+        `damage` is where losses go on record."""
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
         self._config = config or TopicConfig()
         self._random = random or Random()
         self._is_pinned = is_pinned
+        self._damage = damage
         self._spare_budget = spare_budget or SpareBudget(
             bytes_max=SPARE_BYTES_MAX, mutex=runner.mutex()
         )
@@ -93,6 +97,7 @@ class Topics:
             check_topic_folder(self._disk, paths)
             if self._disk.exists(paths.identity):
                 raise AlreadyExists(f"there is a topic {name} already")
+            self._forget_losses(name)
             create_topic_folder(
                 self._disk,
                 paths,
@@ -162,6 +167,7 @@ class Topics:
             if not topic_exists(self._disk, paths):
                 raise NotFound(f"{self.root}: there is no topic {name}")
             self._remove(paths)
+            self._forget_losses(name)
 
     def close(self) -> None:
         """Close every topic. Idempotent."""
@@ -218,6 +224,7 @@ class Topics:
             wake_upkeep=lambda: self._upkeep.add(partition),
             spare_budget=self._spare_budget,
             is_pinned=self._is_pinned,
+            damage=self._damage,
         )
         opened.append(partition)
         return partition
@@ -228,6 +235,11 @@ class Topics:
                 stack.callback(partition.close)
                 stack.callback(self._flushing.remove, partition)
                 stack.callback(self._upkeep.remove, partition)
+
+    def _forget_losses(self, name: str) -> None:
+        """Of a topic of that name that was deleted."""
+        if self._damage is not None:
+            self._damage.forget(TOPICS, name)
 
     def _remove(self, paths: TopicPaths) -> None:
         delete_topic_folder(self._disk, paths, token=f"{self._random.getrandbits(128):032x}")

@@ -58,6 +58,8 @@ class GroupSource:
         return found
 
     def _tell_skipped(self, skipped: SkippedRange) -> None:
+        count = skipped.next_offset - skipped.first_offset
+        self._partition.counters.counter("lost_messages_skipped").add(count)
         event(
             _log,
             "damaged_messages_settled",

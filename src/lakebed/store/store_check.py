@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple, cast
 
 from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import PathLike
 from lakebed.base.units import GIB, KIB
@@ -99,6 +100,8 @@ class StoreReport(NamedTuple):
     unchecked: tuple[Unchecked, ...]
     groups: GroupsReport = GroupsReport()
     gone: tuple[str, ...] = ()  # topics that were deleted meanwhile
+    damage: tuple[DamageRecord, ...] = ()  # on record, and not acknowledged
+    forgotten_count: int = 0  # that there was no room for on record
 
     @property
     def is_good(self) -> bool:
@@ -110,7 +113,9 @@ class StoreReport(NamedTuple):
     def problem_count(self) -> int:
         of_logs = sum(len(log.problems) for log in self.logs)
         of_topics = sum(len(topic.report.problems) for topic in self.topics)
-        return of_logs + of_topics + len(self.groups.problems) + len(self.objects.problems)
+        on_record = len(self.damage) + self.forgotten_count
+        of_engines = of_logs + of_topics + len(self.groups.problems) + len(self.objects.problems)
+        return of_engines + on_record
 
 
 class ManifestPiece(NamedTuple):
@@ -132,6 +137,7 @@ class StorePlan(NamedTuple):
     unchecked: tuple[Unchecked, ...]
     gone: tuple[str, ...]  # topics that were deleted while it was made
     sizes: tuple[int, ...]  # of the pieces: about how many bytes a check reads
+    damage: Ledger = Ledger()  # as it is on record
 
     def pieces(self) -> list[Piece]:
         found: list[Piece] = []
@@ -205,12 +211,24 @@ def plan_store(
         groups = plan_groups(store.disk, store.root)
     except LakebedError as error:
         unchecked.append(Unchecked("groups", str(error)))
+    ledger = Ledger()
+    try:
+        ledger = store.damage.ledger
+    except LakebedError as error:
+        unchecked.append(Unchecked("record of damage", str(error)))
     try:
         lake = plan_lake(store.lake, bytes_max=bytes_max)
     except LakebedError as error:
         unchecked.append(Unchecked("objects", str(error)))
     plan = StorePlan(
-        tuple(logs), tuple(topics), groups, lake, tuple(unchecked), tuple(gone), sizes=()
+        tuple(logs),
+        tuple(topics),
+        groups,
+        lake,
+        tuple(unchecked),
+        tuple(gone),
+        sizes=(),
+        damage=ledger,
     )
     return plan._replace(sizes=tuple(_size(store, piece) for piece in plan.pieces()))
 
@@ -281,6 +299,8 @@ def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
         unchecked=tuple(dict.fromkeys(unchecked)),
         groups=groups,
         gone=tuple(gone),
+        damage=plan.damage.unacknowledged,
+        forgotten_count=plan.damage.forgotten_count,
     )
 
 

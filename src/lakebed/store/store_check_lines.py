@@ -32,6 +32,10 @@ def _problems(report: StoreReport) -> Iterator[str]:
     yield from map(str, report.groups.problems)
     yield from map(str, report.objects.problems)
     yield from map(str, report.unchecked)
+    for record in report.damage:
+        yield f"{record}; lakebed damage acknowledge {record.id}, if that is known"
+    if report.forgotten_count:
+        yield f"{_counted(report.forgotten_count, 'loss')} more than there is room for on record"
     for log in report.logs:
         if log.unreached is not None:
             yield f"{log.name}: Tier 2 was not reached: {log.unreached}"

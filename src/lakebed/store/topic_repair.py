@@ -7,13 +7,13 @@ bad bytes if there are any. What is whole stays, under the same offsets.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from random import Random
 from typing import NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.damage import Verdict
+from lakebed.base.damage_ledger import QUARANTINE_NAME, TOPICS, Loss
 from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
 from lakebed.base.files import Disk, read_file
 from lakebed.base.files.quarantine import save_in_quarantine
@@ -25,7 +25,7 @@ from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.verify import PartitionVerification
 from lakebed.kernels import crc32c
 from lakebed.store.read_only_topic import require_topic
-from lakebed.store.store import QUARANTINE_NAME, Store
+from lakebed.store.store import Store
 from lakebed.store.topic_verification import (
     LostOffsets,
     Progress,
@@ -52,13 +52,32 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
         before = _quarantine(store.disk, store.root)
         identity, lost = _identity(store.disk, paths)
         if lost is not None:
-            _save_damaged(store.disk, paths)
+            saved_file = _save_damaged(store.disk, paths)
+            store.damage.record(
+                Loss(
+                    engine=TOPICS,
+                    name=name,
+                    path=paths.identity,
+                    problem="lost or damaged: the topic's settings are gone",
+                    saved=saved_file,
+                )
+            )
             save_identity(store.disk, paths, identity)
         found = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
         foreseen = _foreseen(report_of(found), lost)
         for number, verification in enumerate(found):
             if verification.is_missing:
-                paths.partition(number).ensure(store.disk)
+                folder = paths.partition(number)
+                store.damage.record(
+                    Loss(
+                        engine=TOPICS,
+                        name=name,
+                        partition=number,
+                        path=folder.folder,
+                        problem="the folder was missing: all messages are lost",
+                    )
+                )
+                folder.ensure(store.disk)
         topic = open_topic()
         problems, saved = list(foreseen.problems), set[str]()
         for partition, verification in zip(topic.partitions, found, strict=True):
@@ -108,12 +127,15 @@ def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]
     )
 
 
-def _save_damaged(disk: Disk, paths: TopicPaths) -> None:
-    """A `topic.json` that cannot be read, before another one takes its place."""
-    with contextlib.suppress(NotFound):
+def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:
+    """A `topic.json` that cannot be read, before another one takes its place; where, if there is
+    one."""
+    try:
         data = read_file(disk, paths.identity, size_max=MIB)
-        name = f"keratin-{paths.topic}-{IDENTITY_NAME}-{crc32c(data):08x}.bin"
-        save_in_quarantine(disk, os.path.join(paths.root, QUARANTINE_NAME), name, data)
+    except NotFound:
+        return ()
+    name = f"keratin-{paths.topic}-{IDENTITY_NAME}-{crc32c(data):08x}.bin"
+    return (save_in_quarantine(disk, os.path.join(paths.root, QUARANTINE_NAME), name, data),)
 
 
 def _foreseen(report: TopicReport, lost: str | None = None) -> TopicRepair:
@@ -140,6 +162,7 @@ def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerificatio
             info,
             index_stride_bytes=partition.config.index_stride_bytes,
             created_ms=partition.now_ms(),
+            record=partition.record_loss,
         )
         if repaired is not None:  # or opening the partition has done it
             partition.exchange(repaired.rewritten)

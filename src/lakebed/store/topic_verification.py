@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.damage import Verdict
+from lakebed.base.damage_ledger import TOPICS, Ledger
 from lakebed.base.errors import BadConfig, DataError, NotFound
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
@@ -137,6 +138,23 @@ def verify_topic(
             raise _no_topic(root, name)
         progress(number + 1, identity.partition_count)
     return join_topic(found)
+
+
+def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicReport:
+    """What was found, and what is on record as lost and not acknowledged."""
+    recorded = tuple(
+        TopicProblem(
+            partition=record.partition or 0,
+            path=record.path,
+            offset=record.start,
+            length=(record.end or 0) - (record.start or 0),
+            verdict=Verdict.CORRUPT.value,
+            problem=f"on record: {record}; lakebed damage acknowledge {record.id}, if known",
+        )
+        for record in ledger.unacknowledged
+        if (record.engine, record.name) == (TOPICS, topic)
+    )
+    return report._replace(problems=(*report.problems, *recorded))
 
 
 def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
