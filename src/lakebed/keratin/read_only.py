@@ -215,9 +215,14 @@ class ReadOnlyPartition:
         except NotFound:
             return start, next_offset, Stop.END
         try:
-            if start == RECORDS_START and log.header_error() is not None:
+            if start > RECORDS_START:
+                return scan_end(log, start, next_offset)
+            error = log.header_error()
+            if isinstance(error, UnknownVersion):
+                raise error
+            if error is not None:
                 return start, next_offset, Stop.BAD_HEADER
-            return scan_end(log, start, next_offset)
+            return scan_end(log, log.records_start, next_offset)
         finally:
             log.close()
 

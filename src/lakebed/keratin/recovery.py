@@ -34,8 +34,7 @@ from lakebed.base.files.windows import FileBytes
 from lakebed.base.units import MIB
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.format import (
-    INDEX_HEADER,
-    LOG_HEADER,
+    HEADER_BYTES_MAX,
     OFFSET_MAX,
     RECORDS_START,
     DurableEnd,
@@ -85,6 +84,7 @@ class _Scanned:
     segment: ActiveSegment
     walked: Walked
     is_damaged: bool
+    is_header_bad: bool
 
 
 class Recovery:
@@ -242,8 +242,8 @@ class Recovery:
         time_path = self._paths.segment(base, SegmentFile.TIME_INDEX)
         try:
             with self._disk.open(path) as file, self._disk.open(time_path) as time_file:
-                decode_index(file.pread(0, INDEX_HEADER.size), path=path, base_offset=base)
-                times = time_file.pread(0, INDEX_HEADER.size)
+                decode_index(file.pread(0, HEADER_BYTES_MAX), path=path, base_offset=base)
+                times = time_file.pread(0, HEADER_BYTES_MAX)
                 decode_time_index(times, path=time_path, base_offset=base)
                 return file.size() == listed.index_bytes
         except (NotFound, Torn, Corrupt):
@@ -266,8 +266,8 @@ class Recovery:
             if not scanned.is_damaged:
                 unsure_from = start if is_rebooted else confirmed_end
                 self._mend_tail(file, path, base, start, size, unsure_from)
-            header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
-            if file.pread(0, LOG_HEADER.size) != header:
+            if scanned.is_header_bad:
+                header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
                 file.pwrite(0, header)
             file.sync()
         self._disk.sync_folder(self._paths.segments)
@@ -376,7 +376,8 @@ class Recovery:
                 note_producers(self._producers, run, now_ms=self._now_ms)
 
         log = LogBytes(FileBytes(file), path=path, base_offset=base)
-        walked = walk(log, RECORDS_START, size, next_offset=base, on_run=on_run)
+        segment.begin_at(log.records_start)
+        walked = walk(log, segment.start, size, next_offset=base, on_run=on_run)
         while walked.end < limit:
             end = walked.end
             found = log.find(
@@ -389,11 +390,11 @@ class Recovery:
             if found is None:
                 break
             walked = walk(log, found.start, size, next_offset=walked.next_offset, on_run=on_run)
-        return _Scanned(segment, walked, is_damaged)
+        return _Scanned(segment, walked, is_damaged, is_header_bad=header_error is not None)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
         """Take its time; what is wrong with it."""
-        data = file.pread(0, LOG_HEADER.size)
+        data = file.pread(0, HEADER_BYTES_MAX)
         try:
             header: LogHeader = decode_log_header(data, path=path, base_offset=segment.base_offset)
         except UnknownVersion:

@@ -139,7 +139,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
         raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
     recovered.delta = data
-    walk = DeltaWalk(view, path=paths.delta)
+    walk = DeltaWalk(view, start=header.header_len, path=paths.delta)
     _replay(walk, recovered, now_ms)
     recovered.delta_end = walk.end
     recovered.torn_bytes = walk.torn_bytes
