@@ -11,6 +11,7 @@ is deleted meanwhile is no damage: a topic that is gone is told as that.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, cast
@@ -58,6 +59,8 @@ from lakebed.store.topic_verification import (
 )
 from lakebed.store.verification import SegmentPiece
 from lakebed.stroma.paths import GroupPaths
+
+_log = logging.getLogger(__name__)
 
 OBJECTS_BYTES = GIB  # of a piece, if all is checked here: after each progress is told
 Progress = Callable[[int, int], None]
@@ -247,6 +250,9 @@ class StoreCheck:
             return self._found(piece)
         except LakebedError as error:
             return Unchecked(_what(piece), str(error))
+        except Exception as error:  # damage that nobody foresaw must not hide the rest
+            _log.exception("%s: the check failed", _what(piece))
+            return Unchecked(_what(piece), f"this is a bug: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Idempotent."""
