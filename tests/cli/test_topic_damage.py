@@ -119,6 +119,8 @@ def test_a_flipped_byte_is_found_repaired_and_its_loss_stated(
     assert repaired["torn_bytes"] == 0
     [saved] = repaired["quarantined"]
     assert Path(saved).read_bytes() == before[RECORDS_START : RECORDS_START + 36 + 1004]
+    assert verify(run, 65)["problems"], "what is lost stays on record"
+    assert run("damage", "acknowledge", "1").exit_code == 0
     found = verify(run, 0)
     assert (found["records"], found["notes"]) == (COUNT - 1, [])
     assert numbers(run) == [number for number in range(COUNT) if number != base]
@@ -144,6 +146,7 @@ def test_a_missing_segment_is_a_stated_loss(run: Run, root: Path, lines: list[by
     assert found["lost"] == [{"partition": 0, "start": gone, "end": following}]
     repaired = run("topic", "repair", "orders", as_json=True).document()
     assert repaired["lost"] == found["lost"]
+    assert run("damage", "acknowledge", "1").exit_code == 0
     verify(run, 0)
     assert numbers(run) == [*range(gone), *range(following, COUNT)]
 
@@ -204,6 +207,7 @@ def test_a_log_that_was_replaced_before_the_manifest_is_no_damage(
     replaced = logs(root)[0]
     flip(replaced, RECORDS_START + 500)
     run("topic", "repair", "orders")
+    run("damage", "acknowledge", "1")
     manifest.write_bytes(before)
     found = verify(run, 0)
     assert found["notes"] == [f"{replaced}: was replaced, and the manifest does not list that yet"]
@@ -223,4 +227,7 @@ def test_one_damaged_partition_does_not_hide_another(run: Run, root: Path) -> No
     assert [one["partition"] for one in found["problems"]] == [0, 1]
     assert [one["partition"] for one in found["lost"]] == [0, 1]
     run("topic", "repair", "orders")
-    assert verify(run, 0)["records"] == 2 * (COUNT - 1)
+    assert verify(run, 65)["records"] == 2 * (COUNT - 1)
+    for record_id in ("1", "2"):
+        run("damage", "acknowledge", record_id)
+    verify(run, 0)

@@ -91,7 +91,7 @@ def test_a_topic_is_created_once(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "told"),
     [
-        (["--partitions", "0"], 64, "0 partitions: allowed are 1 to 10000"),
+        (["--partitions", "0"], 64, "0 partitions: allowed are 1 to 1000"),
         (["--partitions", "-1"], 64, "-1 partitions"),
         (["--partitions", "10001"], 64, "10001 partitions"),
         (["--partitions", "x"], 2, "'--partitions'"),

@@ -13,6 +13,7 @@ import pytest
 
 from lakebed.api import admin
 from lakebed.api.problems import Unauthenticated
+from lakebed.base.damage_ledger import LOGS, Loss
 from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.client.address import Address, address_of
 from lakebed.client.store import RemoteStore
@@ -54,6 +55,16 @@ def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveDoor) -> None:
     assert "keratin" in remote.counters()
     assert "keratin" in remote.config()
     assert remote.address in repr(remote)
+
+
+def test_what_is_lost_is_listed_and_acknowledged(remote: RemoteStore, door: LiveDoor) -> None:
+    door.store.damage.record(Loss(engine=LOGS, name="events", problem="bad"))
+    assert remote.damage.list() == door.store.damage.list()
+    [record] = remote.damage.list()
+    assert remote.damage.acknowledge(record.id).acknowledged_ms is not None
+    assert door.store.damage.unacknowledged_count == 0
+    with pytest.raises(NotFound):
+        remote.damage.acknowledge(99)
 
 
 def test_pins_are_made_renewed_and_released(store: Any) -> None:

@@ -50,7 +50,7 @@ CHECKS = [
 KNOWN = {
     "topic": "orders", "group": "billing", "partition": 0, "base_offset": 0, "log": "events",
     "segment": 0, "bucket": "photos", "key": "a/b", "work": "1", "pin": "1", "access_key": "1",
-    "file": "00000000000000000000.mlog",
+    "file": "00000000000000000000.mlog", "damage": 1,
 }  # fmt: skip
 """Names of things that are there, at least at the beginning."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.api import media, topics
+from lakebed.api import damage, media, topics
 from lakebed.api.topics import (
     Configure,
     EnsuredTopic,
@@ -18,6 +18,7 @@ from lakebed.api.topics import (
     Settings,
     Truncate,
 )
+from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import AlreadyExists, BadConfig, BadName, InputError, NotFound
 from tests.door.door import LiveDoor, open_door
 from tests.door.waiters import delete_topics
@@ -211,3 +212,28 @@ def test_what_was_only_written_is_synced(door: LiveDoor) -> None:
     produce(door, b"a")
     door.call(topics.SYNC_PARTITION, FIRST)
     assert door.call(topics.DESCRIBE_TOPIC, ORDERS).partitions == [PartitionState(0, 0, 1)]
+
+
+def test_too_many_partitions_are_refused_before_anything_is_made(door: LiveDoor) -> None:
+    for operation, names, body in (
+        (topics.CREATE_TOPIC, {}, NewTopic("many", 10_000)),
+        (topics.ENSURE_TOPIC, {"topic": "many"}, EnsuredTopic(partitions=10_000)),
+    ):
+        with pytest.raises(InputError, match="allowed are 1 to 1000"):
+            door.call(operation, names, body=body)
+    assert door.call(topics.LIST_TOPICS).topics == []
+    assert not (Path(door.store.root) / "topics" / "many").exists()
+
+
+def test_what_is_lost_is_listed_and_acknowledged(door: LiveDoor) -> None:
+    ledger = door.store.damage
+    ledger.record(Loss(engine=TOPICS, name="gone", partition=0, problem="bad", path="topics/x"))
+    [record] = door.call(damage.LIST_DAMAGE).records
+    assert (record.name, record.problem, record.acknowledged_ms) == ("gone", "bad", None)
+    assert record == ledger.list()[0]
+    done = door.call(damage.ACKNOWLEDGE_DAMAGE, {"damage": record.id}).record
+    assert done.acknowledged_ms is not None
+    assert door.call(damage.LIST_DAMAGE).records == [done]
+    with pytest.raises(NotFound):
+        door.call(damage.ACKNOWLEDGE_DAMAGE, {"damage": 99})
+    assert door.store.counters()["store"]["damage"] == {"damage_unacknowledged": 0}

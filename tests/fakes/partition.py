@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakebed.base.clock import NS_PER_S
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import Closed
 from lakebed.base.files import Disk, File, replace_atomically
 from lakebed.base.runner import Runner
@@ -109,6 +110,9 @@ class FakePartition:
         infos = [segment.info() for segment in self.built]
         active = infos[-1]._replace(next_offset=self._durable_offset, end=self._durable_end)
         return [*infos[:-1], active]
+
+    def lost_offsets(self) -> Sequence[DamageRecord]:
+        return ()
 
     def start_offset(self) -> int:
         return self._start_offset

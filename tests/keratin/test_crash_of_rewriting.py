@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from lakebed.base.damage import Verdict
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.files import remove_temporaries
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
@@ -150,6 +151,9 @@ class _OneSegment:
 
     def segments(self) -> list[SegmentInfo]:
         return [self._info]
+
+    def lost_offsets(self) -> Sequence[DamageRecord]:
+        return ()
 
     def start_offset(self) -> int:
         return self._info.base_offset

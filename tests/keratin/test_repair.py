@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from lakebed.base.damage import Verdict
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import InputError
 from lakebed.base.files import read_file
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.disk import SimulatedDisk
@@ -216,6 +216,6 @@ def test_left_over_files_and_unknown_flags_are_noted(partition: FakePartition) -
     assert found.verdict is Verdict.WHOLE
 
 
-def test_a_partition_that_is_not_there_is_not_found(partition: FakePartition) -> None:
-    with pytest.raises(NotFound):
-        verify_partition(partition.disk, TopicPaths("/store", "orders").partition(1))
+def test_a_partition_whose_folder_is_missing_is_corrupt(partition: FakePartition) -> None:
+    found = verify_partition(partition.disk, TopicPaths("/store", "orders").partition(1))
+    assert (found.verdict, len(found.problems)) == (Verdict.CORRUPT, 1)

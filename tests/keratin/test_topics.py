@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -19,6 +20,7 @@ from lakebed.base.errors import (
     Closed,
     Corrupt,
     InputError,
+    LakebedError,
     NotFound,
     TooLarge,
     UnknownVersion,
@@ -33,7 +35,8 @@ from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
-from lakebed.keratin.topics import Topics, topic_names
+from lakebed.keratin.topic_folder import topic_names
+from lakebed.keratin.topics import Topics
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.kernels.disk import real_disk
 from tests.keratin.partitions import append, content, replace, small, values
@@ -134,11 +137,35 @@ def test_what_is_no_topic_is_not_listed(world: World, topics: Topics) -> None:
     assert topic_names(world.disk, "/elsewhere") == []
 
 
-@pytest.mark.parametrize("count", [0, -1, 10_001])
+@pytest.mark.parametrize("count", [0, -1, 1001, 10_000])
 def test_there_is_a_least_and_a_most_of_partitions(topics: Topics, count: int) -> None:
     with pytest.raises(InputError):
         topics.create("orders", partitions=count)
     assert topics.names() == []
+
+
+@pytest.mark.parametrize("nth", [1, 5, 14])
+def test_a_topic_that_could_not_be_made_leaves_nothing(
+    world: World, topics: Topics, nth: int
+) -> None:
+    world.disk.faults.fail("create", nth=nth, code=errno.EMFILE)
+    with pytest.raises(LakebedError, match="Too many open files"):
+        topics.create("orders", partitions=4)
+    assert topics.names() == []
+    assert world.disk.names("/store/topics") == []
+    assert len(topics.create("orders", partitions=4).partitions) == 4
+
+
+def test_what_a_crash_left_of_creations_and_deletions_is_removed(
+    world: World, topics: Topics
+) -> None:
+    topics.create("orders")
+    topics.close()
+    for name in ("+creating-1", "+deleting-2"):
+        world.disk.make_folder(f"/store/topics/{name}")
+        world.disk.create(f"/store/topics/{name}/file").close()
+    Topics("/store", disk=world.disk, runner=world.runner).close()
+    assert world.disk.names("/store/topics") == ["orders"]
 
 
 def test_settings_differ_from_the_stores_and_take_units(world: World, topics: Topics) -> None:

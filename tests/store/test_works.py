@@ -188,6 +188,9 @@ def test_a_topic_is_verified_beside_its_writer_and_repaired_before_it(store: Sto
         repaired: TopicRepair = run(again, "topic-repair", topic="clicks")
         assert repaired.lost == found.lost
         assert all(Path(one).exists() for one in repaired.quarantined)
+        [on_record] = run(again, "topic-verify", topic="clicks").problems
+        assert "lakebed damage acknowledge 1" in on_record.problem
+        again.damage.acknowledge(1)
         assert run(again, "topic-verify", topic="clicks").problems == ()
         assert again.topics.open("clicks").partitions[0].high_watermark() == 60
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.api import admin, groups, logs, manifests, objects, stored_objects, topics
+from lakebed.api import admin, damage, groups, logs, manifests, objects, stored_objects, topics
 from lakebed.api.operation import Operation
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
@@ -14,5 +14,6 @@ OPERATIONS: Final[tuple[Operation[object], ...]] = (
     *manifests.OPERATIONS,
     *objects.OPERATIONS,
     *stored_objects.OPERATIONS,
+    *damage.OPERATIONS,
     *admin.OPERATIONS,
 )

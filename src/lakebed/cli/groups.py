@@ -53,6 +53,7 @@ GROUPS = (
         "spark", "lakebed.cli.spark", "Run jobs on Spark: land, verify, replay, export and more."
     ),
     Group("verify", "lakebed.cli.verify", "Check all of a store: logs, topics and objects."),
+    Group("damage", "lakebed.cli.damage", "List what was found to be lost, and acknowledge it."),
     Group("backup", "lakebed.cli.backup", "Back up the whole store, beside whoever writes it."),
     Group("restore", "lakebed.cli.restore", "Make a store from a backup."),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),

@@ -149,7 +149,7 @@ def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> 
     require_yes(
         yes, what=f"this removes the topic {topic} with its messages, groups and dead letters"
     )
-    with open_topic_to_write(run, topic) as store:
+    with open_topic_to_write(run, topic, damaged=True) as store:
         store.topics.delete(topic)
     run.output.result({"topic": topic, "deleted": True}, lines=[f"{topic}: deleted"])
 

@@ -26,13 +26,14 @@ def verify(context: typer.Context, topic: TopicName) -> None:
     lakebed topic verify orders
     """
     from lakebed.cli.topic_tables import verify_document, verify_lines
-    from lakebed.store.topic_verification import verify_topic
+    from lakebed.store.topic_verification import verify_topic, with_recorded
 
     run = invocation(context)
     with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
         report = verify_topic(
             store.disk, store.root, topic, runner=store.runner, progress=progress.update
         )
+        report = with_recorded(report, store.damage.ledger, topic)
     run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -47,7 +48,9 @@ def repair(
 ) -> None:
     """Cut torn bytes; save what is damaged in the quarantine, leave it out, and tell what is lost.
 
-    Messages that are whole stay, under the same offsets.
+    Messages that are whole stay, under the same offsets. What is lost goes on record: readers stop
+    there until `lakebed damage acknowledge`. A topic.json that is lost or damaged is
+    written again, with as many partitions as there are folders and with default settings.
 
     \b
     lakebed topic repair orders --dry-run
@@ -62,7 +65,7 @@ def repair(
         if dry_run:
             report = _foreseen(run, topic, progress)
         else:
-            with open_topic_to_write(run, topic) as store:
+            with open_topic_to_write(run, topic, damaged=True) as store:
                 if isinstance(store, Store):
                     report = repair_topic(store, topic, progress=progress.update)
                 else:
@@ -75,15 +78,12 @@ def repair(
 
 def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.cli.writers import here_or_there
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.store.read_only_topic import require_topic
     from lakebed.store.topic_repair import TopicRepair, foresee_topic
 
     def look() -> TopicRepair:
         return foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
 
     with open_to_read(run) as reading:
-        require_topic(reading.disk, TopicPaths(reading.root, topic))
         found = here_or_there(run.root, look)
     if isinstance(found, TopicRepair):
         return found

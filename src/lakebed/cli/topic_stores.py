@@ -29,14 +29,16 @@ def open_topic_to_write(
     topic: str,
     *,
     create: bool = False,
+    damaged: bool = False,
     advice: str = "",
     retry_s: float | None = None,
 ) -> Iterator[Writer]:
     """The store, if the topic exists or may be created; else nothing is touched.
 
-    `advice` follows the error of a topic that is missing; `retry_s` as `open_writer` has it.
+    `damaged`: also if its `topic.json` is lost or cannot be read. `advice` follows the error of a
+    topic that is missing; `retry_s` as `open_writer` has it.
     """
-    from lakebed.base.errors import NotFound
+    from lakebed.base.errors import DataError, NotFound
     from lakebed.cli.writers import open_writer
     from lakebed.keratin.paths import TopicPaths
     from lakebed.kernels.disk import real_disk
@@ -51,6 +53,9 @@ def open_topic_to_write(
             require_topic(real_disk(), paths)
         except NotFound as error:
             raise NotFound(f"{error}{advice}") from None
+        except DataError:
+            if not damaged:
+                raise
     with open_writer(run.root, retry_s=retry_s) as store:
         yield store
 

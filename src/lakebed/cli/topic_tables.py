@@ -88,8 +88,9 @@ def setting_text(value: object) -> str:
 
 
 def verify_lines(topic: str, report: TopicReport) -> list[str]:
-    lines = [str(problem) for problem in report.problems]
-    lines += [f"{topic}: {lost}" for lost in report.lost]
+    from lakebed.store.topic_report import problem_lines
+
+    lines = problem_lines(topic, report)
     if not lines:
         counts = [
             counted(report.partitions, "partition"),

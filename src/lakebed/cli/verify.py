@@ -74,6 +74,8 @@ def _mark(run: Invocation, report: StoreReport) -> MarkReport:
 
 
 def _document(report: StoreReport) -> dict[str, object]:
+    from dataclasses import asdict
+
     from lakebed.cli import log_tables, manifest_tables, s3_tables, topic_tables
 
     return {
@@ -102,4 +104,5 @@ def _document(report: StoreReport) -> dict[str, object]:
         },
         "objects": s3_tables.verify_document(None, report.objects),
         "unchecked": [one._asdict() for one in report.unchecked],
+        "damage": [asdict(record) for record in report.damage],
     }

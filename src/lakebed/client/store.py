@@ -13,6 +13,7 @@ from lakebed.api import objects as wire_objects
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
+from lakebed.client.damage import RemoteDamage
 from lakebed.client.log import RemoteLog
 from lakebed.client.patience import RETRY_S
 from lakebed.client.pins import RemotePins
@@ -78,6 +79,7 @@ class RemoteStore:
         self._producing = Producing(self._caller, Producers(runner=self._caller.runner))
         self.topics = RemoteTopics(self._caller, self._producing)
         self.pins = RemotePins(self._caller)
+        self.damage = RemoteDamage(self._caller)
 
     @property
     def address(self) -> str:

@@ -231,7 +231,8 @@ COMMIT_MAGIC = b"KCOMMIT\0"
 VERSION = 1  # of all of these
 
 HAS_START_OFFSET = 1  # in a manifest's flags
-RECORDS_START = LOG_HEADER.size
+RECORDS_START = LOG_HEADER.size  # of a log that is written here; see `LogBytes.records_start`
+HEADER_BYTES_MAX = 4096  # of a file's header that has more fields than are known
 RECORD_OVERHEAD = KERATIN_RECORD.size + KERATIN_TRAILER.size
 RELATIVE_OFFSET_MAX = (1 << 32) - 1
 OFFSET_MAX = (1 << 63) - 1  # what clients of the wire can count to

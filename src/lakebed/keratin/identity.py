@@ -3,8 +3,8 @@
     {"format": "lakebed topic", "version": 1, "topic_id": "32 hex digits", "partitions": 3,
      "config": {"retention_ms": 3600000}}
 
-`config` has only what differs from the store's own settings. The file makes the topic: a folder
-without it is one that was being created or deleted when the process ended, and is removed.
+`config` has only what differs from the store's own settings. The file makes the topic; what a
+folder without it is, `topic_folder` decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from lakebed.base.errors import BadConfig, Corrupt, InputError, UnknownVersion
 from lakebed.base.files import Disk, read_file, replace_atomically
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
-from lakebed.keratin.paths import PARTITIONS_MAX, TopicPaths
+from lakebed.keratin.paths import PARTITIONS_CREATED_MAX, PARTITIONS_MAX, TopicPaths
+from lakebed.keratin.topic_folder import check_topic_folder
 
 FORMAT = "lakebed topic"
 VERSION = 1
@@ -41,7 +42,6 @@ class TopicIdentity:
 def new_identity(
     partition_count: int, settings: Mapping[str, object], random: Random
 ) -> TopicIdentity:
-    check_partition_count(partition_count)
     return TopicIdentity(
         topic_id=f"{random.getrandbits(128):032x}",
         partition_count=partition_count,
@@ -49,9 +49,10 @@ def new_identity(
     )
 
 
-def check_partition_count(count: int) -> None:
-    if not 1 <= count <= PARTITIONS_MAX:
-        raise InputError(f"{count} partitions: allowed are 1 to {PARTITIONS_MAX}")
+def check_partition_count(count: int, *, count_max: int = PARTITIONS_CREATED_MAX) -> None:
+    """Of a new topic, unless it says more."""
+    if not 1 <= count <= count_max:
+        raise InputError(f"{count} partitions: allowed are 1 to {count_max}")
 
 
 def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
@@ -61,8 +62,9 @@ def checked_settings(settings: Mapping[str, object]) -> dict[str, Value]:
 
 
 def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
-    """`NotFound` if there is no such topic."""
+    """`NotFound` if there is no such topic; `Corrupt` if it has lost the file."""
     path = paths.identity
+    check_topic_folder(disk, paths)
     data = read_file(disk, path, size_max=MIB)
     try:
         document = json.loads(data)
@@ -76,7 +78,7 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
         are_kinds_right = isinstance(topic_id, str) and type(count) is int
         if version != VERSION or not are_kinds_right:
             raise ValueError
-        check_partition_count(count)
+        check_partition_count(count, count_max=PARTITIONS_MAX)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Corrupt("not what says which topic this is", path=path) from None
     except BadConfig as error:
@@ -86,8 +88,20 @@ def load_identity(disk: Disk, paths: TopicPaths) -> TopicIdentity:
     return TopicIdentity(topic_id=topic_id, partition_count=count, settings=settings)
 
 
+def rebuilt_identity(disk: Disk, paths: TopicPaths, random: Random) -> TopicIdentity:
+    """For a topic that has lost the file: by its folders, with a new id and no settings."""
+    numbers = paths.partitions(disk) if disk.is_folder(paths.folder) else []
+    if not numbers:
+        raise Corrupt("the file is lost, and there is no partition's folder", path=paths.identity)
+    return new_identity(numbers[-1] + 1, {}, random)
+
+
 def save_identity(disk: Disk, paths: TopicPaths, identity: TopicIdentity) -> None:
     """Durable when it returns."""
+    replace_atomically(disk, paths.identity, encode_identity(identity))
+
+
+def encode_identity(identity: TopicIdentity) -> bytes:
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -95,5 +109,4 @@ def save_identity(disk: Disk, paths: TopicPaths, identity: TopicIdentity) -> Non
         "partitions": identity.partition_count,
         "config": dict(identity.settings),
     }
-    data = json.dumps(document, indent=1).encode() + b"\n"
-    replace_atomically(disk, paths.identity, data)
+    return json.dumps(document, indent=1).encode() + b"\n"

@@ -15,6 +15,7 @@ from lakebed.base.files import Disk, PathLike, read_file
 from lakebed.base.layout import Buffer, Layout
 from lakebed.base.units import MIB
 from lakebed.keratin.format import (
+    HEADER_BYTES_MAX,
     INDEX_ENTRY,
     INDEX_HEADER,
     INDEX_MAGIC,
@@ -124,12 +125,17 @@ def _entries(
     if len(data) < INDEX_HEADER.size:
         raise Corrupt("an index without its header", path=path, offset=0, found=len(data))
     header = INDEX_HEADER.unpack(data)
-    is_sound = crc32c(data[:_CHECKED_BYTES]) == header.crc32c
+    crc = crc32c(data[:_CHECKED_BYTES])
+    start = header.header_length
+    if INDEX_HEADER.size < start <= HEADER_BYTES_MAX:  # with fields that are not known here
+        crc = crc32c(data[INDEX_HEADER.size : start], crc)
+    is_sound = crc == header.crc32c
     if header.magic == magic and header.version > VERSION and is_sound:
         raise UnknownVersion("index", path=path, expected=VERSION, found=header.version)
-    expected = (magic, INDEX_HEADER.size, base_offset, layout.size)
-    found = (header.magic, header.header_length, header.base_offset, header.entry_length)
-    if found != expected or not is_sound:
+    expected = (magic, base_offset, layout.size)
+    found = (header.magic, header.base_offset, header.entry_length)
+    is_length_right = INDEX_HEADER.size <= start <= min(HEADER_BYTES_MAX, len(data))
+    if found != expected or not is_length_right or not is_sound:
         raise Corrupt("not this segment's index", path=path, expected=expected, found=found)
-    whole = (len(data) - INDEX_HEADER.size) // layout.size * layout.size
-    return list(layout.iter_unpack(data[INDEX_HEADER.size : INDEX_HEADER.size + whole]))
+    whole = (len(data) - start) // layout.size * layout.size
+    return list(layout.iter_unpack(data[start : start + whole]))

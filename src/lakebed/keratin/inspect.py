@@ -20,7 +20,7 @@ from typing import NamedTuple
 from lakebed.base.damage import Verdict, end_of_bytes
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.base.units import MIB
-from lakebed.keratin.format import OFFSET_MAX, RECORDS_START, RecordFlags
+from lakebed.keratin.format import OFFSET_MAX, RecordFlags
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS, LogBytes
 from lakebed.keratin.messages import open_batch
 from lakebed.keratin.run import Run
@@ -149,7 +149,7 @@ class _Survey:
         self.tail: LogDamage | None = None
         self.record_count = self.control_count = self.batch_count = 0
         self.unknown_flags_count = self.timestamp_ms_max = 0
-        self.end = min(RECORDS_START, self._size)
+        self.end = min(log.records_start, self._size)
         self.next_offset = log.base_offset
 
     def walk(self) -> None:

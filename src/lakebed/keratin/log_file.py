@@ -1,11 +1,15 @@
-"""The header of a `.log`."""
+"""The header of a `.log`.
+
+One that is longer than ours, of our version, has more fields behind those we know: its checksum
+covers them too, and records begin behind it.
+"""
 
 from __future__ import annotations
 
 from lakebed.base.errors import Corrupt, Torn, UnknownVersion
 from lakebed.base.files import PathLike
 from lakebed.base.layout import Buffer
-from lakebed.keratin.format import LOG_HEADER, LOG_MAGIC, VERSION, LogHeader
+from lakebed.keratin.format import HEADER_BYTES_MAX, LOG_HEADER, LOG_MAGIC, VERSION, LogHeader
 from lakebed.kernels import crc32c
 
 _RESERVED = bytes(32)
@@ -28,13 +32,18 @@ def encode_log_header(*, base_offset: int, created_ms: int) -> bytes:
 
 
 def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogHeader:
-    """`Torn` if it is cut short, `Corrupt` if it is not the header of the segment of that name."""
+    """`Torn` if it is cut short, `Corrupt` if it is not the header of the segment of that name.
+
+    `data` has `HEADER_BYTES_MAX` bytes, or all there are.
+    """
     if len(data) < LOG_HEADER.size:
         raise Torn("a log without its header", path=path, offset=0, found=len(data))
     header = LOG_HEADER.unpack(data)
     if header.magic != LOG_MAGIC:
         raise Corrupt("not a log", path=path, offset=0, expected=LOG_MAGIC, found=header.magic)
     crc = crc32c(data[:_CHECKED_BYTES])
+    if LOG_HEADER.size < header.header_length <= HEADER_BYTES_MAX:
+        crc = crc32c(data[LOG_HEADER.size : header.header_length], crc)
     if header.version > VERSION and (
         crc == header.crc32c or header.header_length != LOG_HEADER.size
     ):
@@ -44,7 +53,8 @@ def decode_log_header(data: Buffer, *, path: PathLike, base_offset: int) -> LogH
         raise Corrupt(
             "the header's checksum", path=path, offset=0, expected=header.crc32c, found=crc
         )
-    if header.header_length != LOG_HEADER.size or header.base_offset != base_offset:
+    is_length_right = LOG_HEADER.size <= header.header_length <= min(HEADER_BYTES_MAX, len(data))
+    if not is_length_right or header.base_offset != base_offset:
         raise Corrupt(
             "the header is not this segment's",
             path=path,

@@ -77,11 +77,16 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
     if header.version > VERSION:
         raise UnknownVersion("manifest", path=path, expected=VERSION, found=header.version)
     crc = crc32c(data[MANIFEST_HEADER.size :])
-    is_ours = (header.version, header.header_length) == (VERSION, MANIFEST_HEADER.size)
+    is_ours = header.version == VERSION and MANIFEST_HEADER.size <= header.header_length <= len(
+        data
+    )
     if crc != header.crc32c or not is_ours:
         raise Corrupt("the manifest's checksum", path=path, expected=header.crc32c, found=crc)
-    payload = MANIFEST.unpack(data, MANIFEST_HEADER.size)
-    start = MANIFEST_HEADER.size + MANIFEST.size
+    # A longer header has fields that are not known here; the payload follows it.
+    start = header.header_length + MANIFEST.size
+    if len(data) < start:
+        raise Corrupt("the manifest's length", path=path, expected=start, found=len(data))
+    payload = MANIFEST.unpack(data, header.header_length)
     end = start + payload.segment_count * MANIFEST_SEGMENT.size
     has_start = header.flags & HAS_START_OFFSET
     expected = end + (START_OFFSET.size if has_start else 0)

@@ -15,6 +15,7 @@ from typing import cast
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import Barrier, Linger
 from lakebed.base.counters import Counters
+from lakebed.base.damage_ledger import DamageLedger, DamageRecord, Loss
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
@@ -61,12 +62,14 @@ class Partition:
         wake_upkeep: Callable[[], None],
         spare_budget: SpareBudget,
         is_pinned: IsPinned | None = None,
+        damage: DamageLedger | None = None,
     ) -> None:
         """Open it, which repairs what a crash left.
 
         `wake` asks for `flush_step` soon, `wake_upkeep` for `upkeep_step`; `is_pinned` tells what
-        retention must leave alone.
+        retention must leave alone. What is lost is put on record in `damage` before it is repaired.
         """
+        self._damage = damage
         self._disk = disk
         self._runner = runner
         self._clock = runner.clock
@@ -77,7 +80,13 @@ class Partition:
         started_ns = self._clock.monotonic_ns()
         paths.ensure(disk)
         stride = config.index_stride_bytes
-        recovered = recover(disk, paths, now_ms=self.now_ms(), index_stride_bytes=stride)
+        recovered = recover(
+            disk,
+            paths,
+            now_ms=self.now_ms(),
+            index_stride_bytes=stride,
+            record=None if damage is None else damage.record,
+        )
         self.problems: Sequence[str] = tuple(recovered.problems)
         self._state = PartitionState(
             paths,
@@ -288,12 +297,24 @@ class Partition:
             info,
             index_stride_bytes=self.config.index_stride_bytes,
             created_ms=self.now_ms(),
+            record=self.record_loss,
         )
         if repaired is not None:
             self._writer.exchange(repaired.rewritten)
             lost = ", ".join(str(damage) for damage in repaired.damages)
             self.problems = (*self.problems, f"{info.path}: repaired: {lost}")
             _log.error("%s", self.problems[-1])
+
+    def record_loss(self, *losses: Loss) -> None:
+        """Put them on record, if there is one: durable when it returns."""
+        if self._damage is not None:
+            self._damage.record(*losses)
+
+    def lost_offsets(self) -> Sequence[DamageRecord]:
+        """See `PartitionView`."""
+        if self._damage is None:
+            return ()
+        return self._damage.ledger.lost_offsets(self.paths.topic, self.number)
 
     def submit(
         self, append: Append, *, timeout: float | None = None, is_awaited: bool = False

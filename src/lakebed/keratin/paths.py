@@ -15,7 +15,10 @@ from lakebed.base.errors import BadName, InputError
 from lakebed.base.files import Disk, PathLike, make_folders
 
 TOPICS_NAME = "topics"
-PARTITIONS_MAX = 10_000
+IDENTITY_NAME = "topic.json"
+SEGMENTS_NAME = "segments"
+PARTITIONS_MAX = 10_000  # of a topic that can be read
+PARTITIONS_CREATED_MAX = 1000  # of a new one: each takes descriptors and time to open
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _SEGMENT = re.compile(r"(\d{20})\.(log|idx|tidx|producers)", re.ASCII)
@@ -39,7 +42,7 @@ class TopicPaths:
         self.root = os.fspath(root)
         self.topic = topic
         self.folder = os.path.join(self.root, TOPICS_NAME, topic)
-        self.identity = os.path.join(self.folder, "topic.json")
+        self.identity = os.path.join(self.folder, IDENTITY_NAME)
 
     def partition(self, number: int) -> PartitionPaths:
         return PartitionPaths(self, number)
@@ -55,11 +58,12 @@ class PartitionPaths:
 
     def __init__(self, topic: TopicPaths, number: int) -> None:
         check_partition(number)
+        self.root = topic.root
         self.topic = topic.topic
         self.number = number
         self.name = f"{topic.topic}-{number}"
         self.folder = os.path.join(topic.folder, str(number))
-        self.segments = os.path.join(self.folder, "segments")
+        self.segments = os.path.join(self.folder, SEGMENTS_NAME)
         self.manifest = os.path.join(self.folder, "manifest.bin")
         self.durable_end = os.path.join(self.folder, "durable_end")
         self.checkpoint = os.path.join(self.folder, "checkpoint")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from lakebed.base.damage_ledger import DamageRecord, LedgerCache
 from lakebed.base.errors import Closed, DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, read_file
 from lakebed.base.poll import Poll, poll_until, read_overwritten
@@ -51,6 +52,7 @@ class ReadOnlyPartition:
         self._disk = disk
         self._runner = runner
         self._boot_id = disk.boot_id()
+        self._damage = LedgerCache(disk, paths.root)
         self._mutex = runner.mutex()
         self._is_closed = False
         self._manifest: tuple[bytes, PartitionManifest | None] = (b"", None)  # guarded by _mutex
@@ -74,6 +76,9 @@ class ReadOnlyPartition:
 
     def segments(self) -> Sequence[SegmentInfo]:
         return self._listing().segments
+
+    def lost_offsets(self) -> Sequence[DamageRecord]:
+        return self._damage.lost_offsets(self._paths.topic, self._paths.number)
 
     def start_offset(self) -> int:
         return self._listing().start_offset
@@ -210,9 +215,14 @@ class ReadOnlyPartition:
         except NotFound:
             return start, next_offset, Stop.END
         try:
-            if start == RECORDS_START and log.header_error() is not None:
+            if start > RECORDS_START:
+                return scan_end(log, start, next_offset)
+            error = log.header_error()
+            if isinstance(error, UnknownVersion):
+                raise error
+            if error is not None:
                 return start, next_offset, Stop.BAD_HEADER
-            return scan_end(log, start, next_offset)
+            return scan_end(log, log.records_start, next_offset)
         finally:
             log.close()
 

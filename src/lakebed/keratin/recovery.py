@@ -23,9 +23,11 @@ Recovery may itself be cut short anywhere; doing it again gives the same.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import Corrupt, DataError, NotFound, Torn, UnknownVersion
 from lakebed.base.files import Disk, File, read_file, remove_temporaries
 from lakebed.base.files.quarantine import save_in_quarantine
@@ -34,8 +36,7 @@ from lakebed.base.units import MIB
 from lakebed.keratin.checkpoint import Checkpoint, load_checkpoint
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.format import (
-    INDEX_HEADER,
-    LOG_HEADER,
+    HEADER_BYTES_MAX,
     OFFSET_MAX,
     RECORDS_START,
     DurableEnd,
@@ -86,14 +87,22 @@ class _Scanned:
     segment: ActiveSegment
     walked: Walked
     is_damaged: bool
+    is_header_bad: bool
 
 
 class Recovery:
     """One opening of one partition."""
 
     def __init__(
-        self, disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+        self,
+        disk: Disk,
+        paths: PartitionPaths,
+        *,
+        now_ms: int,
+        index_stride_bytes: int,
+        record: Callable[[Loss], None] | None = None,
     ) -> None:
+        self._record = record
         self._disk = disk
         self._paths = paths
         self._now_ms = now_ms
@@ -134,6 +143,12 @@ class Recovery:
                 self._problem(
                     f"{paths.name}: segment {missing.base_offset} is missing: offsets "
                     f"{missing.base_offset} to {missing.last_offset} are lost"
+                )
+                self._lost(
+                    "a segment is missing",
+                    base=missing.base_offset,
+                    first_offset=max(missing.base_offset, result.start_offset),
+                    next_offset=missing.last_offset + 1,
                 )
         if last is not None:
             self._recover_active(last, confirmed, checkpoint)
@@ -252,8 +267,8 @@ class Recovery:
         time_path = self._paths.segment(base, SegmentFile.TIME_INDEX)
         try:
             with self._disk.open(path) as file, self._disk.open(time_path) as time_file:
-                decode_index(file.pread(0, INDEX_HEADER.size), path=path, base_offset=base)
-                times = time_file.pread(0, INDEX_HEADER.size)
+                decode_index(file.pread(0, HEADER_BYTES_MAX), path=path, base_offset=base)
+                times = time_file.pread(0, HEADER_BYTES_MAX)
                 decode_time_index(times, path=time_path, base_offset=base)
                 return file.size() == listed.index_bytes
         except (NotFound, Torn, Corrupt):
@@ -281,9 +296,10 @@ class Recovery:
             )
             segment, start = scanned.segment, scanned.walked.end
             if not scanned.is_damaged:
-                self._mend_tail(file, path, start, size, start if is_rebooted else confirmed_end)
-            header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
-            if file.pread(0, LOG_HEADER.size) != header:
+                unsure_from = start if is_rebooted else confirmed_end
+                self._mend_tail(file, path, base, start, size, unsure_from)
+            if scanned.is_header_bad:
+                header = encode_log_header(base_offset=base, created_ms=segment.created_ms)
                 file.pwrite(0, header)
             file.sync()
         self._disk.sync_folder(self._paths.segments)
@@ -293,6 +309,14 @@ class Recovery:
                 f"{self._paths.name}: offsets {segment.next_offset} to {result.next_offset - 1} "
                 "were given out, and are not in the log"
             )
+            if not scanned.is_damaged:
+                self._lost(
+                    "messages that were given out are not in the log",
+                    base=base,
+                    start=start,
+                    first_offset=segment.next_offset,
+                    next_offset=result.next_offset,
+                )
         result.next_offset = max(result.next_offset, segment.next_offset)
         index_bytes = rebuild_indexes(
             self._disk, self._paths, segment, is_sealed=scanned.is_damaged
@@ -310,7 +334,9 @@ class Recovery:
         result.checkpoint_end = RECORDS_START
         self._begin_active(None)
 
-    def _mend_tail(self, file: File, path: str, start: int, size: int, unsure_from: int) -> None:
+    def _mend_tail(
+        self, file: File, path: str, base: int, start: int, size: int, unsure_from: int
+    ) -> None:
         """Make the good records durable, and what is behind them nothing."""
         unsure_from = max(unsure_from, RECORDS_START)
         if unsure_from < start:
@@ -326,6 +352,13 @@ class Recovery:
         if log.find(start, behind, least_offset=0, limit_offset=OFFSET_MAX) is not None:
             saved = self._save(file, path, start, behind)
             self._problem(f"{path}: at byte {start}: bad bytes with records behind them: {saved}")
+            self._lost(
+                "bad bytes with records after them, past what is known to be acknowledged: cut",
+                base=base,
+                start=start,
+                end=behind,
+                saved=(saved,),
+            )
         self._result.torn_bytes += behind - start
         file.zero_fill(start, behind - start)
 
@@ -335,6 +368,12 @@ class Recovery:
         if manifest is not None:
             self._problem(
                 f"{self._paths.name}: the segment {manifest.active_base_offset} is missing"
+            )
+            self._lost(
+                "the newest segment is missing",
+                base=manifest.active_base_offset,
+                first_offset=manifest.active_base_offset,
+                next_offset=result.next_offset,
             )
         result.active = self._new_segment(result.next_offset)
         create_segment(self._disk, self._paths, result.active)
@@ -380,6 +419,8 @@ class Recovery:
                 note_producers(self._producers, run, now_ms=self._now_ms)
 
         log = LogBytes(FileBytes(file), path=path, base_offset=base)
+        if checkpoint is None:
+            segment.begin_at(log.records_start)
         walked = walk(log, segment.end, size, next_offset=segment.next_offset, on_run=on_run)
         while walked.end < limit:
             end = walked.end
@@ -393,11 +434,11 @@ class Recovery:
             if found is None:
                 break
             walked = walk(log, found.start, size, next_offset=walked.next_offset, on_run=on_run)
-        return _Scanned(segment, walked, is_damaged)
+        return _Scanned(segment, walked, is_damaged, is_header_bad=header_error is not None)
 
     def _read_header(self, file: File, path: str, segment: ActiveSegment) -> DataError | None:
         """Take its time; what is wrong with it."""
-        data = file.pread(0, LOG_HEADER.size)
+        data = file.pread(0, HEADER_BYTES_MAX)
         try:
             header: LogHeader = decode_log_header(data, path=path, base_offset=segment.base_offset)
         except UnknownVersion:
@@ -421,6 +462,36 @@ class Recovery:
         name = f"keratin-{self._paths.name}-{base}-{start}-{crc32c(data):08x}.bin"
         return save_in_quarantine(self._disk, self._paths.quarantine, name, data)
 
+    def _lost(
+        self,
+        problem: str,
+        *,
+        base: int,
+        start: int | None = None,
+        end: int | None = None,
+        first_offset: int = 0,
+        next_offset: int = 0,
+        saved: tuple[str, ...] = (),
+    ) -> None:
+        """Put it on record, before anything is done that hides it."""
+        if self._record is None:
+            return
+        has_messages = first_offset < next_offset
+        self._record(
+            Loss(
+                engine=TOPICS,
+                name=self._paths.topic,
+                partition=self._paths.number,
+                path=self._paths.segment(base, SegmentFile.LOG),
+                start=start,
+                end=end,
+                first_offset=first_offset if has_messages else None,
+                next_offset=next_offset if has_messages else None,
+                problem=problem,
+                saved=saved,
+            )
+        )
+
     def _problem(self, text: str) -> None:
         self._result.problems.append(text)
         _log.error("%s", text)
@@ -439,7 +510,18 @@ def _goes_on_from(checkpoint: Checkpoint, file: File, path: str) -> bool:
 
 
 def recover(
-    disk: Disk, paths: PartitionPaths, *, now_ms: int, index_stride_bytes: int
+    disk: Disk,
+    paths: PartitionPaths,
+    *,
+    now_ms: int,
+    index_stride_bytes: int,
+    record: Callable[[Loss], None] | None = None,
 ) -> Recovered:
-    """Make the partition ready to be written; everything it says is durable when it returns."""
-    return Recovery(disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes).run()
+    """Make the partition ready to be written; everything it says is durable when it returns.
+
+    `record` is given what is lost before anything is changed that would hide it.
+    """
+    recovery = Recovery(
+        disk, paths, now_ms=now_ms, index_stride_bytes=index_stride_bytes, record=record
+    )
+    return recovery.run()

@@ -7,9 +7,11 @@ is not sealed: opening the partition mends its newest segment.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lakebed.base.damage import Verdict
+from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import InputError
 from lakebed.base.files import Disk
 from lakebed.base.files.quarantine import save_in_quarantine
@@ -36,10 +38,12 @@ def repair_segment(
     *,
     index_stride_bytes: int,
     created_ms: int,
+    record: Callable[..., None] | None = None,
 ) -> Repaired | None:
     """Leave the bad bytes of a sealed segment out; None if it is whole.
 
-    `created_ms` is for a log whose header does not tell any more.
+    `created_ms` is for a log whose header does not tell any more. `record` is given every `Loss`
+    before the log without it takes the old one's place.
     """
     if not info.is_sealed:
         raise InputError(f"{info.path}: not sealed; opening the partition mends it")
@@ -55,6 +59,8 @@ def repair_segment(
         )
     finally:
         log.close()
+    if record is not None:
+        record(*(_loss(paths, info, damage, saved) for damage in found.damages))
     rewritten = rewrite_ranges(
         disk,
         paths,
@@ -64,6 +70,24 @@ def repair_segment(
         created_ms=created_ms,
     )
     return Repaired(rewritten, found.damages, saved)
+
+
+def _loss(
+    paths: PartitionPaths, info: SegmentInfo, damage: LogDamage, saved: Sequence[str]
+) -> Loss:
+    has_messages = damage.first_offset < damage.next_offset
+    return Loss(
+        engine=TOPICS,
+        name=paths.topic,
+        partition=paths.number,
+        path=info.path,
+        start=damage.start,
+        end=damage.end,
+        first_offset=damage.first_offset if has_messages else None,
+        next_offset=damage.next_offset if has_messages else None,
+        problem=damage.problem,
+        saved=tuple(path for path in saved if path.endswith(f"-{damage.start}.bin")),
+    )
 
 
 def _bad_stretches(found: LogInspection, size: int) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from lakebed.base.errors import Corrupt, LakebedError
 from lakebed.base.files import Disk, File, build_atomically
 from lakebed.base.layout import Buffer
 from lakebed.base.units import MIB
-from lakebed.keratin.format import RECORDS_START, RecordFlags
+from lakebed.keratin.format import RecordFlags
 from lakebed.keratin.headers import encode_headers
 from lakebed.keratin.inspect import GoodRange
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS, LogBytes, open_log
@@ -104,7 +104,7 @@ def rewrite_ranges(
 
 def whole_runs(log: LogBytes, info: SegmentInfo) -> Iterator[Run]:
     """All the records of a sealed segment; `Corrupt` if it is damaged."""
-    position, next_offset = RECORDS_START, info.base_offset
+    position, next_offset = log.records_start, info.base_offset
     while position < info.end:
         found = log.scan(position, info.end, bytes_max=_WINDOW_BYTES)
         if isinstance(found, Stop):

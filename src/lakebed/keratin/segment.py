@@ -20,6 +20,7 @@ class ActiveSegment:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.next_offset = next_offset  # behind its last message
+        self.start = RECORDS_START  # of its first record
         self.end = RECORDS_START  # behind its last record
         self.timestamp_ms_max = 0
         self._stride = index_stride_bytes
@@ -30,7 +31,7 @@ class ActiveSegment:
 
     @property
     def is_empty(self) -> bool:
-        return self.end == RECORDS_START
+        return self.end == self.start
 
     def may_take(self, next_offset: int) -> bool:
         """Whether the indexes can count so far."""
@@ -62,6 +63,10 @@ class ActiveSegment:
             self.last_position = self.end + int(positions[-1])
         self.end += size
         self.next_offset = next_offset
+
+    def begin_at(self, position: int) -> None:
+        """Behind a header that is longer than ours; before any record is added."""
+        self.start = self.end = self._mark = position
 
     def skip(self, size: int) -> None:
         """Bytes that are no records: damage, with records behind it."""

@@ -12,7 +12,6 @@ from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk
 from lakebed.base.runner import Mutex
 from lakebed.base.units import KIB
-from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.index_file import load_index
 from lakebed.keratin.log_bytes import LogBytes, open_log
 from lakebed.keratin.paths import SegmentFile
@@ -77,7 +76,7 @@ class SegmentReading:
             if place[1] < end and self._is_at(place, end):
                 return place[1], place[0]
             self.places.forget(place)
-        return RECORDS_START, self.log.base_offset
+        return self.log.records_start, self.log.base_offset
 
     def _is_at(self, place: Place, end: int) -> bool:
         found = self.log.scan(place[1], end, bytes_max=0, count_max=1)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from random import Random
 
-from lakebed.base.errors import AlreadyExists, Closed, NotFound
-from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.damage_ledger import TOPICS, DamageLedger
+from lakebed.base.errors import AlreadyExists, Closed, Corrupt, LakebedError, NotFound
+from lakebed.base.files import Disk, PathLike
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
@@ -25,13 +26,23 @@ from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
     TopicIdentity,
+    check_partition_count,
+    encode_identity,
     load_identity,
     new_identity,
     save_identity,
 )
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.paths import TOPICS_NAME, TopicPaths, is_topic_name
+from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.topic import Topic
+from lakebed.keratin.topic_folder import (
+    check_topic_folder,
+    create_topic_folder,
+    delete_topic_folder,
+    remove_leftovers,
+    topic_exists,
+    topic_names,
+)
 
 SPARE_BYTES_MAX = 256 * MIB
 
@@ -49,15 +60,18 @@ class Topics:
         random: Random | None = None,
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
         spare_budget: SpareBudget | None = None,
+        damage: DamageLedger | None = None,
     ) -> None:
         """`is_pinned` tells, by topic, partition and offsets, what retention must leave alone;
-        `spare_budget` is what may be zero-filled ahead of need, together with others."""
+        `spare_budget` is what may be zero-filled ahead of need, together with others;
+        `damage` is where losses go on record."""
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
         self._config = config or TopicConfig()
         self._random = random or Random()
         self._is_pinned = is_pinned
+        self._damage = damage
         self._spare_budget = spare_budget or SpareBudget(
             bytes_max=SPARE_BYTES_MAX, mutex=runner.mutex()
         )
@@ -67,6 +81,7 @@ class Topics:
         self._is_closed = False
         self._flushing = Drive("keratin flush", runner, Partition.flush_step)
         self._upkeep = Drive("keratin upkeep", runner, Partition.upkeep_step)
+        remove_leftovers(disk, self.root)
 
     def names(self) -> list[str]:
         """All topics there are, open or not."""
@@ -77,17 +92,27 @@ class Topics:
     ) -> Topic:
         """A new topic; `AlreadyExists` if there is one of that name."""
         paths = TopicPaths(self.root, name)
+        check_partition_count(partitions)
         identity = new_identity(partitions, settings or {}, self._random)
         identity.config(self._config)  # on top of the store's own they must be good, too
         with self._claimed(name):
+            check_topic_folder(self._disk, paths)
             if self._disk.exists(paths.identity):
                 raise AlreadyExists(f"there is a topic {name} already")
-            self._remove_folder(paths)
-            make_folders(self._disk, paths.folder)
-            for number in range(partitions):
-                paths.partition(number).ensure(self._disk)
-            save_identity(self._disk, paths, identity)
-            return self._open_topic(paths, identity)
+            self._forget_losses(name)
+            create_topic_folder(
+                self._disk,
+                paths,
+                encode_identity(identity),
+                topic_id=identity.topic_id,
+                partition_count=partitions,
+            )
+            try:
+                return self._open_topic(paths, identity)
+            except LakebedError:
+                with contextlib.suppress(LakebedError):
+                    self._remove(paths)
+                raise
 
     def open(self, name: str) -> Topic:
         """The topic of that name, the same one each time; `NotFound` if there is none."""
@@ -131,19 +156,20 @@ class Topics:
         )
 
     def delete(self, name: str) -> None:
-        """Remove a topic with all its messages, for good; `NotFound` if there is none."""
+        """Remove a topic with all its messages, for good; `NotFound` if there is none.
+
+        One whose `topic.json` is lost or damaged can be removed, too.
+        """
         paths = TopicPaths(self.root, name)
         with self._claimed(name):
             with self._mutex:
                 topic = self._open.pop(name, None)
             if topic is not None:
                 self._close_topic(topic)
-            if not self._disk.exists(paths.identity):
+            if not topic_exists(self._disk, paths):
                 raise NotFound(f"{self.root}: there is no topic {name}")
-            # Without this file there is no topic: what a crash leaves behind is removed later.
-            self._disk.unlink(paths.identity)
-            self._disk.sync_folder(paths.folder)
-            self._remove_folder(paths)
+            self._remove(paths)
+            self._forget_losses(name)
 
     def close(self) -> None:
         """Close every topic. Idempotent."""
@@ -158,6 +184,15 @@ class Topics:
 
     def _open_topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
         config = identity.config(self._config)
+        for number in range(identity.partition_count):
+            segments = paths.partition(number).segments
+            if not self._disk.is_folder(segments):
+                # Made anew it would give out offsets again that were given out before.
+                raise Corrupt(
+                    "the folder is missing: all messages of the partition are lost; lakebed topic "
+                    f"repair {paths.topic} makes it anew, empty",
+                    path=segments,
+                )
         partitions = open_together(
             self._runner,
             [
@@ -193,6 +228,7 @@ class Topics:
             wake_upkeep=lambda: self._upkeep.add(partition),
             spare_budget=self._spare_budget,
             is_pinned=self._is_pinned,
+            damage=self._damage,
         )
         opened.append(partition)
         return partition
@@ -203,6 +239,14 @@ class Topics:
                 stack.callback(partition.close)
                 stack.callback(self._flushing.remove, partition)
                 stack.callback(self._upkeep.remove, partition)
+
+    def _forget_losses(self, name: str) -> None:
+        """Of a topic of that name that was deleted."""
+        if self._damage is not None:
+            self._damage.forget(TOPICS, name)
+
+    def _remove(self, paths: TopicPaths) -> None:
+        delete_topic_folder(self._disk, paths, token=f"{self._random.getrandbits(128):032x}")
 
     @contextlib.contextmanager
     def _claimed(self, name: str) -> Iterator[None]:
@@ -225,29 +269,3 @@ class Topics:
                     mine = self._busy[name] = self._runner.event()
                     return mine
             busy.wait()
-
-    def _remove_folder(self, paths: TopicPaths) -> None:
-        if self._disk.is_folder(paths.folder):
-            remove_tree(self._disk, paths.folder)
-            self._disk.sync_folder(os.path.dirname(paths.folder))
-
-
-def topic_names(disk: Disk, root: PathLike) -> list[str]:
-    """The topics of a root, sorted."""
-    folder = os.path.join(os.fspath(root), TOPICS_NAME)
-    if not disk.is_folder(folder):
-        return []
-    names = [name for name in disk.names(folder) if is_topic_name(name)]
-    return [name for name in names if disk.exists(TopicPaths(root, name).identity)]
-
-
-def remove_tree(disk: Disk, folder: str) -> None:
-    """A folder with all that is in it."""
-    for name in disk.names(folder):
-        path = os.path.join(folder, name)
-        if disk.is_folder(path):
-            remove_tree(disk, path)
-        else:
-            with contextlib.suppress(NotFound):
-                disk.unlink(path)
-    disk.remove_folder(folder)

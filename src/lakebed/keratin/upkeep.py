@@ -17,7 +17,7 @@ from lakebed.base.events import event
 from lakebed.keratin.compacting import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.filler import Filler
-from lakebed.keratin.format import LOG_HEADER, OFFSET_MAX
+from lakebed.keratin.format import HEADER_BYTES_MAX, OFFSET_MAX
 from lakebed.keratin.index_file import load_time_index
 from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.paths import PartitionPaths, time_index_path
@@ -194,7 +194,7 @@ class Upkeep:
     def _created_ms(self, info: SegmentInfo) -> int:
         """When it was begun; now, if it does not tell any more."""
         with self._partition.disk.open(info.path) as file:
-            header = file.pread(0, LOG_HEADER.size)
+            header = file.pread(0, HEADER_BYTES_MAX)
         try:
             return decode_log_header(
                 header, path=info.path, base_offset=info.base_offset

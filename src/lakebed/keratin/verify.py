@@ -60,10 +60,13 @@ class PartitionVerification:
     segments: tuple[SegmentVerification, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]  # oddities that no rule forbids
+    is_missing: bool = False  # its folder, and so all of its messages
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all segments."""
+        if self.is_missing:
+            return Verdict.CORRUPT
         found = {segment.verdict for segment in self.segments}
         for verdict in (Verdict.CORRUPT, Verdict.TORN):
             if verdict in found:
@@ -104,20 +107,21 @@ class PartitionPlan(NamedTuple):
     segments: tuple[SegmentPiece, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    is_missing: bool = False  # its folder, and so all of its messages
 
 
 def verify_partition(
     disk: Disk, paths: PartitionPaths, *, is_live: bool = False
 ) -> PartitionVerification:
-    """Every byte of it; `is_live` if somebody may be writing it. `NotFound` if there is none."""
+    """Every byte of it; `is_live` if somebody may be writing it."""
     plan = plan_partition(disk, paths, is_live=is_live)
     return join_partition(plan, [check_segment(disk, paths, piece) for piece in plan.segments])
 
 
 def plan_partition(disk: Disk, paths: PartitionPaths, *, is_live: bool = False) -> PartitionPlan:
-    """`NotFound` if there is no such partition."""
     if not disk.is_folder(paths.segments):
-        raise NotFound(f"{paths.segments}: there is no such partition")
+        problem = f"{paths.segments}: the folder is missing: all messages are lost"
+        return PartitionPlan(paths.name, 0, 0, (), (problem,), (), is_missing=True)
     published = load_durable_end(disk, paths.durable_end)
     problems: list[str] = []
     manifest = _manifest(disk, paths, problems)
@@ -154,6 +158,7 @@ def join_partition(
         segments=tuple(segments),
         problems=plan.problems,
         notes=(*plan.notes, *(note for segment in segments for note in segment.notes)),
+        is_missing=plan.is_missing,
     )
 
 
@@ -221,8 +226,10 @@ def _index_problems(
     path = paths.segment(base, SegmentFile.INDEX)
     try:
         for entry in load_index(disk, path, base_offset=base):
-            found = log.scan(entry.position, log.size, bytes_max=0, count_max=1)
             offset = base + entry.relative_offset
+            # Any bytes can be read as an entry: one that leads out of the log is not followed.
+            is_inside = entry.position < log.size
+            found = log.scan(entry.position, log.size, bytes_max=0, count_max=1) if is_inside else 0
             if not isinstance(found, Run) or found.offsets[0] != offset:
                 problems.append(f"{path}: offset {offset} is not at byte {entry.position}")
     except UnknownVersion:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 
@@ -34,6 +35,9 @@ class PartitionView(Protocol):
 
     def segments(self) -> Sequence[SegmentInfo]:
         """Oldest first. The last one is not sealed, and ends at the durable end."""
+
+    def lost_offsets(self) -> Sequence[DamageRecord]:
+        """Ranges of messages that are lost, and that nobody has acknowledged, by their start."""
 
     def start_offset(self) -> int:
         """The first message that may be read; there may be fewer messages than offsets."""

@@ -3,8 +3,9 @@
 Invariants: each record is given at most once and in order, whatever becomes of the segments
 meanwhile: sealed, replaced by smaller ones, removed. Nothing behind the end that was given is read.
 A walk ends at its end, with `OffsetOutOfRange` because what follows was removed, or with `Corrupt`
-at damage; where damage is skipped it goes on with the next whole record. Offsets without records
-are no damage: compaction and repair leave them.
+at damage; where damage is skipped it goes on with the next whole record. Messages that are on
+record as lost are damage, too, until somebody acknowledges that. Other offsets without records are
+none: compaction leaves them.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Walk:
         self._reading: SegmentReading | None = None  # that `_position` belongs to
         self._position = 0
         self._looks = 0
+        lost = (one for one in view.lost_offsets() if (one.next_offset or 0) > start)
+        self._lost = [one for one in lost if (one.first_offset or 0) < end]
 
     @property
     def path(self) -> str:
@@ -68,14 +71,42 @@ class Walk:
         while self._next < self._end:
             info = self._find()
             if info is None:
-                return
+                break
             listed, limit = self._segments, min(self._end, info.next_offset)
             while self._next < limit:
                 run = self._step(info)
                 if run is not None:
-                    yield run
+                    yield from self._around_lost(run) if self._lost else (run,)
                 if self._segments is not listed:
                     break
+
+        while self._lost:
+            self._meet_lost()
+
+    def _around_lost(self, run: Run) -> Iterator[Run]:
+        """The run in parts, with what is lost met between them."""
+        while self._lost and (self._lost[0].first_offset or 0) < run.next_offset:
+            before = run.index_for(self._lost[0].first_offset or 0)
+            if before:
+                yield run.part(0, before)
+            self._meet_lost()
+            if before == run.record_count:
+                return
+            run = run.part(before, run.record_count)
+        yield run
+
+    def _meet_lost(self) -> None:
+        lost = self._lost.pop(0)
+        first, following = lost.first_offset or 0, lost.next_offset or 0
+        error = Corrupt(
+            f"{self._view.name}: messages {first} to {following - 1} are lost; lakebed damage "
+            f"acknowledge {lost.id} lets readers pass them",
+            path=lost.path,
+            offset=lost.start,
+        )
+        self._policy.meet(
+            SkippedRange(lost.path or "", lost.start or 0, lost.end or 0, first, following, error)
+        )
 
     def _find(self) -> SegmentInfo | None:
         """The first segment with offsets that were not passed."""

@@ -107,6 +107,8 @@ def encode(manifest: Manifest) -> bytes:
 
 def decode(data: Buffer, *, path: str) -> Manifest:
     """The manifest in these bytes. `path` is for the errors."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise Corrupt("the manifest is not stored as bytes", path=path, found=type(data).__name__)
     data = bytes(data)
     end = len(data) - MANIFEST_END.size
     if end < MANIFEST_HEADER.size:

@@ -54,7 +54,8 @@ def engine_counts(
 
 def engine_values(counts: Iterable[Counted]) -> dict[str, dict[str, Values]]:
     """`{"aof": {"orders": {…}}, "keratin": {"orders/0": {…}}, …}`; without what logs share."""
-    values: dict[str, dict[str, Values]] = {"aof": {}, "keratin": {}, "stroma": {}, "seglake": {}}
+    engines = ("aof", "keratin", "stroma", "seglake", "store")
+    values: dict[str, dict[str, Values]] = {engine: {} for engine in engines}
     for engine, labels, snapshot in counts:
         if engine != "aof" or labels:
             values[engine][_name(engine, labels)] = values_of(snapshot)
@@ -69,6 +70,8 @@ def _name(engine: str, labels: Mapping[str, str]) -> str:
             return f"{labels['topic']}-{labels['partition']} {labels['group']}"
         case "seglake":
             return "objects"
+        case "store":
+            return "damage"
     return labels["log"]
 
 

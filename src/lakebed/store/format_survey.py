@@ -21,6 +21,7 @@ from lakebed.aof import format as aof
 from lakebed.aof import identity as log_identity
 from lakebed.aof.interchange import INTERCHANGE_HEADER, INTERCHANGE_MAGIC, INTERCHANGE_VERSION
 from lakebed.aof.manifest import format as manifest
+from lakebed.base import damage_ledger
 from lakebed.base.errors import DiskError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.layout import Layout
@@ -82,6 +83,9 @@ _INDEXES = tuple(
 )
 
 KINDS: Mapping[str, tuple[Kind | Document, ...]] = {
+    damage_ledger.FILE_NAME: (
+        Document("record of damage", damage_ledger.FORMAT, damage_ledger.VERSION),
+    ),
     "aof/*/log.json": (Document("log", log_identity.FORMAT, log_identity.VERSION),),
     "aof/*/durable_end": (
         Kind("durable end", aof.DURABLE_END, aof.DURABLE_END_MAGIC, aof.DURABLE_END_VERSION),

@@ -15,6 +15,7 @@ from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.services import TierServices
+from lakebed.base.damage_ledger import RecordedDamage
 from lakebed.base.errors import BadName, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
@@ -82,6 +83,7 @@ class ReadOnlyStore:
             own_store=ReadOnlyLakeObjectStore(lambda: self.lake) if has_lake else None,
         )
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
+        self.damage = RecordedDamage(self.disk, self.root)
         self._logs = Opened(self._open_log, runner=self.runner)
         self._readers = Opened(self._open_reader, runner=self.runner)
         self._topics = Opened(self._open_topic, runner=self.runner)
@@ -112,7 +114,7 @@ class ReadOnlyStore:
 
     def topics(self) -> list[str]:
         """The names of all topics."""
-        from lakebed.keratin.topics import topic_names
+        from lakebed.keratin.topic_folder import topic_names
 
         return topic_names(self.disk, self.root)
 

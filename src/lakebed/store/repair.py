@@ -14,12 +14,13 @@ from typing import NamedTuple
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.aof.paths import LogPaths
+from lakebed.base.damage_ledger import QUARANTINE_NAME
 from lakebed.base.files import Disk, build_atomically
 from lakebed.base.files.protocol import File
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
 from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
-from lakebed.store.store import QUARANTINE_NAME, Store
+from lakebed.store.store import Store
 from lakebed.store.verification import Problem, Verification
 
 _COPY_BYTES = 4 * MIB

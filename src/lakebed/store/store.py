@@ -11,6 +11,7 @@ and refuses in turn. Nothing is created in a root whose `store.json` is newer or
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from functools import partial
 from pathlib import Path
@@ -22,16 +23,19 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.migration import Migrated, Progress
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, InputError
+from lakebed.base.counters import Snapshot
+from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
+from lakebed.base.errors import Closed, InputError, LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.topics import topic_names
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.seglake.paths import LakePaths
+from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
 from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
@@ -57,10 +61,11 @@ if TYPE_CHECKING:
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import Totals
+    from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
     from lakebed.store.manifest_logs import ManifestLog
 
-QUARANTINE_NAME = "quarantine"
+_log = logging.getLogger(__name__)
 
 
 class _OpenThings(TypedDict):
@@ -220,7 +225,8 @@ class Store:
                 if not disk.is_folder(folder):
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
-            self._logs = Opened(self._manager.open, runner=runner)
+            self.damage = DamageLedger(disk, self.root, runner=runner)
+            self._logs = Opened(self._open_log, runner=runner)
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = Opened(open_topics, runner=runner)
             undo.callback(self._close_topics)
@@ -331,7 +337,11 @@ class Store:
 
     def counts(self) -> list[Counted]:
         """The same, each with its labels, and histograms whole."""
-        return engine_counts(**self._open_things(), tiers=self._manager.tier_counters)
+        of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
+        return [
+            *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
+            Counted("store", {}, of_store),
+        ]
 
     def failures(self) -> list[Failed]:
         """What of all that is open takes no writes or fails in the background, and why."""
@@ -361,13 +371,31 @@ class Store:
             raise Closed(f"{self.root}: the store is closed")
         if connector is None:
             raise InputError("a disk that was passed in needs the connector of its metadata")
-        return Lake(
+        lake = Lake(
             self.root,
             disk=self.disk,
             runner=self.runner,
             config=config,
             connector=connector,
         )
+        try:
+            self.damage.record(*(_lost_objects(self.root, *found) for found in lake.damage))
+        except LakebedError as error:  # the bytes stay as they are, and are found again
+            _log.error("%s: damage was not put on record: %s", self.root, error)
+        return lake
+
+    def _open_log(self, name: str) -> Aof:
+        log = self._manager.open(name)
+        try:
+            self.damage.record(
+                *(
+                    Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
+                    for problem in log.recovered.problems
+                )
+            )
+        except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
+            _log.error("log %s: damage was not put on record: %s", name, error)
+        return log
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # whoever still reads a cold segment must not open it again
@@ -388,6 +416,7 @@ class Store:
             is_pinned=self.pins.covers_offsets,
             spare_budget=self._manager.spare_budget,
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
+            damage=self.damage,
         )
 
     def _close_topics(self) -> None:
@@ -409,6 +438,17 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _lost_objects(root: str, segment_id: str, damage: Damage) -> Loss:
+    return Loss(
+        engine=OBJECTS,
+        name=segment_id,
+        path=segment_path(LakePaths(root).segments, segment_id),
+        start=damage.offset,
+        end=damage.offset + damage.length,
+        problem=damage.why,
+    )
 
 
 def _refuse_newer(disk: Disk, root: str, *, with_metadata: bool) -> None:

@@ -11,11 +11,13 @@ is deleted meanwhile is no damage: a topic that is gone is told as that.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, cast
 
 from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import PathLike
 from lakebed.base.units import GIB, KIB
@@ -58,6 +60,8 @@ from lakebed.store.topic_verification import (
 from lakebed.store.verification import SegmentPiece
 from lakebed.stroma.paths import GroupPaths
 
+_log = logging.getLogger(__name__)
+
 OBJECTS_BYTES = GIB  # of a piece, if all is checked here: after each progress is told
 Progress = Callable[[int, int], None]
 """Told how many bytes were checked, about, of how many."""
@@ -99,6 +103,8 @@ class StoreReport(NamedTuple):
     unchecked: tuple[Unchecked, ...]
     groups: GroupsReport = GroupsReport()
     gone: tuple[str, ...] = ()  # topics that were deleted meanwhile
+    damage: tuple[DamageRecord, ...] = ()  # on record, and not acknowledged
+    forgotten_count: int = 0  # that there was no room for on record
 
     @property
     def is_good(self) -> bool:
@@ -110,7 +116,9 @@ class StoreReport(NamedTuple):
     def problem_count(self) -> int:
         of_logs = sum(len(log.problems) for log in self.logs)
         of_topics = sum(len(topic.report.problems) for topic in self.topics)
-        return of_logs + of_topics + len(self.groups.problems) + len(self.objects.problems)
+        on_record = len(self.damage) + self.forgotten_count
+        of_engines = of_logs + of_topics + len(self.groups.problems) + len(self.objects.problems)
+        return of_engines + on_record
 
 
 class ManifestPiece(NamedTuple):
@@ -132,6 +140,7 @@ class StorePlan(NamedTuple):
     unchecked: tuple[Unchecked, ...]
     gone: tuple[str, ...]  # topics that were deleted while it was made
     sizes: tuple[int, ...]  # of the pieces: about how many bytes a check reads
+    damage: Ledger = Ledger()  # as it is on record
 
     def pieces(self) -> list[Piece]:
         found: list[Piece] = []
@@ -197,7 +206,7 @@ def plan_store(
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
         except LakebedError as error:
-            if store.disk.exists(TopicPaths(store.root, name).identity):
+            if name in store.topics():
                 unchecked.append(Unchecked(f"topic {name}", str(error)))
             else:
                 gone.append(name)
@@ -205,12 +214,24 @@ def plan_store(
         groups = plan_groups(store.disk, store.root)
     except LakebedError as error:
         unchecked.append(Unchecked("groups", str(error)))
+    ledger = Ledger()
+    try:
+        ledger = store.damage.ledger
+    except LakebedError as error:
+        unchecked.append(Unchecked("record of damage", str(error)))
     try:
         lake = plan_lake(store.lake, bytes_max=bytes_max)
     except LakebedError as error:
         unchecked.append(Unchecked("objects", str(error)))
     plan = StorePlan(
-        tuple(logs), tuple(topics), groups, lake, tuple(unchecked), tuple(gone), sizes=()
+        tuple(logs),
+        tuple(topics),
+        groups,
+        lake,
+        tuple(unchecked),
+        tuple(gone),
+        sizes=(),
+        damage=ledger,
     )
     return plan._replace(sizes=tuple(_size(store, piece) for piece in plan.pieces()))
 
@@ -229,6 +250,9 @@ class StoreCheck:
             return self._found(piece)
         except LakebedError as error:
             return Unchecked(_what(piece), str(error))
+        except Exception as error:  # damage that nobody foresaw must not hide the rest
+            _log.exception("%s: the check failed", _what(piece))
+            return Unchecked(_what(piece), f"this is a bug: {type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Idempotent."""
@@ -281,6 +305,8 @@ def join_store(plan: StorePlan, found: Sequence[Finding]) -> StoreReport:
         unchecked=tuple(dict.fromkeys(unchecked)),
         groups=groups,
         gone=tuple(gone),
+        damage=plan.damage.unacknowledged,
+        forgotten_count=plan.damage.forgotten_count,
     )
 
 

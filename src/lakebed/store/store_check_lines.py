@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lakebed.store.damage_marks import MarkReport
 from lakebed.store.store_check import StoreReport
+from lakebed.store.topic_report import problem_lines
 
 
 def report_lines(report: StoreReport) -> list[str]:
@@ -27,11 +28,14 @@ def _problems(report: StoreReport) -> Iterator[str]:
     for log in report.logs:
         yield from log.problems
     for topic in report.topics:
-        yield from map(str, topic.report.problems)
-        yield from (f"{topic.name}: {lost}" for lost in topic.report.lost)
+        yield from problem_lines(topic.name, topic.report)
     yield from map(str, report.groups.problems)
     yield from map(str, report.objects.problems)
     yield from map(str, report.unchecked)
+    for record in report.damage:
+        yield f"{record}; lakebed damage acknowledge {record.id}, if that is known"
+    if report.forgotten_count:
+        yield f"{_counted(report.forgotten_count, 'loss')} more than there is room for on record"
     for log in report.logs:
         if log.unreached is not None:
             yield f"{log.name}: Tier 2 was not reached: {log.unreached}"

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+from random import Random
 from typing import NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.damage import Verdict
-from lakebed.base.errors import NotFound
-from lakebed.base.files import Disk
+from lakebed.base.damage_ledger import QUARANTINE_NAME, TOPICS, Loss
+from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.files import Disk, read_file
+from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.units import MIB
+from lakebed.keratin.identity import TopicIdentity, rebuilt_identity, save_identity
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.paths import IDENTITY_NAME, TopicPaths
 from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.verify import PartitionVerification
+from lakebed.kernels import crc32c
 from lakebed.store.read_only_topic import require_topic
-from lakebed.store.store import QUARANTINE_NAME, Store
+from lakebed.store.store import Store
 from lakebed.store.topic_verification import (
     LostOffsets,
     Progress,
@@ -42,16 +48,41 @@ class TopicRepair(NamedTuple):
 
 def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
     """`Busy` if the topic is open: nobody must use it. Whoever wants to meanwhile waits."""
-    require_topic(store.disk, TopicPaths(store.root, name))
+    paths = TopicPaths(store.root, name)
     with store.topics.before_opening(name) as open_topic:
         before = _quarantine(store.disk, store.root)
-        found = verify_alone(store.disk, store.root, name, progress=progress)
-        foreseen = _foreseen(report_of(found))
+        identity, lost = _identity(store.disk, paths)
+        if lost is not None:
+            saved_file = _save_damaged(store.disk, paths)
+            store.damage.record(
+                Loss(
+                    engine=TOPICS,
+                    name=name,
+                    path=paths.identity,
+                    problem="lost or damaged: the topic's settings are gone",
+                    saved=saved_file,
+                )
+            )
+            save_identity(store.disk, paths, identity)
+        found = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
+        foreseen = _foreseen(report_of(found), lost)
         for number, verification in enumerate(found):
-            if verification.verdict is Verdict.CORRUPT:
+            folder = paths.partition(number)
+            if verification.is_missing:
+                store.damage.record(
+                    Loss(
+                        engine=TOPICS,
+                        name=name,
+                        partition=number,
+                        path=folder.folder,
+                        problem="the folder was missing: all messages are lost",
+                    )
+                )
+                folder.ensure(store.disk)
+            elif verification.verdict is Verdict.CORRUPT:
                 # Opening believes it, and so would not look at what is damaged.
                 with contextlib.suppress(NotFound):
-                    store.disk.unlink(TopicPaths(store.root, name).partition(number).checkpoint)
+                    store.disk.unlink(folder.checkpoint)
         topic = open_topic()
         problems, saved = list(foreseen.problems), set[str]()
         for partition, verification in zip(topic.partitions, found, strict=True):
@@ -65,9 +96,12 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
 
 def foresee_topic(disk: Disk, root: str, name: str, *, progress: Progress) -> TopicRepair:
     """What `repair_topic` would find; nothing is changed. `Locked` if somebody writes."""
+    paths = TopicPaths(root, name)
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
-        return _foreseen(report_of(verify_alone(disk, root, name, progress=progress)))
+        identity, lost = _identity(disk, paths)
+        found = verify_alone(disk, paths, identity.partition_count, progress=progress)
+        return _foreseen(report_of(found), lost)
     finally:
         lock.release()
 
@@ -79,12 +113,42 @@ def foresee_topic_beside(store: Store, name: str, *, progress: Progress) -> Topi
     )
 
 
-def _foreseen(report: TopicReport) -> TopicRepair:
+def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]:
+    """What the topic is; made anew if its file is lost or damaged, and then what that means."""
+    try:
+        return require_topic(disk, paths), None
+    except UnknownVersion:
+        raise
+    except Corrupt as error:
+        if disk.is_symlink(paths.folder):
+            raise
+        identity = rebuilt_identity(disk, paths, Random())
+        what = error.problem.partition(":")[0]
+        count = identity.partition_count
+    return identity, (
+        f"{paths.identity}: {what}: written again with {count} "
+        f"partition{'s' * (count > 1)}, by the folders; its settings are lost: the store's "
+        f"defaults count until lakebed topic configure {paths.topic} sets others"
+    )
+
+
+def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:
+    """A `topic.json` that cannot be read, before another one takes its place; where, if there is
+    one."""
+    try:
+        data = read_file(disk, paths.identity, size_max=MIB)
+    except NotFound:
+        return ()
+    name = f"keratin-{paths.topic}-{IDENTITY_NAME}-{crc32c(data):08x}.bin"
+    return (save_in_quarantine(disk, os.path.join(paths.root, QUARANTINE_NAME), name, data),)
+
+
+def _foreseen(report: TopicReport, lost: str | None = None) -> TopicRepair:
     torn = [problem for problem in report.problems if problem.verdict == Verdict.TORN.value]
     lasting = [problem for problem in report.problems if problem.verdict != Verdict.TORN.value]
     return TopicRepair(
         torn_bytes=sum(problem.length for problem in torn),
-        problems=tuple(map(str, lasting)),
+        problems=(*(() if lost is None else (lost,)), *map(str, lasting)),
         lost=report.lost,
         quarantined=(),
     )
@@ -103,6 +167,7 @@ def _repair_sealed(disk: Disk, partition: Partition, found: PartitionVerificatio
             info,
             index_stride_bytes=partition.config.index_stride_bytes,
             created_ms=partition.now_ms(),
+            record=partition.record_loss,
         )
         if repaired is not None:  # or opening the partition has done it
             partition.exchange(repaired.rewritten)

@@ -28,6 +28,15 @@ class TopicProblem(NamedTuple):
         return f"{self.path}: {place}{self.verdict}: {self.problem}"
 
 
+def problem_lines(topic: str, report: TopicReport) -> list[str]:
+    """What is wrong with a topic, each line naming a file or the topic, then what is lost."""
+    problems = [
+        str(problem) if problem.path is not None else f"{topic}: {problem}"
+        for problem in report.problems
+    ]
+    return [*problems, *(f"{topic}: {lost}" for lost in report.lost)]
+
+
 class LostOffsets(NamedTuple):
     """Messages `[start, end)` of a partition that are lost, as far as their neighbours tell."""
 
@@ -68,9 +77,10 @@ class PartitionFindings(NamedTuple):
     """Of one partition, in order: what was found before its segments were read, and in these."""
 
     number: int
-    problems: tuple[str, ...]  # mended when it is opened
+    problems: tuple[str, ...]  # fixed when it is opened, unless it is missing
     notes: tuple[str, ...]
     segments: Sequence[TopicFinding]
+    is_missing: bool = False
 
 
 def finding_of(
@@ -98,7 +108,7 @@ def findings_of(number: int, found: PartitionVerification) -> PartitionFindings:
     known = {note for segment in found.segments for note in segment.notes}
     notes = tuple(note for note in found.notes if note not in known)
     segments = [finding_of(number, segment) for segment in found.segments]
-    return PartitionFindings(number, found.problems, notes, segments)
+    return PartitionFindings(number, found.problems, notes, segments, found.is_missing)
 
 
 def join_topic(found: Sequence[PartitionFindings]) -> TopicReport:
@@ -115,8 +125,9 @@ def join_topic(found: Sequence[PartitionFindings]) -> TopicReport:
 
 
 def _problems(found: PartitionFindings) -> Iterator[TopicProblem]:
+    verdict = Verdict.CORRUPT.value if found.is_missing else MENDABLE
     for problem in found.problems:
-        yield TopicProblem(found.number, None, None, 0, MENDABLE, problem)
+        yield TopicProblem(found.number, None, None, 0, verdict, problem)
     for segment in found.segments:
         yield from segment.problems
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.damage import Verdict
+from lakebed.base.damage_ledger import TOPICS, Ledger
 from lakebed.base.errors import BadConfig, DataError, NotFound
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
@@ -139,6 +140,23 @@ def verify_topic(
     return join_topic(found)
 
 
+def with_recorded(report: TopicReport, ledger: Ledger, topic: str) -> TopicReport:
+    """What was found, and what is on record as lost and not acknowledged."""
+    recorded = tuple(
+        TopicProblem(
+            partition=record.partition or 0,
+            path=record.path,
+            offset=record.start,
+            length=(record.end or 0) - (record.start or 0),
+            verdict=Verdict.CORRUPT.value,
+            problem=f"on record: {record}; lakebed damage acknowledge {record.id}, if known",
+        )
+        for record in ledger.unacknowledged
+        if (record.engine, record.name) == (TOPICS, topic)
+    )
+    return report._replace(problems=(*report.problems, *recorded))
+
+
 def plan_topic(disk: Disk, root: str, name: str, *, runner: Runner) -> TopicPlan:
     """All of it; `NotFound` if there is no such topic, or it is deleted meanwhile."""
     identity = require_topic(disk, TopicPaths(root, name))
@@ -185,11 +203,10 @@ def _checked(disk: Disk, root: str, piece: TopicPiece, runner: Runner) -> TopicF
 
 
 def verify_alone(
-    disk: Disk, root: str, name: str, *, progress: Progress
+    disk: Disk, paths: TopicPaths, count: int, *, progress: Progress
 ) -> list[PartitionVerification]:
-    """All that is in the files. Only for who holds the lock, while the topic is not open."""
-    paths = TopicPaths(root, name)
-    count = require_topic(disk, paths).partition_count
+    """All that is in the files of `count` partitions. Only for the holder of the lock, while the
+    topic is not open."""
     found = []
     for number in range(count):
         found.append(_with_replaced(disk, verify_partition(disk, paths.partition(number))))
@@ -207,7 +224,7 @@ def _findings(
 ) -> PartitionFindings:
     """Without those that had gone."""
     there = [one for one in segments if one is not None]
-    return PartitionFindings(number, plan.problems, plan.notes, there)
+    return PartitionFindings(number, plan.problems, plan.notes, there, plan.is_missing)
 
 
 def _plan_partition(
@@ -223,6 +240,8 @@ def _plan_partition(
                 break
             runner.sleep_ns(_LOOK_AGAIN_NS)  # the active segment may have been another meanwhile
             plan = plan_partition(disk, paths, is_live=is_live)
+        if plan.is_missing and not _is_there(disk, root, name, identity.topic_id):
+            raise _no_topic(root, name)
     except NotFound:
         if _is_there(disk, root, name, identity.topic_id):
             raise

@@ -15,6 +15,7 @@ from functools import partial
 
 from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.counters import Counters
+from lakebed.base.damage_ledger import DamageLedger
 from lakebed.base.errors import BadName, Busy, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
@@ -146,6 +147,7 @@ class StoreTopics:
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
+        damage: DamageLedger | None = None,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
         for the two before it see `keratin.Topics`."""
@@ -163,6 +165,7 @@ class StoreTopics:
             config=config,
             is_pinned=is_pinned,
             spare_budget=spare_budget,
+            damage=damage,
         )
         self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
         # The mutex guards everything below.

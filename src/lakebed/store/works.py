@@ -33,7 +33,7 @@ from lakebed.store.repair import RepairReport, foresee_beside, repair
 from lakebed.store.store import Store
 from lakebed.store.tier_moves import Outcome, TierMoves
 from lakebed.store.topic_repair import TopicRepair, foresee_topic_beside, repair_topic
-from lakebed.store.topic_verification import TopicReport, verify_topic
+from lakebed.store.topic_verification import TopicReport, verify_topic, with_recorded
 from lakebed.store.work_documents import document_of
 
 _SEGMENTS_MAX: Final = 100_000
@@ -145,9 +145,10 @@ def _repair_topic(store: Store, wanted: RepairOfTopic, progress: Progress) -> To
 
 
 def _verify_topic(store: Store, wanted: OfTopic, progress: Progress) -> TopicReport:
-    return verify_topic(
+    report = verify_topic(
         store.disk, store.root, wanted.topic, runner=store.runner, progress=progress
     )
+    return with_recorded(report, store.damage.ledger, wanted.topic)
 
 
 def _verify_objects(store: Store, wanted: OfObjects, progress: Progress) -> LakeReport:

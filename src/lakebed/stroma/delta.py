@@ -30,6 +30,7 @@ from lakebed.stroma.format import (
     EVENT_MARK,
     EVENT_VERSION,
     EVENTS_START,
+    HEADER_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     REPEATED_LAYOUTS,
     RESET_TYPE,
@@ -95,12 +96,14 @@ def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHea
         raise Corrupt("not a delta log", path=path, offset=0, expected=DELTA_MAGIC,
                       found=header.magic)  # fmt: skip
     checksum = crc32c(data[: DELTA_HEADER.offset_of("header_crc32c")])
+    if DELTA_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # with fields not known here
+        checksum = crc32c(data[DELTA_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the header's checksum is wrong", path=path, offset=0,
                       expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
     if header.version != DELTA_VERSION:
         raise UnknownVersion("delta log", path=path, expected=DELTA_VERSION, found=header.version)
-    if header.header_len != DELTA_HEADER.size:
+    if not DELTA_HEADER.size <= header.header_len <= min(HEADER_BYTES_MAX, len(data)):
         raise Corrupt("wrong length of the header", path=path, expected=DELTA_HEADER.size,
                       found=header.header_len)  # fmt: skip
     return header
@@ -109,10 +112,14 @@ def decode_header(data: memoryview, *, path: PathLike | None = None) -> DeltaHea
 class DeltaWalk:
     """Walks the events of a delta once; what was found besides them is known at the end."""
 
-    def __init__(self, data: memoryview, *, path: PathLike | None = None) -> None:
+    def __init__(
+        self, data: memoryview, *, start: int = EVENTS_START, path: PathLike | None = None
+    ) -> None:
+        """`start` is where the header ends."""
         self._data = data
         self._path = path
-        self.end = EVENTS_START  # of the last good event
+        self._start = start
+        self.end = start  # of the last good event
         self.used = len(bytes(data).rstrip(b"\0"))  # behind it there are only zeros
         self.damages: list[Damage] = []
         self.event_count = 0
@@ -132,7 +139,7 @@ class DeltaWalk:
 
     def __iter__(self) -> Iterator[Placed]:
         """The good events. `UnknownVersion` at one of another version."""
-        start: int | None = EVENTS_START
+        start: int | None = self._start
         while start is not None:
             bad = yield from self._row(start)
             start = self._find(bad + 1)
@@ -163,13 +170,10 @@ class DeltaWalk:
         return offset
 
     def _find(self, start: int) -> int | None:
-        """The next place at or behind `start` where a good event is."""
-        text = bytes(self._data[: self.used])
-        at = text.find(EVENT_MARK, start)
-        while at >= 0:
-            if self._is_good(at):
-                return at
-            at = text.find(EVENT_MARK, at + 1)
+        """The next place at or behind `start` where a good event is, of whatever version."""
+        for match in EVENT_MARK.finditer(self._data[: self.used], start):
+            if self._is_good(match.start()):
+                return match.start()
         return None
 
     def _is_good(self, offset: int) -> bool:

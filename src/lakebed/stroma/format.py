@@ -13,6 +13,7 @@ sections are read and written as columns of 64-bit words, for there may be a mil
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections.abc import Iterable, Mapping
@@ -238,9 +239,10 @@ EVENTS_START = DELTA_HEADER.size
 EVENT_MAGIC = 0x4B45
 EVENT_VERSION = 1
 EVENT_CHECKED_FROM = EVENT_HEADER.offset_of("version")
-EVENT_MARK = EVENT_HEADER.pack(EventHeader(EVENT_MAGIC, EVENT_VERSION, 0, 0, 0))[
-    : EVENT_HEADER.offset_of("event_type")
-]  # how every event of this version begins
+EVENT_MARK = re.compile(
+    re.escape(EVENT_MAGIC.to_bytes(2, "big")) + rb"(?=\0[\1-\xff])", re.DOTALL
+)  # how every event begins, of this version or a newer one
+HEADER_BYTES_MAX = 4096  # of a file's header that has more fields than are known
 PAYLOAD_BYTES_MAX = 1 << 20  # of an event
 
 # The types of events: whose payload is one record, one or more, or nothing.

@@ -52,6 +52,7 @@ class Recovered:
     snapshot_bytes: int = 0
     delta: bytes | None = None  # None if there is none that counts
     delta_created_ms: int = 0
+    delta_start: int = EVENTS_START  # of its events: its header may be longer than ours
     delta_end: int = EVENTS_START
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
@@ -96,16 +97,16 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
         recovered.delta = None
     if recovered.delta is None:
         recovered.delta, recovered.delta_created_ms = b"", now_ms
-        recovered.event_count, recovered.delta_end = 0, EVENTS_START
+        recovered.event_count, recovered.delta_start, recovered.delta_end = 0, 0, 0
     header = encode_header(
         generation=recovered.generation,
         created_ts_ms=recovered.delta_created_ms,
         incarnation=recovered.incarnation,
     )
-    events = recovered.delta[EVENTS_START : recovered.delta_end]
-    replace_atomically(disk, paths.delta, header + events)
+    data = header + recovered.delta[recovered.delta_start : recovered.delta_end]
+    replace_atomically(disk, paths.delta, data)
     recovered.delta = b""
-    return OpenDelta(disk.open(paths.delta, writable=True), recovered.delta_end)
+    return OpenDelta(disk.open(paths.delta, writable=True), len(data))
 
 
 def start_over(disk: Disk, paths: GroupPaths) -> list[str]:
@@ -154,13 +155,15 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
     if header.generation > recovered.generation:
         raise Corrupt("the snapshot that the delta goes on from is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
-    walk, start = DeltaWalk(view, path=paths.delta), EVENTS_START
+    start = header.header_len
+    walk = DeltaWalk(view, start=start, path=paths.delta)
     if header.generation < recovered.generation:
         marks = [(_marked(placed), placed.offset) for placed in walk if _marked(placed)]
         starts = [offset for mark, offset in marks if mark == recovered.generation]
         if not starts:
             return  # the snapshot has all of it
-        walk, start = DeltaWalk(view, path=paths.delta), starts[-1]
+        walk = DeltaWalk(view, start=header.header_len, path=paths.delta)
+        start = starts[-1]
         recovered.must_fold = True
         recovered.marked_generation = max(mark for mark, _ in marks)
     known = {header.incarnation, recovered.incarnation} - {0}
@@ -169,6 +172,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
                       expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
+    recovered.delta_start = header.header_len
     _replay((placed for placed in walk if placed.offset >= start), recovered, now_ms)
     recovered.delta_end = walk.end
     recovered.torn_bytes = walk.torn_bytes

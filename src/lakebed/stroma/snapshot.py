@@ -25,6 +25,7 @@ from lakebed.stroma.format import (
     FLAG_ACKED_RANGES,
     FLAG_MESSAGE_STATES,
     FLAGS_KNOWN,
+    HEADER_BYTES_MAX,
     IN_FLIGHT,
     MESSAGE_STATE,
     RANGE,
@@ -119,7 +120,7 @@ def decode_snapshot(
         header = _verified_header(view)
         if name is not None:
             _check_name(header, name)
-        snapshot = _Body(header, view[SNAPSHOT_HEADER.size :]).read()
+        snapshot = _Body(header, view[header.header_len :]).read()
         _check_order(snapshot)
         return snapshot
     except (Torn, Corrupt, UnknownVersion) as error:
@@ -188,12 +189,14 @@ def _verified_header(view: memoryview) -> SnapshotHeader:
     if header.magic != SNAPSHOT_MAGIC:
         raise Corrupt("not a snapshot", offset=0, expected=SNAPSHOT_MAGIC, found=header.magic)
     checksum = crc32c(view[: SNAPSHOT_HEADER.offset_of("header_crc32c")])
+    if SNAPSHOT_HEADER.size < header.header_len <= HEADER_BYTES_MAX:  # with fields not known here
+        checksum = crc32c(view[SNAPSHOT_HEADER.size : header.header_len], checksum)
     if checksum != header.header_crc32c:
         raise Corrupt("the header's checksum is wrong", offset=0, expected=hex(checksum),
                       found=hex(header.header_crc32c))  # fmt: skip
     if header.version != SNAPSHOT_VERSION:
         raise UnknownVersion("snapshot", expected=SNAPSHOT_VERSION, found=header.version)
-    if header.header_len != SNAPSHOT_HEADER.size:
+    if not SNAPSHOT_HEADER.size <= header.header_len <= min(HEADER_BYTES_MAX, len(view)):
         raise Corrupt("wrong length of the header", expected=SNAPSHOT_HEADER.size,
                       found=header.header_len)  # fmt: skip
     return header

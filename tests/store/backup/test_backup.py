@@ -137,7 +137,9 @@ def test_a_damaged_part_is_named_and_costs_only_its_files(root: Path, tmp_path: 
     with open_store(tmp_path / "new") as store:
         assert [name for name, _ in store.lake.damage] == [Path(segment.path).stem]
         assert len(store.logs()) == 2
-        assert store.topic_names() == []
+        assert store.topic_names() == ["events"]
+        with pytest.raises(Corrupt, match="lakebed topic repair events"):
+            store.topic("events")
 
 
 def test_what_says_that_it_is_a_store_is_made_anew_if_it_is_damaged_in_the_backup(

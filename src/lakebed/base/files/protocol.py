@@ -101,6 +101,9 @@ class Disk(ReadableDisk, Protocol):
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
 
+    def is_symlink(self, path: PathLike) -> bool:
+        """Whether the entry itself is a symbolic link, wherever that leads."""
+
     def make_folder(self, path: PathLike) -> None:
         """One level; `AlreadyExists` if it is there. See `make_folders`."""
 

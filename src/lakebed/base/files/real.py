@@ -223,6 +223,9 @@ class RealDisk:
     def is_folder(self, path: PathLike) -> bool:
         return os.path.isdir(path)
 
+    def is_symlink(self, path: PathLike) -> bool:
+        return os.path.islink(path)
+
     def names(self, folder: PathLike) -> list[str]:
         with _translated("list", os.fspath(folder)):
             return sorted(os.listdir(folder))

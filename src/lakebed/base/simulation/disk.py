@@ -140,6 +140,9 @@ class SimulatedDisk:
         self.look("stat", path)
         return isinstance(self._tree.find(_parts(path)), Folder)
 
+    def is_symlink(self, path: PathLike) -> bool:  # noqa: ARG002 - there are none
+        return False
+
     def names(self, folder: PathLike) -> list[str]:
         self.look("list", folder)
         return sorted(self._folder(folder).cached)

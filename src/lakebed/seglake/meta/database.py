@@ -22,7 +22,7 @@ from typing import Generic, NamedTuple, TypeVar
 import apsw
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
+from lakebed.base.errors import Closed, Corrupt, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
@@ -337,6 +337,9 @@ class Reading:
         reader.connection.close(True)
         if isinstance(error, apsw.Error):
             raise translated(error, path=self._database.path) from error
+        if isinstance(error, UnicodeDecodeError):
+            problem = f"the metadata are damaged: not a text ({error})"
+            raise Corrupt(problem, path=self._database.path) from error
         if isinstance(error, UnicodeEncodeError | OverflowError):
             raise InputError(f"that cannot be looked for: {error}") from error
 
@@ -383,6 +386,8 @@ def _apart(
         if not is_isolated(error):
             raise
         failure = translated(error, path=path)
+    except UnicodeDecodeError as error:
+        failure = Corrupt(f"the metadata are damaged: not a text ({error})", path=path)
     else:
         execute(statements.RELEASE)
         return result

@@ -25,6 +25,7 @@ from lakebed.base.checksum import blake3
 from lakebed.base.clock import NS_PER_MS, SystemClock
 from lakebed.base.errors import (
     AlreadyExists,
+    BadConfig,
     BadName,
     Corrupt,
     DataError,
@@ -43,6 +44,9 @@ from lakebed.base.files import (
     replace_atomically,
 )
 from lakebed.base.units import KIB, format_bytes
+from lakebed.keratin.identity import load_identity
+from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.manifest_files import TO_BE_WRITTEN, ManifestFiles
 from lakebed.seglake.paths import SECRET_KEY_NAME, LakePaths
 from lakebed.store import version
@@ -248,11 +252,20 @@ class _Restoring:
         return version.encode(version.StoreVersion(version.VERSION, created_ms))
 
     def _finish(self, store_version: bytes) -> None:
+        self._make_partitions()
         replace_atomically(self._disk, os.path.join(self._root, version.FILE_NAME), store_version)
         # It is a store now: whether the marker comes back after a power cut is all the same.
         self._disk.unlink(os.path.join(self._root, version.RESTORING_NAME))
         with contextlib.suppress(SyncFailed):
             self._disk.sync_folder(self._root)
+
+    def _make_partitions(self) -> None:
+        """Folders of partitions that never had a file: a backup holds no empty ones."""
+        for name in topic_names(self._disk, self._root):
+            paths = TopicPaths(self._root, name)
+            with contextlib.suppress(DataError, BadConfig):
+                for number in range(load_identity(self._disk, paths).partition_count):
+                    paths.partition(number).ensure(self._disk)
 
     def _make_folder(self, folder: str) -> None:
         if folder not in self._folders:

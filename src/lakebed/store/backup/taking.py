@@ -19,6 +19,7 @@ from lakebed.aof.identity import OWN_FOLDER
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.clock import NS_PER_MS
+from lakebed.base.damage_ledger import FILE_NAME as DAMAGE_NAME
 from lakebed.base.errors import (
     BadConfig,
     DataError,
@@ -29,7 +30,7 @@ from lakebed.base.errors import (
 )
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk
 from lakebed.keratin.paths import TOPICS_NAME
-from lakebed.keratin.topics import topic_names
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
 from lakebed.store import version
 from lakebed.store.backup.belonging import begin_backup
@@ -54,7 +55,7 @@ _ID_RANDOM_BYTES = 4
 _READING = ("read", "map")  # what a disk refuses if it is damaged
 _COPIED = frozenset(
     ("aof", TOPICS_NAME, GROUPS_NAME, "objects", OWN_FOLDER, DATABASE_NAME, SECRET_KEY_NAME,
-     SETTINGS_NAME, version.FILE_NAME)
+     SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME)
 )  # fmt: skip
 _PASSING = frozenset(
     (LOCK_NAME, "lakebed.sock", "s3.json", "pins", "quarantine", f"{DATABASE_NAME}-wal",
@@ -155,7 +156,7 @@ def _copy_logs(copier: Copier, store: ReadOnlyStore, holding: Holding) -> list[s
 
 
 def _copy_top(copier: Copier, store: ReadOnlyStore) -> None:
-    for name in (SETTINGS_NAME, version.FILE_NAME):
+    for name in (SETTINGS_NAME, DAMAGE_NAME, version.FILE_NAME):
         path = os.path.join(store.root, name)
         if store.disk.exists(path):
             copier.copy(path)

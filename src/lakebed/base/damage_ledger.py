@@ -1,0 +1,326 @@
+"""`damage.json`: what was found to be lost in a store, kept until a person acknowledges it.
+
+    {"format": "lakebed damage", "version": 1, "blake3": "64 hex digits",
+     "next_id": 2, "forgotten_count": 0, "records": [{"id": 1, "engine": "topics", …}]}
+
+An engine that repairs what it opens leaves nothing to be found afterwards: so it records what is
+lost first, durably, and repairs then. Only the writer of a store changes the file. The same loss is
+recorded once, however often it is found. The checksum covers the other three fields, as JSON with
+sorted keys and without spaces.
+
+At most `RECORDS_MAX` records are kept. The oldest that were acknowledged go first; where there are
+none, what is found last is only counted, as forgotten, and that count too stays until it is
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from lakebed.base.checksum import blake3
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Corrupt, LakebedError, NotFound, UnknownVersion
+from lakebed.base.events import event
+from lakebed.base.files import Disk, PathLike, read_file, replace_atomically
+from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.runner import Runner
+from lakebed.base.units import MIB
+
+FILE_NAME = "damage.json"
+TOPICS, LOGS, OBJECTS, STORE = "topics", "logs", "objects", "store"  # engines
+QUARANTINE_NAME = "quarantine"
+FORMAT = "lakebed damage"
+VERSION = 1
+RECORDS_MAX = 1000
+
+_TEXT_MAX = 1000  # of a problem
+_BYTES_MAX = 16 * MIB
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Something that is lost: what, where, and how much of it."""
+
+    engine: str  # one of those above
+    name: str  # of the topic, log, bucket or segment
+    problem: str
+    partition: int | None = None
+    path: str | None = None  # of the file, below the root
+    start: int | None = None  # bytes `[start, end)` of it
+    end: int | None = None
+    first_offset: int | None = None  # messages `[first_offset, next_offset)`, at the most
+    next_offset: int | None = None
+    saved: tuple[str, ...] = ()  # files below the root that hold the bad bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DamageRecord(Loss):
+    """A loss on record."""
+
+    id: int
+    found_ms: int  # since 1970
+    acknowledged_ms: int | None = None
+
+    def __str__(self) -> str:
+        what = f"{self.engine} {self.name}"
+        if self.partition is not None:
+            what += f", partition {self.partition}"
+        if self.path is not None:
+            place = "" if self.start is None else f" at byte {self.start}"
+            what += f": {self.path}{place}"
+        lost = ""
+        if self.first_offset is not None and self.next_offset is not None:
+            last = self.next_offset - 1
+            which = f"offset {last}" if self.first_offset == last else (
+                f"offsets {self.first_offset} to {last}"
+            )  # fmt: skip
+            lost = f"; {which} lost"
+        saved = f"; saved as {', '.join(self.saved)}" if self.saved else ""
+        return f"{what}: {self.problem}{lost}{saved}"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the file holds."""
+
+    next_id: int = 1
+    forgotten_count: int = 0
+    records: tuple[DamageRecord, ...] = field(default=())
+
+    @property
+    def unacknowledged(self) -> tuple[DamageRecord, ...]:
+        return tuple(record for record in self.records if record.acknowledged_ms is None)
+
+    def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
+        """Ranges of messages of a partition that nobody has acknowledged, by their start."""
+        found = [
+            record
+            for record in self.unacknowledged
+            if (record.engine, record.name, record.partition) == (TOPICS, topic, partition)
+            and record.first_offset is not None
+        ]
+        return tuple(sorted(found, key=lambda record: record.first_offset or 0))
+
+
+def load_ledger(disk: Disk, root: PathLike) -> Ledger:
+    """What is on record; an empty one if there is no file. `Corrupt` if it cannot be read."""
+    path = os.path.join(os.fspath(root), FILE_NAME)
+    try:
+        data = read_file(disk, path, size_max=_BYTES_MAX)
+    except NotFound:
+        return Ledger()
+    return decode_ledger(data, path=path)
+
+
+def encode_ledger(ledger: Ledger) -> bytes:
+    content = asdict(ledger)
+    head = {"format": FORMAT, "version": VERSION, "blake3": _checksum(content)}
+    return json.dumps({**head, **content}, indent=1).encode() + b"\n"
+
+
+def decode_ledger(data: bytes, *, path: str) -> Ledger:
+    try:
+        document = json.loads(data)
+        if document["format"] != FORMAT:
+            raise ValueError
+        version = document["version"]
+        if isinstance(version, int) and version > VERSION:
+            raise UnknownVersion("damage record", path=path, expected=VERSION, found=version)
+        content = {name: document[name] for name in ("next_id", "forgotten_count", "records")}
+        if version != VERSION or document["blake3"] != _checksum(content):
+            raise ValueError
+        records = tuple(
+            DamageRecord(**{**record, "saved": tuple(record["saved"])})
+            for record in content["records"]
+        )
+        return Ledger(content["next_id"], content["forgotten_count"], records)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Corrupt("not the record of damage", path=path) from None
+
+
+class RecordedDamage:
+    """What is on record in a root that is only read. Thread-safe."""
+
+    def __init__(self, disk: Disk, root: PathLike) -> None:
+        self._disk = disk
+        self._root = root
+
+    def list(self) -> list[DamageRecord]:
+        """All that is on record now, acknowledged or not, oldest first."""
+        return [*self.ledger.records]
+
+    @property
+    def ledger(self) -> Ledger:
+        """`Corrupt` if it cannot be read."""
+        return load_ledger(self._disk, self._root)
+
+
+class LedgerCache:
+    """What is on record, for those that look often: decoded again only if it has changed."""
+
+    def __init__(self, disk: Disk, root: PathLike) -> None:
+        self._disk = disk
+        self._path = os.path.join(os.fspath(root), FILE_NAME)
+        self._known = (b"", Ledger())
+
+    def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
+        """As `Ledger.lost_offsets`; none if the file cannot be read, which `verify` reports."""
+        return self._ledger().lost_offsets(topic, partition)
+
+    def _ledger(self) -> Ledger:
+        try:
+            data = read_file(self._disk, self._path, size_max=_BYTES_MAX)
+            known, ledger = self._known
+            if data != known:
+                ledger = decode_ledger(data, path=self._path)
+                self._known = (data, ledger)
+            return ledger
+        except (NotFound, Corrupt):
+            return Ledger()
+
+
+class DamageLedger:
+    """The record of one root, for its writer. Thread-safe."""
+
+    def __init__(self, disk: Disk, root: PathLike, *, runner: Runner) -> None:
+        """Nothing is written. `UnknownVersion` if a newer program wrote it."""
+        self.root = os.fspath(root)
+        self._disk = disk
+        self._runner = runner
+        self._mutex = runner.mutex()
+        self._ledger, self._unreadable = Ledger(), b""  # guarded by _mutex
+        try:
+            self._ledger = load_ledger(disk, root)
+        except Corrupt as error:
+            _log.error("%s; it begins anew, and the file is kept in the quarantine", error)
+            self._unreadable = read_file(disk, self._path, size_max=_BYTES_MAX)
+            with contextlib.suppress(LakebedError):  # it is tried again with the next record
+                self.record(
+                    Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
+                )
+
+    @property
+    def ledger(self) -> Ledger:
+        with self._mutex:
+            return self._ledger
+
+    def list(self) -> list[DamageRecord]:
+        """All that is on record, acknowledged or not, oldest first."""
+        return [*self.ledger.records]
+
+    def record(self, *losses: Loss) -> None:
+        """Put losses on record, each once; durable when it returns.
+
+        Paths below the root are recorded as that.
+        """
+        with self._mutex:
+            ledger = self._ledger
+            known = {_identity(record) for record in ledger.records}
+            for loss in map(self._below_root, losses):
+                if _identity(loss) in known:
+                    continue
+                known.add(_identity(loss))
+                ledger = _added(ledger, loss, now_ms=self._now_ms())
+            if ledger is not self._ledger:
+                self._replace(ledger)
+
+    def acknowledge(self, record_id: int) -> DamageRecord:
+        """Somebody knows of it: readers pass it and `verify` is silent; `NotFound` if it is not
+        on record."""
+        with self._mutex:
+            record = next((one for one in self._ledger.records if one.id == record_id), None)
+            if record is None:
+                raise NotFound(f"there is no damage {record_id} on record")
+            if record.acknowledged_ms is not None:
+                return record
+            known = replace(record, acknowledged_ms=self._now_ms())
+            records = tuple(known if one is record else one for one in self._ledger.records)
+            changed = replace(self._ledger, records=records)
+            if not changed.unacknowledged:  # those that are only counted go with the last one
+                changed = replace(changed, forgotten_count=0)
+            self._replace(changed)
+            return known
+
+    def forget(self, engine: str, name: str) -> None:
+        """What was lost of something that was deleted since: another of its name lost nothing."""
+        with self._mutex:
+            kept = tuple(
+                one for one in self._ledger.records if (one.engine, one.name) != (engine, name)
+            )
+            if len(kept) < len(self._ledger.records):
+                self._replace(replace(self._ledger, records=kept))
+
+    @property
+    def unacknowledged_count(self) -> int:
+        ledger = self.ledger
+        return len(ledger.unacknowledged) + ledger.forgotten_count
+
+    @property
+    def _path(self) -> str:
+        return os.path.join(self.root, FILE_NAME)
+
+    def _replace(self, ledger: Ledger) -> None:
+        """With the mutex held."""
+        if self._unreadable:
+            folder = os.path.join(self.root, QUARANTINE_NAME)
+            name = f"{FILE_NAME}-{blake3(self._unreadable).hex()[:8]}.bin"
+            save_in_quarantine(self._disk, folder, name, self._unreadable)
+            self._unreadable = b""
+        replace_atomically(self._disk, self._path, encode_ledger(ledger))
+        next_id, self._ledger = self._ledger.next_id, ledger
+        for record in (one for one in ledger.records if one.id >= next_id):
+            event(_log, "damage_recorded", level=logging.ERROR, id=record.id, damage=str(record))
+
+    def _below_root(self, loss: Loss) -> Loss:
+        path = None if loss.path is None else self._relative(loss.path)
+        return replace(
+            loss,
+            path=path,
+            problem=loss.problem[:_TEXT_MAX],
+            saved=tuple(map(self._relative, loss.saved)),
+        )
+
+    def _relative(self, path: str) -> str:
+        prefix = os.path.join(self.root, "")
+        return path.removeprefix(prefix)
+
+    def _now_ms(self) -> int:
+        return self._runner.clock.wall_ns() // NS_PER_MS
+
+
+def _added(ledger: Ledger, loss: Loss, *, now_ms: int) -> Ledger:
+    records: Sequence[DamageRecord] = ledger.records
+    if len(records) >= RECORDS_MAX:
+        oldest = next((one for one in records if one.acknowledged_ms is not None), None)
+        if oldest is None:
+            return replace(ledger, forgotten_count=ledger.forgotten_count + 1)
+        records = [one for one in records if one is not oldest]
+    facts: dict[str, Any] = {name: getattr(loss, name) for name in loss.__dataclass_fields__}
+    record = DamageRecord(**facts, id=ledger.next_id, found_ms=now_ms)
+    return replace(ledger, next_id=ledger.next_id + 1, records=(*records, record))
+
+
+def _identity(loss: Loss) -> tuple[object, ...]:
+    """What makes two findings the same; where the bytes were saved does not."""
+    return (
+        loss.engine,
+        loss.name,
+        loss.partition,
+        loss.path,
+        loss.start,
+        loss.first_offset,
+        loss.next_offset,
+        loss.problem if loss.first_offset is None else "",
+    )
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return blake3(text.encode()).hex()

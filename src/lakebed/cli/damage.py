@@ -1,0 +1,72 @@
+"""`lakebed damage`: what was found to be lost, and that somebody knows of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.cli.invocation import invocation
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read
+
+if TYPE_CHECKING:  # the help needs no engine
+    from lakebed.base.damage_ledger import DamageRecord
+
+app = typer.Typer(add_completion=False, help="List what was found to be lost, and acknowledge it.")
+
+
+@app.command("list")
+def list_damage(context: typer.Context) -> None:
+    """List losses on record: what, where, how much, and where bad bytes were saved.
+
+    The exit code is 65 if any of them is not acknowledged. Works while another process writes.
+
+    \b
+    lakebed damage list
+    lakebed --json damage list
+    """
+    run = invocation(context)
+    with open_to_read(run) as store:
+        ledger = store.damage.ledger
+    lines = [_line(record) for record in ledger.records]
+    if ledger.forgotten_count:
+        lines.append(f"{ledger.forgotten_count} more, for which there was no room")
+    document = {
+        "records": [_document(record) for record in ledger.records],
+        "forgotten_count": ledger.forgotten_count,
+    }
+    run.output.result(document, lines=lines or ["nothing is lost"])
+    if ledger.unacknowledged or ledger.forgotten_count:
+        raise typer.Exit(DAMAGED_EXIT_CODE)
+
+
+@app.command()
+def acknowledge(
+    context: typer.Context,
+    record_id: Annotated[int, typer.Argument(metavar="ID", help="Which, as `list` shows it.")],
+) -> None:
+    """Acknowledge a loss: `verify` no longer reports it, and readers pass lost messages.
+
+    \b
+    lakebed damage acknowledge 3
+    """
+    from lakebed.cli.writers import open_writer
+
+    run = invocation(context)
+    with open_writer(run.require_root()) as store:
+        record = store.damage.acknowledge(record_id)
+    run.output.result(_document(record), lines=[f"{record.id}: acknowledged: {record}"])
+
+
+def _line(record: DamageRecord) -> str:
+    from lakebed.cli.moments import moment_text
+
+    state = "acknowledged" if record.acknowledged_ms is not None else "found"
+    moment = record.acknowledged_ms or record.found_ms
+    return f"{record.id}  {state} {moment_text(moment * 1_000_000)}  {record}"
+
+
+def _document(record: DamageRecord) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(record)
