@@ -51,6 +51,7 @@ class Recovered:
     snapshot_bytes: int = 0
     delta: bytes | None = None  # None if there is none that counts
     delta_created_ms: int = 0
+    delta_start: int = EVENTS_START  # of its events
     delta_end: int = EVENTS_START
     torn_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
@@ -94,14 +95,15 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
         recovered.delta = None
     if recovered.delta is None:
         recovered.delta, recovered.delta_created_ms = b"", now_ms
-        recovered.event_count, recovered.delta_end = 0, EVENTS_START
+        recovered.event_count = 0
     header = encode_header(
         generation=recovered.generation,
         created_ts_ms=recovered.delta_created_ms,
         incarnation=recovered.incarnation,
     )
-    events = recovered.delta[EVENTS_START : recovered.delta_end]
+    events = recovered.delta[recovered.delta_start : recovered.delta_end]
     replace_atomically(disk, paths.delta, header + events)
+    recovered.delta_end = len(header) + len(events)
     recovered.delta = b""
     return OpenDelta(disk.open(paths.delta, writable=True), recovered.delta_end)
 
@@ -160,6 +162,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: 
                       expected=recovered.incarnation, found=header.incarnation)  # fmt: skip
     recovered.incarnation = header.incarnation or recovered.incarnation
     recovered.delta, recovered.delta_created_ms = data, header.created_ts_ms
+    recovered.delta_start = header.header_len
     walk = DeltaWalk(view, path=paths.delta)
     _replay(walk, recovered, now_ms)
     recovered.delta_end = walk.end
