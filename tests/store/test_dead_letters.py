@@ -403,6 +403,44 @@ def test_a_letter_sent_back_outlives_a_power_cut_whatever_the_ack_level_is(world
     assert values(group.lease()) == [b"bad"]
 
 
+def test_a_letter_that_cannot_be_written_holds_up_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = opened(world, group_config=TWICE).topic("orders", partitions=2)
+    append(topic, b"bad", partition=0)
+    group = topic.group("billing")
+    fail(group)
+    append(topic, b"behind it", partition=0)
+    append(topic, b"beside it", partition=1)
+    for nth in range(1, 9):
+        world.disk.faults.fail("mkdir", nth=nth)
+    assert set(values(group.lease())) == {b"behind it", b"beside it"}
+    assert "lease_failed" in caplog.text
+    assert "orders.dead-letters" in caplog.text
+    with pytest.raises(LakebedError):
+        group.lease()
+    assert group.describe()[0].exhausted == 1
+
+
+def test_letters_are_moved_a_window_at_a_time(world: World) -> None:
+    """However many and large they are, they need not fit into memory together."""
+    roomy = replace(SMALL, message_bytes_max=MIB, request_bytes_max=4 * MIB)
+    topic = opened(world, topic_config=roomy, group_config=TWICE).topic("orders")
+    large = [b"%d" % number * 700_000 for number in range(6)]
+    for value in large:
+        append(topic, value)
+    group = topic.group("billing")
+    fail(group)
+    world.disk.faults.fail("pread", nth=3)
+    with pytest.raises(DiskError):
+        group.lease()
+    moved = letters(group)
+    assert large[: len(moved)] == moved != []
+    assert group.lag() == {0: 6}
+    assert group.lease() == []
+    assert letters(group) == moved + large, "the first ones twice, and none is missing"
+
+
 def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:
     topic = opened(world, group_config=TWICE).topic("orders")
     append(topic, *numbered(3))

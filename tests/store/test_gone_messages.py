@@ -228,7 +228,7 @@ def test_a_group_that_retention_overtakes_looks_behind_it(overtaken: Partition) 
 
 def test_a_lease_that_retention_overtakes_has_what_is_left(overtaken: Partition) -> None:
     grant = Grant((LeasedRange(0, 6, 1),), epoch=1, deadline_ms=5)
-    leased = read_leased(overtaken, grant, incarnation="")
+    (leased,) = read_leased(overtaken, grant, incarnation="")
     assert (values(leased.messages), leased.gone) == (numbered(6)[4:], [(0, 4)])
 
 

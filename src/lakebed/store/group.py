@@ -321,9 +321,9 @@ class Group:
         """Move what was delivered too often to the dead-letter topic."""
         part = self.parts[number]
         while (grant := part.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
-            messages = self._read(number, grant).messages
             try:
-                self._write_letters(number, messages)
+                for leased in self._parts_of(number, grant):
+                    self._write_letters(number, leased.messages)
             except BaseException:
                 self._give_back(number, grant)
                 raise
@@ -370,18 +370,24 @@ class Group:
         """From one partition after the other, another one first each time."""
         self._turn = (self._turn + 1) % len(self.parts)
         leased: list[LeasedMessage] = []
+        failures: list[tuple[int, LakebedError]] = []
         for number in self._order(self._turn):
             try:
                 if self._delivery_count_max:
                     self._bury(number)
+            except LakebedError as error:  # what is not exhausted is leased all the same
+                failures.append((number, error))
+            try:
                 leased += self._lease_from(number, allowance, lease_ms)
             except LakebedError as error:
-                if not leased:
-                    raise
-                event(_log, "lease_failed", level=logging.WARNING, group=self.name,
-                      topic=self.topic.name, partition=number, error=error)  # fmt: skip
+                failures.append((number, error))
             if allowance.is_spent:
                 break
+        if failures and not leased:
+            raise failures[0][1]
+        for number, failure in failures:
+            event(_log, "lease_failed", level=logging.WARNING, group=self.name,
+                  topic=self.topic.name, partition=number, error=failure)  # fmt: skip
         return leased
 
     def _lease_from(
@@ -417,15 +423,20 @@ class Group:
 
     def _read(self, number: int, grant: Grant) -> Leased:
         try:
-            return read_leased(
-                self.topic.partition(number),
-                grant,
-                incarnation=self._incarnations[number],
-                on_skipped=self._on_skipped[number],
-            )
+            parts = list(self._parts_of(number, grant))
+            messages = [message for part in parts for message in part.messages]
+            return Leased(messages, [span for part in parts for span in part.gone])
         except BaseException:
             self._give_back(number, grant)
             raise
+
+    def _parts_of(self, number: int, grant: Grant) -> Iterator[Leased]:
+        return read_leased(
+            self.topic.partition(number),
+            grant,
+            incarnation=self._incarnations[number],
+            on_skipped=self._on_skipped[number],
+        )
 
     def _give_back(self, number: int, grant: Grant) -> None:
         """A lease that nobody was handed."""

@@ -21,7 +21,7 @@ _SHARED = Message._fields.index("headers") + 1  # fields that both have, in the 
 
 
 class Leased(NamedTuple):
-    """What there is of a lease."""
+    """What there is of a lease, or of a part of it."""
 
     messages: list[LeasedMessage]
     gone: Ranges  # compacted away, removed or lost since the group looked at them
@@ -29,22 +29,22 @@ class Leased(NamedTuple):
 
 def read_leased(
     partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
-) -> Leased:
-    """The messages of a lease, from the log; `on_skipped` is told of those that are damaged."""
-    found: list[LeasedMessage] = []
-    gone: Ranges = []
+) -> Iterator[Leased]:
+    """The messages of a lease, from the log, no more than one window of it at a time.
+
+    `on_skipped` is told of those that are damaged.
+    """
     before = (partition.number,)
     for start, end, delivery_count in grant.leased:
         behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
         position = start
         for batch in batches_between(partition, start, end, on_skipped=on_skipped):
-            gone += _holes(batch, position)
             # Fields in the order of a message's own: tuples are joined, not taken apart.
-            found += [_MAKE(before + message[:_SHARED] + behind) for message in batch]
+            messages = [_MAKE(before + message[:_SHARED] + behind) for message in batch]
+            yield Leased(messages, _holes(batch, position))
             position = batch.next_offset
         if position < end:
-            gone.append((position, end))
-    return Leased(found, gone)
+            yield Leased([], [(position, end)])
 
 
 def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:

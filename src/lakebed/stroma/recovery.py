@@ -97,7 +97,7 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
         recovered.delta = None
     if recovered.delta is None:
         recovered.delta, recovered.delta_created_ms = b"", now_ms
-        recovered.event_count, recovered.delta_start, recovered.delta_end = 0, 0, 0
+        recovered.event_count = 0
     header = encode_header(
         generation=recovered.generation,
         created_ts_ms=recovered.delta_created_ms,
@@ -105,6 +105,7 @@ def repair(disk: Disk, paths: GroupPaths, recovered: Recovered, *, now_ms: int) 
     )
     data = header + recovered.delta[recovered.delta_start : recovered.delta_end]
     replace_atomically(disk, paths.delta, data)
+    recovered.delta_end = len(data)
     recovered.delta = b""
     return OpenDelta(disk.open(paths.delta, writable=True), len(data))
 
