@@ -225,3 +225,21 @@ def test_leases_and_acks_go_on_while_a_snapshot_is_written(tmp_path: Path) -> No
         group = opened()
         assert (group.lag(), group.describe().generation) == (90, 2)
         group.close()
+
+
+def test_a_groups_step_does_not_wait_for_its_fold(tmp_path: Path) -> None:
+    """It shares a thread with the steps of all groups."""
+    disk, source = WaitingDisk(), FakeSource(100)
+    config = GroupConfig(compaction_events=1, compaction_bytes=KIB)
+    with ThreadRunner() as runner:
+        group = open_group(disk, tmp_path, NAME, source=source, runner=runner, config=config)
+        group.lease(10)
+        stepping = threading.Thread(target=group.step)
+        stepping.start()
+        assert disk.is_reached.wait(60)
+        stepping.join(60)
+        is_waiting = stepping.is_alive()
+        disk.may_go_on.set()
+        stepping.join()
+        group.close()
+        assert not is_waiting

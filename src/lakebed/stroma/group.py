@@ -110,6 +110,8 @@ class PartitionGroup:
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._unsynced_since_ns: int | None = None
         self._folding: Event | None = None  # set when the fold that is under way has ended
+        self._is_fold_queued = False  # on its way to another thread, or there
+        self._fold_at_ns = 0  # not before, since one failed
         self._is_woken = False
         self._is_closed = False
         self._stop_listening = source.listen(self._tell)
@@ -260,9 +262,10 @@ class PartitionGroup:
             if self._is_closed:
                 return None
         try:
-            if self._journal.failure is not None or self._journal.is_fold_due:
+            if self._journal.failure is not None:
                 self.compact()
-            return _sooner(self._sync_if_due(), self._journal.step())
+            fold_ns = self._fold_if_due()
+            return _sooner(fold_ns, _sooner(self._sync_if_due(), self._journal.step()))
         except LakebedError as error:
             event(_log, "group_upkeep_failed", level=logging.ERROR, group=self.name, error=error)
             return _RETRY_NS
@@ -284,6 +287,37 @@ class PartitionGroup:
                 self._journal.end_fold()
                 self._folding = None
             mine.set()
+
+    def _fold_if_due(self) -> int | None:
+        """Have the delta folded while the step goes on; ns until it is tried again, or None."""
+        with self._mutex:
+            if self._is_fold_queued or not self._journal.is_fold_due:
+                return None
+            left_ns = self._fold_at_ns - self._runner.clock.monotonic_ns()
+            if left_ns > 0:
+                return left_ns
+            self._is_fold_queued = True
+        try:
+            self._runner.compute(self._fold_apart)
+        except Closed:
+            with self._mutex:
+                self._is_fold_queued = False
+        return None
+
+    def _fold_apart(self) -> None:
+        retry_ns = 0
+        try:
+            self.compact()
+        except LakebedError as error:
+            retry_ns = _RETRY_NS
+            if not self._is_closed:
+                event(_log, "group_fold_failed", level=logging.ERROR, group=self.name, error=error)
+        finally:
+            with self._mutex:
+                self._is_fold_queued = False
+                self._fold_at_ns = self._runner.clock.monotonic_ns() + retry_ns
+                if self._journal.is_fold_due:
+                    self._wake_step()
 
     def _begin_folding(self) -> Event | None:
         """To be set when the fold has ended; None if another was under way, and has ended."""
