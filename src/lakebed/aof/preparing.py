@@ -75,7 +75,7 @@ class Preparing:
         spare = self._spares.unfilled()
         if spare is None or not self._config.zero_fill_spares:
             # Others hear that the budget is short, and give theirs back, now or once they rest.
-            is_concerned = 0 < wanted and self._budget.is_short
+            is_concerned = wanted > 0 and self._budget.is_short
             return REFUSED_NS if is_concerned else None
         decision = filling(load, has_begun=spare.filled > 0)
         if decision is Filling.NOW:

@@ -18,7 +18,7 @@ class SpareBudget:
     def __init__(
         self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_short` is called when `is_short` begins to be true: others may have spares to give."""
+        """`on_short` is called when `is_short` becomes true: others may have spares to give."""
         self._bytes_max = bytes_max
         self._on_short = on_short
         self._mutex = mutex
