@@ -21,7 +21,7 @@ from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudg
 
 _log = logging.getLogger(__name__)
 
-REFUSED_NS = NS_PER_S  # until a busy log asks again for a spare that found no room
+REFUSED_NS = NS_PER_S  # until a busy log looks again, while the budget is short
 
 
 class Preparing:
@@ -74,9 +74,9 @@ class Preparing:
             return 0
         spare = self._spares.unfilled()
         if spare is None or not self._config.zero_fill_spares:
-            # Others hear that the budget is short, and may give something back.
-            is_refused = self._spares.count < wanted and self._budget.is_short
-            return REFUSED_NS if is_refused else None
+            # Others hear that the budget is short, and give theirs back, now or once they rest.
+            is_concerned = wanted > 0 and self._budget.is_short
+            return REFUSED_NS if is_concerned else None
         decision = filling(load, has_begun=spare.filled > 0)
         if decision is Filling.NOW:
             self._spares.fill()

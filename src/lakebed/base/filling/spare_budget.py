@@ -18,7 +18,7 @@ class SpareBudget:
     def __init__(
         self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_short` is called whenever a busy log is refused: others may have spares to give."""
+        """`on_short` is called when `is_short` becomes true: others may have spares to give."""
         self._bytes_max = bytes_max
         self._on_short = on_short
         self._mutex = mutex
@@ -38,13 +38,14 @@ class SpareBudget:
         """Whether that much was free and wanted by nobody more; if so, it is taken."""
         with self._mutex:
             has_room = self._used_bytes + size <= self._bytes_max
+            was_short = self._is_short
             if is_busy:
                 self._is_short = not has_room and size <= self._bytes_max
             is_granted = has_room and not self._is_short
             if is_granted:
                 self._used_bytes += size
-            is_missed = is_busy and self._is_short
-        if is_missed:
+            is_newly_short = self._is_short and not was_short
+        if is_newly_short:
             self._on_short()
         return is_granted
 
