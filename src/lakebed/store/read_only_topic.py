@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
+from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
@@ -34,11 +35,14 @@ class ReadOnlyTopic:
         disk: Disk,
         runner: Runner,
         group_config: GroupConfig,
+        topic_config: TopicConfig | None = None,
     ) -> None:
-        """`group_config` is what groups without settings of their own are judged by."""
+        """`group_config` and `topic_config` are those of groups and topics without settings of
+        their own."""
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
+        self.config = self.identity.config(topic_config or TopicConfig())
         self._disk = disk
         self._runner = runner
         self._group_settings = GroupSettings(disk, root, defaults=group_config)
