@@ -19,9 +19,20 @@ from lakebed.api.topics import (
     Truncate,
 )
 from lakebed.base.damage_ledger import TOPICS, Loss
-from lakebed.base.errors import AlreadyExists, BadConfig, BadName, InputError, NotFound
+from lakebed.base.errors import (
+    AlreadyExists,
+    BadConfig,
+    BadName,
+    InputError,
+    NoSpace,
+    NotFound,
+)
+from lakebed.client.address import Address
+from lakebed.client.store import RemoteStore
+from lakebed.seglake.meta.connection import connect
 from tests.door.door import LiveDoor, open_door
 from tests.door.waiters import delete_topics
+from tests.fakes.failing_disk import FailingDisk
 from tests.store.queues import SMALL
 
 ORDERS = {"topic": "orders"}
@@ -237,3 +248,31 @@ def test_what_is_lost_is_listed_and_acknowledged(door: LiveDoor) -> None:
     with pytest.raises(NotFound):
         door.call(damage.ACKNOWLEDGE_DAMAGE, {"damage": 99})
     assert door.store.counters()["store"]["damage"] == {"damage_unacknowledged": 0}
+
+
+def test_topics_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    settings: dict[str, Any] = {"disk": disk, "connector": connect}
+    with open_door(tmp_path, topic_config=SMALL, **settings) as door:
+        door.call(topics.CREATE_TOPIC, body=NewTopic("orders", 2))
+        produce(door, b"first", b"second", partition=0)
+    disk.is_full = True
+    with open_door(tmp_path, topic_config=SMALL, **settings) as door:
+        state = door.call(topics.DESCRIBE_TOPIC, ORDERS)
+        assert state.partitions == [PartitionState(0, 0, 2), PartitionState(1, 0, 0)]
+        assert state == door.call(topics.ENSURE_TOPIC, ORDERS, body=EnsuredTopic(partitions=2))
+        query = {"offset": 0}
+        assert door.call(topics.FETCH, FIRST, query=query).values == [b"first", b"second"]
+        assert door.call(topics.FETCH_RAW, FIRST, query=query)
+        with RemoteStore(Address(path=door.socket_path)) as remote:
+            partition = remote.topic("orders").partition(0)
+            assert [message.value for message in partition.read()] == [b"first", b"second"]
+        for _ in range(2):
+            with pytest.raises(NoSpace):
+                produce(door, b"third", partition=0)
+        with pytest.raises(NoSpace):
+            door.call(topics.ENSURE_TOPIC, ORDERS, body=EnsuredTopic(partitions=3))
+        disk.is_full = False
+        produce(door, b"third", partition=0)
+        found = door.call(topics.FETCH, FIRST, query=query).values
+        assert found == [b"first", b"second", b"third"]

@@ -16,7 +16,7 @@ from lakebed.base.units import KIB, MIB
 from lakebed.door.answer import response_of
 from lakebed.door.bell import Bell
 from lakebed.door.call import Call
-from lakebed.door.lookup import partition_of
+from lakebed.door.lookup import readable_partition_of
 from lakebed.door.message_lines import line_of
 from lakebed.door.service import Service
 from lakebed.http.response import Response
@@ -24,24 +24,27 @@ from lakebed.keratin.message import Message
 
 if TYPE_CHECKING:
     from lakebed.keratin.partition import Partition
+    from lakebed.store.topic_partition import TopicPartition
+
+    ReadablePartition = Partition | TopicPartition
 
 _WINDOW_BYTES_MIN = 64 * KIB
 _WINDOW_BYTES_MAX = 2 * MIB
 
 
 async def fetch(service: Service, call: Call) -> Response:
-    partition, query = await partition_of(service, call), call.query
+    partition, query = await readable_partition_of(service, call), call.query
     await _there(partition, query.offset, query.wait_ms, call)
     return await service.run(lambda: _fetched(partition, query, call))
 
 
 async def fetch_raw(service: Service, call: Call) -> Response:
-    partition, query = await partition_of(service, call), call.query
+    partition, query = await readable_partition_of(service, call), call.query
     await _there(partition, query.offset, query.wait_ms, call)
     return await service.run(lambda: _fetched_raw(partition, query))
 
 
-async def _there(partition: Partition, offset: int, wait_ms: int, call: Call) -> None:
+async def _there(partition: ReadablePartition, offset: int, wait_ms: int, call: Call) -> None:
     """Until there is a message at that offset, or the time is over."""
     if not wait_ms or partition.high_watermark() != offset:
         return
@@ -59,7 +62,7 @@ async def _there(partition: Partition, offset: int, wait_ms: int, call: Call) ->
         request.on_hurry = None
 
 
-def _fetched(partition: Partition, query: FetchQuery, call: Call) -> Response:
+def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Response:
     # The end first: what is read is behind the start, and before this end.
     high_watermark = partition.high_watermark()
     found, next_offset = _read(partition, query, end=max(query.offset, high_watermark))
@@ -90,7 +93,9 @@ def _fetched(partition: Partition, query: FetchQuery, call: Call) -> Response:
     )
 
 
-def _read(partition: Partition, query: FetchQuery, *, end: int) -> tuple[list[Message], int]:
+def _read(
+    partition: ReadablePartition, query: FetchQuery, *, end: int
+) -> tuple[list[Message], int]:
     """Messages up to the limits, of which the first one is not refused; and where to go on."""
     found: list[Message] = []
     left_bytes = query.max_bytes
@@ -104,7 +109,7 @@ def _read(partition: Partition, query: FetchQuery, *, end: int) -> tuple[list[Me
     return found, end
 
 
-def _messages(partition: Partition, query: FetchQuery, end: int) -> Iterator[Message]:
+def _messages(partition: ReadablePartition, query: FetchQuery, end: int) -> Iterator[Message]:
     window_bytes = min(max(query.max_bytes, _WINDOW_BYTES_MIN), _WINDOW_BYTES_MAX)
     for batch in partition.read_batches(query.offset, end, batch_bytes_max=window_bytes):
         yield from batch
@@ -117,7 +122,7 @@ def _size(message: Message) -> int:
     return size
 
 
-def _fetched_raw(partition: Partition, query: RawFetchQuery) -> Response:
+def _fetched_raw(partition: ReadablePartition, query: RawFetchQuery) -> Response:
     fetched = partition.fetch(query.offset, max_bytes=query.max_bytes)
     headers = [
         ("Content-Type", media.BYTES),

@@ -10,6 +10,7 @@ from lakebed.door.service import Service
 if TYPE_CHECKING:
     from lakebed.keratin.partition import Partition
     from lakebed.store.group import Group
+    from lakebed.store.topic_partition import TopicPartition
     from lakebed.store.topics import StoreTopic
 
 
@@ -24,6 +25,19 @@ async def partition_of(service: Service, call: Call) -> Partition:
     """`NotFound` if there is no such topic, or it has no such partition."""
     number = call.number("partition")
     return (await topic_of(service, call)).partition(number)
+
+
+async def readable_partition_of(service: Service, call: Call) -> Partition | TopicPartition:
+    """For a call that only reads: it is also answered while the disk takes no writes."""
+    topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
+    opened = topics.opened_topic(name)
+    if opened is not None:
+        return opened.partition(number)
+
+    def open_to_read() -> Partition | TopicPartition:
+        return topics.open_to_read(name).partition(number)
+
+    return await service.run(open_to_read)
 
 
 async def group_of(service: Service, call: Call) -> Group:

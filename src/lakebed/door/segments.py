@@ -27,7 +27,7 @@ from lakebed.base.files import Disk
 from lakebed.door.call import Call
 from lakebed.door.handler import Handler
 from lakebed.door.logs import find_log, segment_of
-from lakebed.door.lookup import partition_of
+from lakebed.door.lookup import readable_partition_of
 from lakebed.door.service import Service
 from lakebed.door.stored import Stored, answer_range, stored_file
 from lakebed.http.response import Response
@@ -35,6 +35,7 @@ from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
 
 if TYPE_CHECKING:
     from lakebed.keratin.partition import Partition
+    from lakebed.store.topic_partition import TopicPartition
 
 _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
 
@@ -139,7 +140,7 @@ def _told(info: SegmentInfo) -> list[tuple[str, str]]:
 
 
 async def topic_segments(service: Service, call: Call) -> topics.TopicSegments:
-    partition = await partition_of(service, call)
+    partition = await readable_partition_of(service, call)
     high_watermark = partition.high_watermark()
     segments = [
         topics.TopicSegment(
@@ -155,14 +156,16 @@ async def topic_segments(service: Service, call: Call) -> topics.TopicSegments:
 
 
 async def topic_segment_bytes(service: Service, call: Call) -> Response:
-    partition = await partition_of(service, call)
+    partition = await readable_partition_of(service, call)
     query: topics.SegmentBytesQuery = call.query
     base_offset = call.number("base_offset")
     opening = partial(_open_log_file, partition, base_offset, query.generation)
     return await answer_range(service, call, opening, query.offset, query.length)
 
 
-def _open_log_file(partition: Partition, base_offset: int, generation: int | None) -> Stored:
+def _open_log_file(
+    partition: Partition | TopicPartition, base_offset: int, generation: int | None
+) -> Stored:
     """A sealed file is replaced by a smaller one before the partition says so: its size tells."""
     for _ in range(_TRIES):
         file = partition.disk.open(_find_log_file(partition, base_offset).path)
@@ -182,7 +185,7 @@ def _open_log_file(partition: Partition, base_offset: int, generation: int | Non
     raise Busy(f"{partition.name}: segment {base_offset} is being replaced by a smaller one")
 
 
-def _find_log_file(partition: Partition, base_offset: int) -> TopicSegmentInfo:
+def _find_log_file(partition: Partition | TopicPartition, base_offset: int) -> TopicSegmentInfo:
     for info in partition.segments():
         if info.base_offset == base_offset:
             return info

@@ -20,14 +20,16 @@ from lakebed.api.topics import (
     Truncate,
     Truncated,
 )
+from lakebed.base.errors import NoSpace, WriteFailed
 from lakebed.door.call import Call
 from lakebed.door.fetching import fetch, fetch_raw
 from lakebed.door.handler import Handler
-from lakebed.door.lookup import partition_of, topic_of
+from lakebed.door.lookup import partition_of, readable_partition_of, topic_of
 from lakebed.door.producing import produce
 from lakebed.door.service import Service
 
 if TYPE_CHECKING:
+    from lakebed.store.read_only_topic import ReadOnlyTopic
     from lakebed.store.topics import StoreTopic
 
 
@@ -47,16 +49,26 @@ async def create_topic(service: Service, call: Call) -> TopicState:
 
 async def ensure_topic(service: Service, call: Call) -> TopicState:
     asked = await call.document(EnsuredTopic)
-    ensured = await service.run(
-        lambda: service.store.topics.ensure(
-            call.names["topic"], partitions=asked.partitions, settings=asked.settings
-        )
-    )
-    return _state(ensured)
+    topics, name = service.store.topics, call.names["topic"]
+
+    def ensure() -> TopicState:
+        try:
+            return _state(topics.ensure(name, partitions=asked.partitions, settings=asked.settings))
+        except (NoSpace, WriteFailed):
+            state = _state(topics.open_to_read(name))  # it is there, and can be read
+            if asked.partitions not in (None, len(state.partitions)):
+                raise
+            return state
+
+    return await service.run(ensure)
 
 
 async def describe_topic(service: Service, call: Call) -> TopicState:
-    return _state(await topic_of(service, call))
+    topics, name = service.store.topics, call.names["topic"]
+    opened = topics.opened_topic(name)
+    if opened is not None:
+        return _state(opened)
+    return await service.run(lambda: _state(topics.open_to_read(name)))
 
 
 async def configure_topic(service: Service, call: Call) -> TopicState:
@@ -70,7 +82,7 @@ async def delete_topic(service: Service, call: Call) -> None:
 
 
 async def offset_for_time(service: Service, call: Call) -> Offset:
-    partition, at_ms = await partition_of(service, call), call.query.timestamp_ms
+    partition, at_ms = await readable_partition_of(service, call), call.query.timestamp_ms
     return Offset(await service.run(lambda: partition.offset_for_time(at_ms)))
 
 
@@ -89,7 +101,7 @@ async def sync_partition(service: Service, call: Call) -> None:
     await service.run(partition.sync)
 
 
-def _state(topic: StoreTopic) -> TopicState:
+def _state(topic: StoreTopic | ReadOnlyTopic) -> TopicState:
     partitions = [
         PartitionState(
             partition=partition.number,
@@ -99,7 +111,7 @@ def _state(topic: StoreTopic) -> TopicState:
         for partition in topic.partitions
     ]
     settings = asdict(topic.config)
-    return TopicState(topic.name, partitions, settings, topic.topic.identity.topic_id)
+    return TopicState(topic.name, partitions, settings, topic.identity.topic_id)
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {

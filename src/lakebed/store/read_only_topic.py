@@ -37,11 +37,12 @@ class ReadOnlyTopic:
         group_config: GroupConfig,
         topic_config: TopicConfig | None = None,
     ) -> None:
-        """The configs are those of groups, and of topics, without settings of their own."""
+        """`group_config` and `topic_config` are those of groups and topics without settings of
+        their own."""
         self.paths = TopicPaths(root, name)
         self.name = name
         self.identity: TopicIdentity = require_topic(disk, self.paths)
-        self._topic_config = topic_config or TopicConfig()
+        self.config = self.identity.config(topic_config or TopicConfig())
         self._disk = disk
         self._runner = runner
         self._group_settings = GroupSettings(disk, root, defaults=group_config)
@@ -91,7 +92,7 @@ class ReadOnlyTopic:
             disk=self._disk,
             runner=self._runner,
             config=self._group_settings.config(self.name, name),
-            is_compacted=self.identity.config(self._topic_config).compact,
+            is_compacted=self.config.compact,
         )
 
     def close(self) -> None:

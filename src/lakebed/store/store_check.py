@@ -250,7 +250,7 @@ class StoreCheck:
             return self._found(piece)
         except LakebedError as error:
             return Unchecked(_what(piece), str(error))
-        except Exception as error:  # damage that nobody foresaw must not hide the rest
+        except Exception as error:  # noqa: BLE001 - what nobody foresaw must not hide the rest
             _log.exception("%s: the check failed", _what(piece))
             return Unchecked(_what(piece), f"this is a bug: {type(error).__name__}: {error}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
@@ -30,6 +30,10 @@ class TopicPartition:
     def name(self) -> str:
         return self.paths.name
 
+    @property
+    def disk(self) -> Disk:
+        return self.view.disk
+
     def segments(self) -> Sequence[SegmentInfo]:
         return self.view.segments()
 
@@ -44,6 +48,10 @@ class TopicPartition:
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Until there are messages behind `offset`; False if the seconds passed first."""
         return self.view.wait_beyond(offset, timeout)
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call whenever the high watermark moved; what is returned ends that."""
+        return self.view.on_durable(callback)
 
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None

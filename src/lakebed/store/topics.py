@@ -8,15 +8,17 @@ group = topic.group("billing")
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from lakebed.api.staged import CommittedPartition, Staged
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
 from lakebed.base.damage_ledger import DamageLedger
-from lakebed.base.errors import BadName, Busy, Closed, InputError, NotFound
+from lakebed.base.errors import BadName, Busy, Closed, InputError, NoSpace, NotFound, WriteFailed
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -26,6 +28,7 @@ from lakebed.base.runner.together import open_together
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
@@ -35,12 +38,16 @@ from lakebed.store.dead_letters import are_letters_of, dead_letter_topic, settin
 from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
+from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.staged_batch import ReadObject
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
+
+_TRY_AGAIN_NS = 5 * NS_PER_S  # to open a topic for writing, on a disk that took no writes
+_log = logging.getLogger(__name__)
 
 REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
 
@@ -66,6 +73,10 @@ class StoreTopic:
     @property
     def config(self) -> TopicConfig:
         return self.topic.config
+
+    @property
+    def identity(self) -> TopicIdentity:
+        return self.topic.identity
 
     @property
     def partitions(self) -> Sequence[Partition]:
@@ -154,6 +165,7 @@ class StoreTopics:
         self._root = root
         self._disk = disk
         self._runner = runner
+        self._config = config
         self._group_config = group_config
         self._settings = GroupSettings(disk, root, defaults=group_config)
         self._read_object = read_object
@@ -170,6 +182,7 @@ class StoreTopics:
         self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
         # The mutex guards everything below.
         self._mutex = runner.mutex()
+        self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}  # until when not tried again
         self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
         self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
@@ -207,6 +220,48 @@ class StoreTopics:
         """`NotFound` if there is none."""
         with self._alone(name):
             return self._joined(self._topics.open(name))
+
+    def open_to_read(self, name: str) -> StoreTopic | ReadOnlyTopic:
+        """The topic, for whoever only reads; `NotFound` if there is none.
+
+        Opening it writes. On a disk that takes no writes it is read as its files show it, and
+        opening is tried again after a while.
+        """
+        now_ns = self._runner.clock.monotonic_ns()
+        with self._mutex:
+            opened = self._joined_topics.get(name)
+            unwritable, until_ns = self._unwritable.get(name, (None, 0))
+            if self._is_closed:
+                raise Closed(f"{self._root}: the topics are closed")
+        if opened is not None:
+            return opened
+        if unwritable is not None and now_ns < until_ns:
+            return unwritable
+        try:
+            topic = self.open(name)
+        except (NoSpace, WriteFailed) as error:
+            _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
+        else:
+            self._forget_unwritable(name)
+            return topic
+        reading = unwritable or ReadOnlyTopic(
+            self._root,
+            name,
+            disk=self._disk,
+            runner=self._runner,
+            group_config=self._group_config,
+            topic_config=self._config,
+        )
+        with self._mutex:
+            reading, _ = self._unwritable.get(name, (reading, 0))
+            self._unwritable[name] = (reading, now_ns + _TRY_AGAIN_NS)
+        return reading
+
+    def _forget_unwritable(self, name: str) -> None:
+        with self._mutex:
+            reading, _ = self._unwritable.pop(name, (None, 0))
+        if reading is not None:
+            reading.close()
 
     @contextlib.contextmanager
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
@@ -251,6 +306,7 @@ class StoreTopics:
             with self._mutex:
                 self._joined_topics.pop(name, None)
             self._close_groups(name)
+            self._forget_unwritable(name)
             self._topics.delete(name)
             self._remove_groups(name)
         self._delete_letters(name)
@@ -295,7 +351,10 @@ class StoreTopics:
             left.wait()
         with self._mutex:
             names = {topic for topic, _ in self._groups}
+            unwritable = list(self._unwritable)
         with contextlib.ExitStack() as stack:
+            for name in unwritable:
+                stack.callback(self._forget_unwritable, name)
             stack.callback(self._topics.close)
             stack.callback(self._drive.stop)
             for name in names:
