@@ -171,7 +171,7 @@ def test_a_pinned_segment_that_is_overdue_is_looked_at_now_and_then_until_its_pi
     world = World(5)
     pinned, looks = {0}, 0
 
-    def is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
+    def is_pinned(log: str, segment_id: int) -> bool:
         nonlocal looks
         looks += 1
         return segment_id in pinned

@@ -19,7 +19,7 @@ from lakebed.base.files.protocol import File
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
 from lakebed.store.store import QUARANTINE_NAME, Store
-from lakebed.store.verification import Problem, Verification
+from lakebed.store.verification import Problem, Verification, check_segment
 
 _COPY_BYTES = 4 * MIB
 
@@ -43,7 +43,7 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
     before = _quarantine_names(store.disk, store.root, name)
     saved = [path for path in before if any(path in problem for problem in problems)]
     verification = Verification(store.disk, paths)
-    for problem in _all_problems(verification, progress):
+    for problem in _all_problems(store.disk, verification, progress):
         problems.append(str(problem))
         target = _save(store.disk, paths, problem)
         if target is not None and target not in saved:
@@ -54,7 +54,7 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
 def foresee_beside(store: Store, name: str, *, progress: Progress) -> RepairReport:
     """What `repair` would find in a log that may be in use; nothing is changed."""
     paths = require_log(store.disk, store.root, name)
-    return _foreseen(_all_problems(Verification(store.disk, paths), progress))
+    return _foreseen(_all_problems(store.disk, Verification(store.disk, paths), progress))
 
 
 def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
@@ -63,7 +63,7 @@ def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairRe
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         verification = Verification(disk, paths, whole_tail=True)
-        return _foreseen(_all_problems(verification, progress))
+        return _foreseen(_all_problems(disk, verification, progress))
     finally:
         lock.release()
 
@@ -74,11 +74,12 @@ def _foreseen(problems: list[Problem]) -> RepairReport:
     return RepairReport(sum(problem.length for problem in torn), tuple(map(str, lasting)), ())
 
 
-def _all_problems(verification: Verification, progress: Progress) -> list[Problem]:
+def _all_problems(disk: Disk, verification: Verification, progress: Progress) -> list[Problem]:
     found = list(verification.problems)
-    for count, report in enumerate(verification.segments(), start=1):
-        found.extend(report.problems)
-        progress(count, len(verification.names))
+    pieces = [*verification.archived(), *verification.pieces()]
+    for count, piece in enumerate(pieces, start=1):
+        found.extend(check_segment(disk, piece).problems)
+        progress(count, len(pieces))
     return found
 
 

@@ -14,10 +14,11 @@ tier alone is part of the log too; whether it is whole there is for `tier_verifi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from lakebed.aof.archived_log import list_archived, segment_name
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     DURABLE_END,
@@ -34,6 +35,7 @@ from lakebed.aof.inspection import Inspection, Verdict
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_durable_end, decode_pointer
+from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import DataError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
 from lakebed.base.layout import Buffer
@@ -64,6 +66,7 @@ class SegmentPiece(NamedTuple):
     confirmed: int | None  # how far it is known to be durable, if it is not sealed
     must_be_sealed: bool
     is_cut: bool  # if it is not sealed, nothing behind `confirmed` is judged
+    is_archived: bool = False
 
 
 class SegmentReport(NamedTuple):
@@ -76,7 +79,7 @@ class SegmentReport(NamedTuple):
 
 
 class Verification:
-    """One look at a log; `segments` is to be iterated once."""
+    """One look at a log."""
 
     def __init__(self, disk: Disk, paths: LogPaths, *, whole_tail: bool = False) -> None:
         """`whole_tail`: judge also what stands behind the durable end. Only if nobody writes."""
@@ -89,19 +92,22 @@ class Verification:
         self._durable = self._load_durable_end()
         is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
         self._is_end_known = is_known
+        self._archived = self._load_archived()
         self._look()
         if self._missing():  # or moved between two looks
             self._look()
         self._check_order()
 
-    def segments(self) -> Iterator[SegmentReport]:
-        """Each segment, oldest first."""
-        for piece in self.pieces():
-            yield check_segment(self._disk, piece)
-
     def pieces(self) -> list[SegmentPiece]:
         """What is to be checked, oldest first."""
         return [self._piece(index, name) for index, name in enumerate(self.names)]
+
+    def archived(self) -> list[SegmentPiece]:
+        """What is to be checked in the archive, oldest first; it is no part of the log any more."""
+        return [
+            SegmentPiece(segment_name(info), info.path, None, True, False, is_archived=True)
+            for info in self._archived
+        ]
 
     def elsewhere(self) -> list[SegmentState]:
         """The segments that are in colder tiers alone, oldest first."""
@@ -170,6 +176,13 @@ class Verification:
 
     def _add(self, path: str, problem: str) -> None:
         self.problems.append(Problem(path, None, 0, Verdict.CORRUPT, problem))
+
+    def _load_archived(self) -> Sequence[SegmentInfo]:
+        try:
+            return list_archived(self._disk, self._paths)
+        except DataError as error:
+            self.problems.append(problem_of(error, self._paths.archive))
+            return ()
 
     def _load_pointer(self) -> SealedPointer | None:
         path = self._paths.pointer
