@@ -259,5 +259,5 @@ def _records_end(reading: SegmentReading) -> int:
 
 
 def _handle_key(info: SegmentInfo) -> tuple[str, bool]:
-    # A segment that was sealed since is opened anew, and then mapped.
+    # A segment that was sealed since is opened anew, and has a footer then.
     return info.path, info.is_sealed

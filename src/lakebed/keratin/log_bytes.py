@@ -6,7 +6,7 @@ Nothing here knows how far a file may be read: whoever asks says where to end.
 
 from __future__ import annotations
 
-from lakebed.base.errors import DataError
+from lakebed.base.errors import DataError, DiskError
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.files.windows import ByteSource, open_source
 from lakebed.base.units import GIB, MIB
@@ -53,10 +53,6 @@ class LogBytes:
     def size(self) -> int:
         return self._source.size
 
-    @property
-    def is_mapped(self) -> bool:
-        return self._source.is_mapped
-
     def bytes_at(self, start: int, end: int) -> memoryview:
         """Exactly those, as far as the file has them."""
         buffer, origin = self._source.window(start, end)
@@ -82,7 +78,13 @@ class LogBytes:
         About `bytes_max` at most, but always one record if there is a good one.
         """
         window_end = min(end, position + max(bytes_max, RECORD_OVERHEAD))
-        found = self._scan(position, window_end, count_max)
+        try:
+            found = self._scan(position, window_end, count_max)
+        except DiskError:
+            if not bytes_max:
+                raise
+            # What stands before the place that cannot be read is good: record by record.
+            return self.scan(position, end, bytes_max=0, count_max=1)
         if found is Stop.CUT and window_end < end:
             # The record is longer than the window: this time exactly that record, if it can be.
             record_end = self._record_end(position, end)
@@ -115,6 +117,15 @@ class LogBytes:
             position = window_end if window_end == end else window_end - len(_START) + 1
         return None
 
+    def end_of_bytes(self, start: int, end: int) -> int:
+        """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
+        for window_end in range(end, start, -_FIND_BYTES):
+            window_start = max(start, window_end - _FIND_BYTES)
+            used = len(bytes(self.bytes_at(window_start, window_end)).rstrip(b"\0"))
+            if used:
+                return window_start + used
+        return start
+
     def close(self) -> None:
         self._source.close()
 
@@ -144,6 +155,6 @@ class LogBytes:
 
 
 def open_log(disk: Disk, path: str, *, base_offset: int, is_sealed: bool) -> LogBytes:
-    """Mapped if it is sealed. `NotFound` if it is gone."""
+    """`NotFound` if it is gone."""
     source = open_source(disk.open(path), is_sealed=is_sealed)
     return LogBytes(source, path=path, base_offset=base_offset)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.aof.paths import LogPaths
+from lakebed.base.errors import DiskError
 from lakebed.base.files import Disk, build_atomically
 from lakebed.base.files.protocol import File
 from lakebed.base.units import MIB
@@ -90,8 +91,13 @@ def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
     file_name = os.path.basename(problem.path).partition("_")[0]
     target = os.path.join(paths.quarantine, f"aof-{paths.name}-{file_name}-{problem.offset}.bin")
     if not disk.exists(target):
-        with disk.open(problem.path) as source:
-            build_atomically(disk, target, lambda file: _copy(source, file, problem))
+        try:
+            with disk.open(problem.path) as source:
+                build_atomically(disk, target, lambda file: _copy(source, file, problem))
+        except DiskError as error:
+            if error.operation != "read":
+                raise
+            return None  # there is nothing to save
     return target
 
 

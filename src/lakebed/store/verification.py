@@ -36,8 +36,9 @@ from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import decode_durable_end, decode_pointer
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import DataError, NotFound, Torn
+from lakebed.base.errors import DataError, DiskError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
+from lakebed.base.files.salvage import Salvaged, read_around
 from lakebed.base.layout import Buffer
 from lakebed.store.residency import recorded
 
@@ -213,10 +214,21 @@ def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
     """Every byte that is judged. One that is gone was moved, or removed by retention."""
     try:
         with disk.open(piece.path) as file:
-            data, confirmed = _content(file, file.size(), piece)
-        return judge_content(data, piece, confirmed=confirmed)
+            salvaged, confirmed = _content(file, file.size(), piece)
     except NotFound:
         return SegmentReport(piece.name, piece.path, None, ())
+    except DiskError as error:
+        return SegmentReport(piece.name, piece.path, None, (_read_problem(piece.path, error),))
+    report = judge_content(salvaged.data, piece, confirmed=confirmed)
+    unread = [
+        _read_problem(piece.path, bad.error)._replace(offset=bad.start, length=bad.end - bad.start)
+        for bad in salvaged.unreadable
+    ]
+    return report._replace(problems=(*unread, *report.problems))
+
+
+def _read_problem(path: str, error: DiskError) -> Problem:
+    return Problem(path, None, 0, Verdict.CORRUPT, f"cannot be read: {error}")
 
 
 def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
@@ -231,16 +243,15 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
     return SegmentReport(name, path, inspection, tuple(problems))
 
 
-def _content(file: File, size: int, piece: SegmentPiece) -> tuple[memoryview, int | None]:
+def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int | None]:
     """What of the file is judged, at its full length; how far it must be good."""
     if _is_sealed(file, size):
-        return file.map(), None
+        return read_around(file, size), None
     if piece.is_cut and piece.confirmed is not None:
-        content = bytearray(size)
-        used = file.pread(0, min(piece.confirmed, size))
-        content[: len(used)] = used
-        return memoryview(content), piece.confirmed
-    return memoryview(file.pread(0, size)), piece.confirmed
+        used = read_around(file, min(piece.confirmed, size))
+        content = bytes(used.data).ljust(size, b"\0")
+        return used._replace(data=memoryview(content)), piece.confirmed
+    return read_around(file, size), piece.confirmed
 
 
 def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> Iterator[Problem]:
@@ -253,12 +264,12 @@ def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> 
 
 
 def _is_sealed(file: File, size: int) -> bool:
-    """Whether the file has a footer, and so never changes again and may be mapped."""
+    """Whether the file has a footer, and so never changes again."""
     if size < RECORDS_START + FOOTER_BYTES:
         return False
     try:
         return decode_footer(file.pread(records_end_max(size), FOOTER_BYTES)) is not None
-    except DataError:
+    except (DataError, DiskError):
         return False  # damaged, or being written now
 
 
