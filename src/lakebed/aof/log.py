@@ -131,9 +131,9 @@ class Aof:
         self._waiting = waiting = Waiting(context, flushing)
         self._appending = Appending(context, transitions, flushing, waiting)
         self._sealing = Sealing(context, transitions, flushing, waiting, on_sealed=self._on_sealed)
-        self._upkeep: LogUpkeep | None = None
+        self._tier_upkeep: LogUpkeep | None = None
         self._retiring = Retiring(
-            context, transitions, self._journaling, on_owed=self._start_upkeep
+            context, transitions, self._journaling, on_owed=self._start_tier_upkeep
         )
         self._reader = LogReader(self)
 
@@ -144,8 +144,8 @@ class Aof:
         self._journaling.start(enabled=self._config.manifest.manifest_log_enabled)
         self._flushing.start()
         self._tiers = self._make_tiers()
-        self._upkeep = self._make_upkeep(self._tiers)
-        self._start_upkeep()
+        self._tier_upkeep = self._make_tier_upkeep(self._tiers)
+        self._start_tier_upkeep()
         if self._config.tiers.tiering_enabled:
             self._tiering = self._transitions.tiering = self._make_tiering(self._tiers)
             self._coordinator.start()
@@ -244,10 +244,10 @@ class Aof:
         return self._tiers
 
     @property
-    def upkeep(self) -> LogUpkeep:
+    def tier_upkeep(self) -> LogUpkeep:
         """What is owed to its tiers, and doing it."""
-        assert self._upkeep is not None, "the log is not started"
-        return self._upkeep
+        assert self._tier_upkeep is not None, "the log is not started"
+        return self._tier_upkeep
 
     def observe_tiers(self) -> TieredObservabilitySnapshot:
         """How its tiers stand, and what they have cost, at about one moment."""
@@ -414,11 +414,11 @@ class Aof:
             watch=self._coordinator.watch,
         )
 
-    def _start_upkeep(self) -> None:
-        if self.upkeep.is_owed:
+    def _start_tier_upkeep(self) -> None:
+        if self.tier_upkeep.is_owed:
             self._coordinator.keep()
 
-    def _make_upkeep(self, tiers: LogTiers) -> LogUpkeep:
+    def _make_tier_upkeep(self, tiers: LogTiers) -> LogUpkeep:
         archiving = self._retiring.archiving = Archiving(
             self._context, self._journaling, tiers.moves, on_ready=self._wake_maintenance
         )

@@ -211,7 +211,7 @@ class AofManager:
     def _upkeeps(self) -> list[LogUpkeep]:
         with self._mutex:
             logs = list(self._logs.values())
-        return [log.upkeep for log in logs]
+        return [log.tier_upkeep for log in logs]
 
     def close_log(self, name: str) -> None:
         with self._mutex:

@@ -234,8 +234,11 @@ def _follow(
 
 def read_footer(file: File, path: str, name: SegmentName) -> SegmentFooter | None:
     """The footer, if the segment has a good one that belongs to it."""
+    size = file.size()
+    if size < RECORDS_START + FOOTER_BYTES:
+        return None  # too short for a segment
     try:
-        footer = decode_footer(file.pread(file.size() - FOOTER_BYTES, FOOTER_BYTES))
+        footer = decode_footer(file.pread(size - FOOTER_BYTES, FOOTER_BYTES))
     except UnknownVersion as error:
         raise UnknownVersion(
             error.problem, path=path, expected=error.expected, found=error.found

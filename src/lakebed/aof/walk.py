@@ -42,7 +42,12 @@ class Walk:
         if known_end is not None and known_end <= self._span.start:
             self._check_start(known_end)
             return
-        with self._lease(self._info) as reading:
+        try:
+            lease = self._lease(self._info)
+        except Corrupt as error:  # so short that it is no segment
+            self._policy.meet(self._skipped(0, known_end or 0, error))
+            return
+        with lease as reading:
             records_end, is_exact = _records_end(reading, known_end)
             defects = reading.defects() if records_end > RECORDS_START else ()
         for defect in defects:
