@@ -1,6 +1,6 @@
 """Reading an AOF2 log from the page cache, and following it; `bench.aof_stores` says beside what.
 
-Bytes and records are those of the payloads. The log's segments are sealed, and so mapped.
+Bytes and records are those of the payloads. The log's segments are sealed.
 """
 
 from __future__ import annotations

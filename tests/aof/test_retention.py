@@ -12,7 +12,7 @@ from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.retention import Sealed, expired, is_wanted, next_look_ns
+from lakebed.aof.retention import HELD_LOOK_NS, Sealed, expired, is_wanted, next_look_ns
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import NotFound
 from lakebed.base.simulation.sweep import sweep
@@ -79,6 +79,7 @@ def test_what_goes_is_a_run_of_the_oldest_and_never_the_last(
 def test_the_next_look_is_when_the_oldest_expires() -> None:
     config = RetentionConfig(age_ms_max=5000)
     assert next_look_ns(FIVE, config=config, now_ns=2000 * NS_PER_MS) == 3000 * NS_PER_MS + 1
+    assert next_look_ns(FIVE, config=config, now_ns=9000 * NS_PER_MS) == HELD_LOOK_NS
     assert next_look_ns(FIVE[:1], config=config, now_ns=0) is None
     assert next_look_ns(FIVE, config=RetentionConfig(), now_ns=0) is None
 
@@ -178,6 +179,46 @@ def test_age_is_looked_at_without_an_append() -> None:
     world.runner.advance(30_000 * NS_PER_MS)
     assert len(log.segments()) == 3
     world.runner.advance(40_000 * NS_PER_MS)
+    assert [info.segment_id for info in log.segments()] == [2]
+
+
+def test_a_pinned_segment_that_is_overdue_is_looked_at_now_and_then_until_its_pin_is_gone() -> None:
+    world = World(5)
+    pinned, looks = {0}, 0
+
+    def is_pinned(log: str, segment_id: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return segment_id in pinned
+
+    config = AofConfig(
+        segment_bytes=64 * KIB,
+        flush=FlushConfig(reserve_bytes=0),
+        retention=RetentionConfig(age_ms_max=1000),
+    )
+    manager = AofManager(
+        "/store", config=config, disk=world.disk, runner=world.runner, is_pinned=is_pinned
+    )
+    log = manager.open("orders")
+    _seal_some(log, 3)
+    world.runner.advance(60_000 * NS_PER_MS)
+    assert len(log.segments()) == 3
+    assert 0 < looks < 100
+    pinned.clear()
+    world.runner.advance(10_000 * NS_PER_MS)
+    assert [info.segment_id for info in log.segments()] == [2]
+    manager.close()
+
+
+def test_a_pinned_segment_beyond_the_count_goes_when_its_pin_is_gone() -> None:
+    world = World(6)
+    pinned = {0}
+    _, log = _open(world, RetentionConfig(count_max=1), pinned)
+    _seal_some(log, 3)
+    world.runner.advance(60_000 * NS_PER_MS)
+    assert len(log.segments()) == 3
+    pinned.clear()
+    world.runner.advance(10_000 * NS_PER_MS)
     assert [info.segment_id for info in log.segments()] == [2]
 
 

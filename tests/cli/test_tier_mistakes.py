@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.aof.config import AofConfig, RetentionConfig
+from lakebed.aof.manager import AofManager
+from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
+from lakebed.kernels.disk import real_disk
 from lakebed.store.store import Store
 from tests.cli.in_process import Done, Run, runner
 from tests.cli.tiered_stores import (
@@ -279,3 +284,25 @@ def test_verify_says_if_the_manifest_log_cannot_tell_where_segments_are(
         assert b"segments elsewhere may not be known, lakebed manifest verify tells: " in done.out
     identity.write_text(text)
     assert run("aof", "verify", "orders", "--tier2").exit_code == 0
+
+
+def test_with_deletes_owed_objects_are_repaired_and_segments_brought_back(
+    run: Run, root: Path
+) -> None:
+    """Retention removed all but one segment while Tier 2 was out of reach."""
+    assert run("aof", "upload", "orders").exit_code == 0
+    assert run("aof", "evict", "orders", "--warm").exit_code == 0
+    world = World(1)
+    config = AofConfig(segment_bytes=64 * KIB, retention=RetentionConfig(count_max=1))
+    away = root / "tier2-away"
+    with AofManager(root, config=config, disk=real_disk(), runner=world.runner) as manager:
+        manager.open("orders")
+        (root / "tier2").rename(away)
+        (root / "tier2").write_bytes(b"in the way")
+        world.runner.advance(10 * 10**9)
+    (root / "tier2").unlink()
+    away.rename(root / "tier2")
+    assert len(objects(root)) == SEALED
+    assert run("aof", "repair", "orders", "--tier2").exit_code == 0
+    assert run("aof", "hydrate", "orders").exit_code == 0
+    assert tiers_of(run)[SEALED - 1] == "0+2"

@@ -41,8 +41,6 @@ def door(tmp_path: Path) -> Iterator[LiveDoor]:
 class Fetched:
     """A `ByteSource` of bytes that came over the wire."""
 
-    is_mapped = True
-
     def __init__(self, data: bytes) -> None:
         self._whole = Window(memoryview(data), 0)
         self.size = len(data)

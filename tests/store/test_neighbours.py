@@ -24,7 +24,7 @@ from lakebed.store.neighbours import neighbour_problems, outline_of
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.repair import foresee, repair
 from lakebed.store.store import Store
-from lakebed.store.verification import Problem, Verification
+from lakebed.store.verification import Problem, Verification, check_segment
 
 SEGMENT_BYTES = 64 * KIB
 CONFIG = AofConfig(segment_bytes=SEGMENT_BYTES, flush=FlushConfig(reserve_bytes=0))
@@ -42,7 +42,8 @@ def _seal(log: Aof, *payloads: bytes) -> None:
 
 
 def _problems(disk: Disk) -> list[Problem]:
-    outlines = [outline_of(report) for report in Verification(disk, PATHS).segments()]
+    pieces = Verification(disk, PATHS).pieces()
+    outlines = [outline_of(check_segment(disk, piece)) for piece in pieces]
     return neighbour_problems(one for one in outlines if one is not None)
 
 

@@ -51,11 +51,15 @@ FILE_CALLS = (
     "os.truncate",
     "os.ftruncate",
     "os.posix_fallocate",
-    "mmap.mmap",
     "fcntl.*",
 )
 
 RULES = (
+    Rule(
+        ("mmap.*",),
+        instead="File.pread: a bad sector under a map is a signal that ends the process",
+        allowed={},
+    ),
     Rule(
         FILE_CALLS,
         instead="lakebed.base.files",

@@ -21,8 +21,8 @@ class Record(NamedTuple):
 class RecordBatch:
     """Consecutive whole records of one segment, their checksums verified; at least one.
 
-    A column has one item a record and is what the scan gave. `buffer` is the mapped file, or the
-    part of it that was read; views of it keep it alive, whatever is closed.
+    A column has one item a record and is what the scan gave. `buffer` is the part
+    of the file that was read; views of it keep it alive, whatever is closed.
 
     - `offsets` (u64): where the record's header begins in `buffer`;
     - `lengths` (u32): payload bytes; the payload begins `header_bytes` behind the offset;

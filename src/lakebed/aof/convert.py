@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lakebed.aof.footer import decode_footer, encode_footer
+from lakebed.aof.footer import encode_footer
 from lakebed.aof.format import (
     AOF_RECORD,
     FOOTER_BYTES,
@@ -37,7 +37,6 @@ from lakebed.aof.format import (
 from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Inspection, SegmentLayout
 from lakebed.aof.interchange import (
-    INTERCHANGE_FOOTER,
     InterchangeEncoder,
     InterchangeFooter,
     InterchangeRecord,
@@ -45,7 +44,7 @@ from lakebed.aof.interchange import (
 )
 from lakebed.aof.paths import SegmentName
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX, SEGMENT_OFFSET_MAX, RecordId
-from lakebed.base.errors import AlreadyExists, BadName, DataError, InputError, TooLarge
+from lakebed.base.errors import AlreadyExists, BadName, InputError, TooLarge
 from lakebed.base.files import Disk, File, PathLike, build_atomically
 from lakebed.base.units import MIB
 from lakebed.kernels import aof_encode, aof_scan
@@ -139,8 +138,7 @@ def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryvi
     """The bytes of a whole, sealed segment of that layout."""
     name = SegmentName.parse(os.path.basename(os.fspath(source)))
     with disk.open(source) as file:
-        # Only a sealed file may be mapped: another one might be cut under the map.
-        data = file.map() if _looks_sealed(file) else memoryview(file.pread(0, file.size()))
+        data = memoryview(file.pread(0, file.size()))
     inspection = inspect_segment(data, name=name)
     inspection.require_whole(source)
     if inspection.layout is not layout:
@@ -150,20 +148,6 @@ def _load(disk: Disk, source: PathLike, layout: SegmentLayout) -> tuple[memoryvi
     if not inspection.is_sealed:
         raise InputError(f"{os.fspath(source)}: the segment is not sealed")
     return data, inspection
-
-
-def _looks_sealed(file: File) -> bool:
-    size = file.size()
-    if size < FOOTER_BYTES:
-        return False
-    slot = file.pread(records_end_max(size), FOOTER_BYTES)
-    try:
-        if decode_footer(slot) is not None:
-            return True
-    except DataError:
-        pass  # said again, with its place, when the file is inspected
-    footer = INTERCHANGE_FOOTER.unpack(slot, FOOTER_BYTES - INTERCHANGE_FOOTER.size)
-    return footer.durable_bytes == size - INTERCHANGE_FOOTER.size
 
 
 def _runtime_losses(data: memoryview, header: SegmentHeader, footer: SegmentFooter) -> list[str]:

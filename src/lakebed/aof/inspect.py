@@ -37,10 +37,7 @@ from lakebed.kernels import crc64nvme
 def inspect_segment(
     data: Buffer, *, name: SegmentName | None, confirmed: int | None = None
 ) -> Inspection:
-    """All that a file's bytes say. `confirmed` is the file offset up to which it is durable.
-
-    `data` may be a map: nothing of it is copied but a window at a time.
-    """
+    """All that a file's bytes say. `confirmed` is the file offset up to which it is durable."""
     view = memoryview(data).cast("B")
     layout = _layout(view)
     if layout is SegmentLayout.RUNTIME:

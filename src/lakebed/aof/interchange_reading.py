@@ -48,7 +48,7 @@ def is_interchange(head: memoryview) -> bool:
 
 
 class InterchangeSegment:
-    """A whole file, mapped."""
+    """A whole file, in memory."""
 
     has_gaps = True
     records_end: int | None = None  # its last record may have been left out
@@ -102,7 +102,7 @@ class InterchangeSegment:
         return self._positions[index]
 
     def close(self) -> None:
-        """The map ends with its last view, which may be a reader's."""
+        """The bytes are kept by the views of them that readers have."""
         self._buffer = memoryview(b"")
 
     def _index(self, limit: int) -> None:

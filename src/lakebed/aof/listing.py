@@ -69,7 +69,7 @@ def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
     try:
         footer = check_footer(data, info, size=size)
     except Corrupt:
-        footer = None  # being written now, or damaged: in any case not to be mapped
+        footer = None  # being written now, or damaged
     if footer is None:
         return info
     return info._replace(is_sealed=True, end=footer.durable_bytes)

@@ -22,6 +22,7 @@ from functools import partial
 from random import Random
 
 from lakebed.aof.appending import Appending
+from lakebed.aof.archiving import Archiving
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.config import AofConfig
 from lakebed.aof.context import log_context
@@ -47,12 +48,19 @@ from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.aof.tiers.metrics import TieredObservabilitySnapshot, TierMetrics, observe
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
-from lakebed.base.files import Disk
+from lakebed.base.errors import (
+    BadConfig,
+    Closed,
+    DiskError,
+    InputError,
+    LakebedError,
+)
+from lakebed.base.files import Disk, remove_temporaries
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
@@ -142,15 +150,21 @@ class Aof:
         self._waiting = waiting = Waiting(context, flushing)
         self._appending = Appending(context, transitions, flushing, waiting)
         self._sealing = Sealing(context, transitions, flushing, waiting, on_sealed=self._on_sealed)
-        self._retiring = Retiring(context, transitions, self._journaling)
+        self._tier_upkeep: LogUpkeep | None = None
+        self._retiring = Retiring(
+            context, transitions, self._journaling, on_owed=self._start_tier_upkeep
+        )
         self._reader = LogReader(self)
 
     def start(self) -> None:
         """Publish the durable end, open the manifest log; called once, before anything else."""
         self._spares.remove_leftovers()
+        remove_temporaries(self.disk, self._paths.archive)
         self._journaling.start(enabled=self._config.manifest.manifest_log_enabled)
         self._flushing.start()
         self._tiers = self._make_tiers()
+        self._tier_upkeep = self._make_tier_upkeep(self._tiers)
+        self._start_tier_upkeep()
         if self._config.tiers.tiering_enabled:
             self._tiering = self._transitions.tiering = self._make_tiering(self._tiers)
             self._coordinator.start()
@@ -249,6 +263,12 @@ class Aof:
         """Where its segments are, and moving them."""
         assert self._tiers is not None, "the log is not started"
         return self._tiers
+
+    @property
+    def tier_upkeep(self) -> LogUpkeep:
+        """What is owed to its tiers, and doing it."""
+        assert self._tier_upkeep is not None, "the log is not started"
+        return self._tier_upkeep
 
     def observe_tiers(self) -> TieredObservabilitySnapshot:
         """How its tiers stand, and what they have cost, at about one moment."""
@@ -468,6 +488,18 @@ class Aof:
             is_pinned=self._is_pinned,
             wake=self._coordinator.wake,
             watch=self._coordinator.watch,
+        )
+
+    def _start_tier_upkeep(self) -> None:
+        if self.tier_upkeep.is_owed:
+            self._coordinator.keep()
+
+    def _make_tier_upkeep(self, tiers: LogTiers) -> LogUpkeep:
+        archiving = self._retiring.archiving = Archiving(
+            self._context, self._journaling, tiers.moves, on_ready=self._wake_maintenance
+        )
+        return LogUpkeep(
+            self._context, self._journaling, tiers.moves, archiving, random=self._random
         )
 
     def _make_tiers(self) -> LogTiers:

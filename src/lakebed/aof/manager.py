@@ -30,6 +30,7 @@ from lakebed.aof.tiers.migration import Migrated, Migration, Progress
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.base.counters import Counters
 from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
@@ -86,7 +87,7 @@ class AofManager:
             store=object_store,
             own_store=own_store,
         )
-        self._coordinator = Coordinator(self._runner, self._services, self._tierings)
+        self._coordinator = Coordinator(self._runner, self._services, self._tierings, self._upkeeps)
         self._mutex = self._runner.mutex()
         self._logs: dict[str, Aof] = {}  # guarded by _mutex, as is the next
         self._opening: dict[str, Event] = {}  # set when it was opened, or could not be
@@ -217,6 +218,11 @@ class AofManager:
         with self._mutex:
             logs = list(self._logs.values())
         return [log.tiering for log in logs if log.tiering is not None]
+
+    def _upkeeps(self) -> list[LogUpkeep]:
+        with self._mutex:
+            logs = list(self._logs.values())
+        return [log.tier_upkeep for log in logs]
 
     def failures(self) -> dict[str, Exception]:
         """The open logs whose background work fails at present, and why. It is tried again."""

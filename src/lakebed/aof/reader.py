@@ -231,9 +231,12 @@ class LogReader:
         return span._replace(start=start) if start > span.start and is_inside else span
 
     def _is_older(self, info: SegmentInfo, timestamp_ns: int) -> bool:
-        with self._lease(info) as reading:
-            newest = reading.timestamp_max
-            return newest is not None and newest < timestamp_ns
+        try:
+            with self._lease(info) as reading:
+                newest = reading.timestamp_max
+        except Corrupt:
+            return False  # the walk that follows meets it, and says what is wrong
+        return newest is not None and newest < timestamp_ns
 
     def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
         try:
@@ -259,5 +262,5 @@ def _records_end(reading: SegmentReading) -> int:
 
 
 def _handle_key(info: SegmentInfo) -> tuple[str, bool]:
-    # A segment that was sealed since is opened anew, and then mapped.
+    # A segment that was sealed since is opened anew, and has a footer then.
     return info.path, info.is_sealed

@@ -10,7 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.config import RetentionConfig
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+
+HELD_LOOK_NS = 5 * NS_PER_S
+"""How long until a segment that is held is looked at again: pins are files, which another process
+removes, and a reader moves on without a word."""
 
 
 class Sealed(NamedTuple):
@@ -50,8 +54,12 @@ def expired(
 
 
 def next_look_ns(segments: Sequence[Sealed], *, config: RetentionConfig, now_ns: int) -> int | None:
-    """When age alone will next make one expire; None if it never does."""
+    """How long until the segments that are left are to be looked at again; None: not for their age.
+
+    One that should have gone is there because something holds it.
+    """
+    if expired(segments, config=config, now_ns=now_ns, is_needed=lambda _: False):
+        return HELD_LOOK_NS
     if not config.age_ms_max or len(segments) < 2:
         return None
-    due_ns = segments[0].sealed_at + config.age_ms_max * NS_PER_MS + 1
-    return max(due_ns - now_ns, NS_PER_MS)
+    return segments[0].sealed_at + config.age_ms_max * NS_PER_MS + 1 - now_ns

@@ -2,6 +2,9 @@
 
 Segments leave the log first and the disk after that. Files that stayed behind, for a crash or an
 error came between, are found by the next opening and retired again.
+
+What is to be archived leaves when `archiving` says that its bytes are safe, and not before: it goes
+from every tier then.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
+from lakebed.aof.archiving import Archiving
 from lakebed.aof.context import LogContext
 from lakebed.aof.journaling import Journaling
 from lakebed.aof.paths import ArchivedName, SegmentName
@@ -29,9 +33,17 @@ class Retiring:
     """One thread at a time: the manager's maintenance."""
 
     def __init__(
-        self, context: LogContext, transitions: Transitions, journaling: Journaling
+        self,
+        context: LogContext,
+        transitions: Transitions,
+        journaling: Journaling,
+        *,
+        on_owed: Callable[[], None],
     ) -> None:
+        """`on_owed` has the upkeep of the tiers begin, as far as it has anything to do."""
         self._journaling = journaling
+        self._on_owed = on_owed
+        self.archiving: Archiving | None = None  # set once, before the first step
         self._disk = context.disk
         self._paths = context.paths
         self._clock = context.clock
@@ -48,7 +60,10 @@ class Retiring:
         with self._state.mutex:
             sealed = list(self._state.chain.sealed)
         gone, delay_ns = self._plan(sealed, is_needed)
+        if self._config.archive:
+            gone = self._ready(gone)
         gone = self._leave(gone)
+        self._on_owed()
         if gone:
             self._notifier.tell()
             try:
@@ -56,6 +71,20 @@ class Retiring:
             except DiskError as error:
                 event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
         return delay_ns
+
+    def _ready(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Those before the first whose bytes are not safe yet; all of these are asked for."""
+        assert self.archiving is not None, "the log is not started"
+        waiting = [info.segment_id for info in gone if not self.archiving.is_ready(info)]
+        for segment_id in waiting:
+            self.archiving.want(segment_id)
+        return [info for info in gone if not waiting or info.segment_id < waiting[0]]
+
+    def _may_leave(self, info: SegmentInfo) -> bool:
+        """It may have gone to another tier since it was planned."""
+        return not self._config.archive or (
+            self.archiving is not None and self.archiving.is_ready(info)
+        )
 
     def _leave(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
         """Those that left the log; not those whose leaving could not be recorded now."""
@@ -67,6 +96,8 @@ class Retiring:
                 for planned in gone:
                     # It may be in another tier by now.
                     info = self._state.chain.find(planned.segment_id)
+                    if info is not None and not self._may_leave(info):
+                        break
                     if info is not None:
                         size = self._facts[info.segment_id].size
                         self._transitions.retire(info, durable_bytes=size)
@@ -91,18 +122,19 @@ class Retiring:
         """Delete them, or move them to the archive: durable when it returns."""
         for info in gone:
             fact = self._facts.pop(info.segment_id)
+            is_archived = self.archiving is not None and self.archiving.forget(info.segment_id)
             self._remove_warm(info)
+            self._retired.add()
+            self._retired_bytes.add(fact.size)
             if info.tier:
-                continue  # its object is deleted by the coordinator, or by hand
+                continue  # its object is deleted by the upkeep
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
-                if self._config.archive:
+                if self._config.archive and not is_archived:
                     name = ArchivedName(info.segment_id, fact.sealed_at)
                     self._disk.rename(info.path, self._paths.archived(name))
                 else:
                     self._disk.unlink(info.path)
-            self._retired.add()
-            self._retired_bytes.add(fact.size)
         if self._config.archive:
             self._disk.sync_folder(self._paths.archive)
         self._disk.sync_folder(self._paths.segments)

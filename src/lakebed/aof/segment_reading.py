@@ -4,8 +4,8 @@
 alone: *segment offsets*, the lower half of a record id, which in a runtime segment are the offsets
 in the file.
 
-A sealed segment is mapped: its bytes never change, and scans copy nothing. An unsealed one is read
-in windows, and only below the durable end, where its bytes do not change either.
+Its file is read in windows; an unsealed one only below the durable end, where its bytes do not
+change any more, as those of a sealed one never do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from lakebed.aof.format import (
     record_bytes,
     records_end_max,
 )
+from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Corrupt, NotFound
+from lakebed.base.errors import Corrupt, DiskError, NotFound
 from lakebed.base.files import Disk
 from lakebed.base.files.windows import ByteSource, open_source
 from lakebed.base.units import MIB
@@ -83,11 +84,11 @@ def open_segment(disk: Disk, info: SegmentInfo, cold: ColdSource | None = None) 
             raise NotFound(f"{info.path}: in Tier {info.tier}, which is not read here")
         return RuntimeSegment(info, cold(info))
     source = open_source(disk.open(info.path), is_sealed=info.is_sealed)
-    if info.is_sealed:
-        whole = source.window(0, source.size).buffer
-        if is_interchange(whole):
-            return InterchangeSegment(info, whole)
     try:
+        if info.is_sealed and is_interchange(source.window(0, INTERCHANGE_HEADER.size).buffer):
+            whole = source.window(0, source.size).buffer
+            source.close()
+            return InterchangeSegment(info, whole)
         return RuntimeSegment(info, source)
     except BaseException:
         source.close()
@@ -129,7 +130,13 @@ class RuntimeSegment:
     ) -> RecordBatch | Stop:
         end = min(end, self.room_end)
         window_end = min(end, position + max(bytes_max, AOF_RECORD.size))
-        found = self._scan(position, window_end, count_max)
+        try:
+            found = self._scan(position, window_end, count_max)
+        except DiskError:
+            if not bytes_max:
+                raise
+            # What stands before the place that cannot be read is good: record by record.
+            return self.scan(position, end, bytes_max=0, count_max=1)
         if found is Stop.CUT and window_end < end:
             # The record is longer than the window: this time exactly that record, if it can be.
             record_end = position + self._record_bytes(position)
@@ -139,8 +146,7 @@ class RuntimeSegment:
 
     def find(self, position: int, end: int) -> int | None:
         end = min(end, self.room_end)
-        # What is not mapped is read: little first, and more only while there is nothing in it.
-        length = end if self._source.is_mapped else _FIND_BYTES
+        length = _FIND_BYTES  # at first, and more while there is nothing in it
         while position + AOF_RECORD.size < end:
             window_end = min(end, position + length)
             buffer, origin = self._source.window(position, window_end)

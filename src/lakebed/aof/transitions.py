@@ -98,5 +98,3 @@ class Transitions:
         """A sealed segment leaves the log; its file is removed after that."""
         self._journaling.evicted(info, durable_bytes=durable_bytes)
         self._state.chain.retire([info])
-        if self.tiering is not None:
-            self.tiering.on_retired()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class SegmentInfo(NamedTuple):
     """One segment that can be read now.
 
-    `is_sealed`: the file never changes again, and may be mapped. `end` is where its records end,
+    `is_sealed`: the file never changes again. `end` is where its records end,
     if that is known without opening it and will not change; otherwise a sealed segment's footer
     tells, and the durable end bounds the read of an unsealed one.
 

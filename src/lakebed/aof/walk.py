@@ -16,7 +16,7 @@ from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment_reading import SegmentReading
 from lakebed.aof.span import Span
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Corrupt, LakebedError, NotFound
+from lakebed.base.errors import Corrupt, DiskError, LakebedError, NotFound
 from lakebed.base.files.handles import Lease
 from lakebed.kernels import Stop
 
@@ -42,7 +42,12 @@ class Walk:
         if known_end is not None and known_end <= self._span.start:
             self._check_start(known_end)
             return
-        with self._lease(self._info) as reading:
+        try:
+            lease = self._lease(self._info)
+        except Corrupt as error:  # so short that it is no segment
+            self._policy.meet(self._skipped(0, known_end or 0, error))
+            return
+        with lease as reading:
             records_end, is_exact = _records_end(reading, known_end)
             defects = reading.defects() if records_end > RECORDS_START else ()
         for defect in defects:
@@ -55,7 +60,11 @@ class Walk:
         position = self._span.start
         while position < end:
             with self._lease(self._info) as reading:
-                found = reading.scan(position, end, bytes_max=self._batch_bytes_max)
+                try:
+                    found = reading.scan(position, end, bytes_max=self._batch_bytes_max)
+                except DiskError as error:
+                    self._pass_unreadable(position, end, error)
+                    return
                 if isinstance(found, Stop):
                     if found is Stop.END and not is_exact:
                         return
@@ -63,6 +72,13 @@ class Walk:
                     continue
             position = found.end.segment_offset
             yield found
+
+    def _pass_unreadable(self, position: int, end: int, error: DiskError) -> None:
+        """The device did not give the bytes there. Where good ones follow is not looked for."""
+        if not self._policy.skips or error.operation != "read":
+            raise error
+        problem = Corrupt(f"cannot be read: {error}", path=self._info.path, offset=position)
+        self._policy.meet(self._skipped(position, end, problem))
 
     def _pass_over(
         self, reading: SegmentReading, position: int, end: int, records_end: int, stop: Stop

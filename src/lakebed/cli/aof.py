@@ -148,6 +148,10 @@ def cat(
     ] = None,
     show: ShowOption = None,
     skip_damage: SkipOption = False,
+    archived: Annotated[
+        bool,
+        typer.Option("--archived", help="Read what retention moved to the archive, not the log."),
+    ] = False,
 ) -> None:
     """Print the durable records, each with a newline behind it.
 
@@ -156,7 +160,9 @@ def cat(
     \b
     lakebed aof cat orders --from-time 2025-01-31T12:00:00Z --show ids
     lakebed --json aof cat orders --reverse --max 1
+    lakebed aof cat orders --archived
     """
+    from lakebed.aof.reader import LogReader
     from lakebed.aof.record_id import RecordId
     from lakebed.base.errors import InputError
 
@@ -174,8 +180,9 @@ def cat(
         run.output.note(f"skipped: {place.error}")
 
     with reaching_tier2(log), open_to_read(run) as store:
-        reader = store.reader(log)
-        durable_end = store.log(log).durable_end()
+        view = store.archived_log(log) if archived else store.log(log)
+        reader = LogReader(view) if archived else store.reader(log)
+        durable_end = view.durable_end()
         if start_ns is not None:
             first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
         if first is not None and first == durable_end:
@@ -445,7 +452,7 @@ def _stream_id(store: ReadOnlyStore, log: str) -> int:
 def _segment_path(store: ReadOnlyStore, log: str, segment: str) -> str:
     from lakebed.base.errors import NotFound
 
-    found = store.log(log).segments()
+    found = [*store.log(log).segments(), *store.archived_log(log).segments()]
     if not (segment.isascii() and segment.isdigit()):
         return segment
     for info in found:

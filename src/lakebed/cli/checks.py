@@ -31,7 +31,7 @@ def verify(
         bool, typer.Option("--tier2", help="Read all objects in Tier 2 as well.")
     ] = False,
 ) -> None:
-    """Check every checksum of every segment and warm file.
+    """Check every checksum of every segment, warm file and archived segment.
 
     The exit code is 65 if anything is torn, corrupt or lost.
 

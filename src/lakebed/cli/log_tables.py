@@ -68,6 +68,7 @@ def verify_lines(log: str, report: LogReport, *, tier2: bool) -> list[str]:
         counts = [counted(report.segments, "segment"), counted(report.records, "record")]
         counts += [counted(report.warm_files, "warm file")] if report.warm_files else []
         counts += [counted(report.objects, "object")] if report.objects else []
+        counts += [counted(report.archived, "archived segment")] if report.archived else []
         verdict = "all whole" if report.unreached is None else "whole as far as they were read"
         lines.append(f"{log}: {', '.join(counts)}, {verdict}")
     if report.unread and not tier2:
@@ -84,6 +85,7 @@ def verify_document(log: str, report: LogReport) -> dict[str, object]:
         "records": report.records,
         "warm_files": report.warm_files,
         "objects": report.objects,
+        "archived": report.archived,
         "unread": report.unread,
         "problems": [
             {**problem._asdict(), "verdict": problem.verdict.value} for problem in report.problems

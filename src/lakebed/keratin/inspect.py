@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lakebed.base.damage import Verdict, end_of_bytes
+from lakebed.base.damage import Verdict
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.base.units import MIB
 from lakebed.keratin.format import OFFSET_MAX, RecordFlags
@@ -170,8 +170,8 @@ class _Survey:
 
     def _behind(self, position: int, problem: str) -> int | None:
         """Where good records go on behind a bad place, which is noted."""
-        used = end_of_bytes(self._log.bytes_at(position, self._size), 0, self._size - position)
-        if not used:
+        used_end = self._log.end_of_bytes(position, self._size)
+        if used_end == position:
             return None
         following = None
         if len(self.damages) < DAMAGES_COUNT_MAX:
@@ -184,9 +184,7 @@ class _Survey:
         else:
             problem += "; so much is damaged that the rest was not looked at"
         if following is None:
-            self.tail = LogDamage(
-                position, position + used, self.next_offset, self.next_offset, problem
-            )
+            self.tail = LogDamage(position, used_end, self.next_offset, self.next_offset, problem)
             return None
         self._note(position, following.start, int(following.offsets[0]), problem)
         return following.start

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from lakebed.base.errors import DataError, UnknownVersion
+from lakebed.base.errors import DataError, DiskError, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.files.windows import ByteSource, open_source
 from lakebed.base.units import GIB, MIB
@@ -58,10 +58,6 @@ class LogBytes:
     def size(self) -> int:
         return self._source.size
 
-    @property
-    def is_mapped(self) -> bool:
-        return self._source.is_mapped
-
     def bytes_at(self, start: int, end: int) -> memoryview:
         """Exactly those, as far as the file has them."""
         buffer, origin = self._source.window(start, end)
@@ -98,7 +94,13 @@ class LogBytes:
         if a whole record of a newer version stands there.
         """
         window_end = min(end, position + max(bytes_max, RECORD_OVERHEAD))
-        found = self._scan(position, window_end, count_max)
+        try:
+            found = self._scan(position, window_end, count_max)
+        except DiskError:
+            if not bytes_max:
+                raise
+            # What stands before the place that cannot be read is good: record by record.
+            return self.scan(position, end, bytes_max=0, count_max=1)
         if found is Stop.CUT and window_end < end:
             # The record is longer than the window: this time exactly that record, if it can be.
             record_end = self._record_end(position, end)
@@ -133,6 +135,15 @@ class LogBytes:
             # A start may lie across two windows.
             position = window_end if window_end == end else window_end - _START_BYTES + 1
         return None
+
+    def end_of_bytes(self, start: int, end: int) -> int:
+        """Behind the last byte of `[start, end)` that is not zero; `start` if all are."""
+        for window_end in range(end, start, -_FIND_BYTES):
+            window_start = max(start, window_end - _FIND_BYTES)
+            used = len(bytes(self.bytes_at(window_start, window_end)).rstrip(b"\0"))
+            if used:
+                return window_start + used
+        return start
 
     def close(self) -> None:
         self._source.close()
@@ -184,6 +195,6 @@ class LogBytes:
 
 
 def open_log(disk: Disk, path: str, *, base_offset: int, is_sealed: bool) -> LogBytes:
-    """Mapped if it is sealed. `NotFound` if it is gone."""
+    """`NotFound` if it is gone."""
     source = open_source(disk.open(path), is_sealed=is_sealed)
     return LogBytes(source, path=path, base_offset=base_offset)

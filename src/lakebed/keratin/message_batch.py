@@ -47,8 +47,8 @@ class MessageBatch(ABC):
     """Consecutive messages, verified; at least one. A column has one item a message.
 
     - `offsets` (u64), `timestamps_ms` (u64, or i64 in a batch record), `flags` (u16);
-    - `values()` and `keys()` are views of the mapped file or of what was read or inflated, which
-      they keep alive, whatever is closed.
+    - `values()` and `keys()` are views of what was read or inflated, which they keep
+      alive, whatever is closed.
     """
 
     __slots__ = ("flags", "offsets", "timestamps_ms")

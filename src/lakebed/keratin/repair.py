@@ -15,9 +15,10 @@ from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import InputError
 from lakebed.base.files import Disk
 from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.files.salvage import SalvagedBytes
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.inspect import GoodRange, LogDamage, LogInspection, inspect_log
-from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.log_bytes import LogBytes
 from lakebed.keratin.paths import PartitionPaths
 from lakebed.keratin.rewriting import Rewritten, rewrite_ranges
 from lakebed.keratin.view import SegmentInfo
@@ -47,7 +48,8 @@ def repair_segment(
     """
     if not info.is_sealed:
         raise InputError(f"{info.path}: not sealed; opening the partition mends it")
-    log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)
+    source = SalvagedBytes(disk.open(info.path))
+    log = LogBytes(source, path=info.path, base_offset=info.base_offset)
     try:
         found = inspect_log(log, sealed_end=info.end, next_offset=info.next_offset)
         if found.verdict is Verdict.WHOLE:

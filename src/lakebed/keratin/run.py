@@ -18,7 +18,7 @@ _BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are s
 class Run(NamedTuple):
     """At least one record, checksums verified. A column has one item a record.
 
-    `buffer` is the mapped file, or the part of it that was read; views of it keep it alive.
+    `buffer` is the part of the file that was read; views of it keep it alive.
     """
 
     buffer: memoryview

@@ -1,7 +1,7 @@
 """One segment, open for reading by offsets.
 
-A sealed segment is mapped. The active one is read in windows, and only below the durable end,
-where its bytes do not change. The file may be another one than the list of segments tells of: a
+Its file is read in windows, the active one's only below the durable end, where its bytes do not
+change. The file may be another one than the list of segments tells of: a
 smaller one that compaction put in its place. So readers go by offsets, and never carry a position
 from one open file to another.
 """

@@ -17,11 +17,12 @@ from typing import NamedTuple
 from lakebed.base.damage import Verdict
 from lakebed.base.errors import DataError, LakebedError, NotFound, UnknownVersion
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk
+from lakebed.base.files.salvage import SalvagedBytes
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.format import RECORDS_START, DurableEnd, ManifestSegment
 from lakebed.keratin.index_file import load_index, load_time_index
 from lakebed.keratin.inspect import LogInspection, inspect_log
-from lakebed.keratin.log_bytes import LogBytes, open_log
+from lakebed.keratin.log_bytes import LogBytes
 from lakebed.keratin.manifest import PartitionManifest, load_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.run import Run
@@ -176,15 +177,17 @@ def check_segment(disk: Disk, paths: PartitionPaths, piece: SegmentPiece) -> Seg
     path = paths.segment(base, SegmentFile.LOG)
     inspection, problems = None, []
     try:
-        log = open_log(disk, path, base_offset=base, is_sealed=is_sealed)
+        source = SalvagedBytes(disk.open(path))
     except NotFound:
         pass
     else:
+        log = LogBytes(source, path=path, base_offset=base)
         try:
             inspection = inspect_piece(log, piece)
             problems = _index_problems(disk, paths, base, log, inspection)
         finally:
             log.close()
+        problems += [f"{path}: cannot be read: {bad}" for bad in source.unreadable]
     return SegmentVerification(
         base_offset=base,
         path=path,

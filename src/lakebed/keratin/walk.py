@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, DiskError, NotFound, UnknownVersion
 from lakebed.base.files.handles import Lease
 from lakebed.base.units import KIB
 from lakebed.keratin.damage import DamagePolicy, SkippedRange
@@ -121,19 +121,26 @@ class Walk:
             self._look_again(info, 0, Corrupt("a segment is missing", path=info.path))
             return None
         with lease as reading:
-            end = min(info.end, reading.log.size)
-            if reading is not self._reading:
-                if not info.is_sealed and self._was_sealed(info):
-                    return None
-                self._begin(info, reading, end)
-            if self._position >= end:
-                if end < info.end:
-                    error = Corrupt("a segment is cut short", path=info.path, offset=end)
-                    self._look_again(info, end, error)
-                else:
-                    self._next = info.next_offset
+            try:
+                return self._read(info, reading)
+            except DiskError as error:
+                self._pass_unreadable(info, error)
                 return None
-            return self._scan(info, reading, end)
+
+    def _read(self, info: SegmentInfo, reading: SegmentReading) -> Run | None:
+        end = min(info.end, reading.log.size)
+        if reading is not self._reading:
+            if not info.is_sealed and self._was_sealed(info):
+                return None
+            self._begin(info, reading, end)
+        if self._position >= end:
+            if end < info.end:
+                error = Corrupt("a segment is cut short", path=info.path, offset=end)
+                self._look_again(info, end, error)
+            else:
+                self._next = info.next_offset
+            return None
+        return self._scan(info, reading, end)
 
     def _was_sealed(self, info: SegmentInfo) -> bool:
         """Whether the segment is not the active one any more; then it is looked up again.
@@ -179,6 +186,19 @@ class Walk:
         self._position = run.end
         self._next = max(self._next, run.next_offset)
         return self._shortened(run)
+
+    def _pass_unreadable(self, info: SegmentInfo, error: DiskError) -> None:
+        """The device did not give the bytes. Where good ones follow in the segment is not looked
+        for: `repair` does that."""
+        if not self._policy.skips or error.operation != "read":
+            raise error
+        start = self._position if self._reading is not None else 0
+        problem = Corrupt(f"cannot be read: {error}", path=info.path, offset=start)
+        self._policy.meet(
+            SkippedRange(info.path, start, info.end, self._next, info.next_offset, problem)
+        )
+        self._next = info.next_offset
+        self._reading = None
 
     def _wanted_bytes(self, info: SegmentInfo) -> int:
         """No more than the messages wanted are likely to take: who leases a few reads little."""

@@ -1,4 +1,5 @@
-"""Verifying all of a log: the segments on disk, their warm files, and the objects if asked for.
+"""Verifying all of a log: the segments on disk, their warm files, the archive, and the objects if
+asked for.
 
 It is done in three steps, which may be apart: `plan_log` lists what there is to check, a `LogCheck`
 checks one piece after the other, `join_log` makes one report of all. A segment that went elsewhere
@@ -34,6 +35,7 @@ class LogReport:
     unread: list[int] = field(default_factory=list)  # segments that only Tier 2 has
     problems: list[Problem] = field(default_factory=list)
     unreached: Tier2Error | None = None  # why not all objects were read
+    archived: int = 0  # segments in the archive, which are counted nowhere else
 
 
 class LogPiece(NamedTuple):
@@ -50,7 +52,7 @@ class LogPlan(NamedTuple):
     log: str
     problems: tuple[Problem, ...]
     elsewhere: tuple[int, ...]  # segments that are in colder tiers alone
-    pieces: tuple[LogPiece, ...]  # the segments on disk, the warm files, the objects
+    pieces: tuple[LogPiece, ...]  # the archive, the segments on disk, the warm files, the objects
 
 
 class LogFinding(NamedTuple):
@@ -63,6 +65,7 @@ class LogFinding(NamedTuple):
     unreached: Tier2Error | None = None
     is_unread: bool = False  # Tier 2 alone has it by now, and is not to be read
     outline: Outline | None = None  # of a segment in Tier 0
+    is_archived: bool = False
 
     @property
     def is_told(self) -> bool:
@@ -88,7 +91,8 @@ def plan_log(store: ReadOnlyStore, name: str, *, tier2: bool) -> LogPlan:
     paths = require_log(store.disk, store.root, name)
     verification = Verification(store.disk, paths)
     copies = Copies(store, paths, verification.states)
-    pieces: list[SegmentPiece | CopyPiece] = [*verification.pieces(), *copies.pieces(1)]
+    pieces: list[SegmentPiece | CopyPiece] = [*verification.archived(), *verification.pieces()]
+    pieces += copies.pieces(1)
     pieces += copies.pieces(2) if tier2 else []
     return LogPlan(
         log=name,
@@ -112,6 +116,8 @@ class LogCheck:
         what = piece.what
         if isinstance(what, CopyPiece):
             return self._copy(what) or self._moved(what.state.segment_id, piece)
+        if what.is_archived:
+            return self._segment(what)
         for _ in range(_LOOKS_MAX):
             found = self._segment(what)
             if found is not None:
@@ -128,7 +134,12 @@ class LogCheck:
         if found.inspection is not None:
             records = sum(good.record_count for good in found.inspection.good_ranges)
         finding = LogFinding(
-            piece.name.segment_id, 0, records, found.problems, outline=outline_of(found)
+            piece.name.segment_id,
+            0,
+            records,
+            found.problems,
+            outline=None if piece.is_archived else outline_of(found),
+            is_archived=piece.is_archived,
         )
         return finding if finding.is_told else None
 
@@ -168,6 +179,9 @@ def join_log(plan: LogPlan, found: Sequence[LogFinding]) -> LogReport:
             continue
         if one.is_unread:
             owed.add(one.segment_id)
+            continue
+        if one.is_archived:
+            report.archived += 1
             continue
         report.warm_files += one.tier == 1
         report.objects += one.tier == 2

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakebed.aof.archived_log import ArchivedLog
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
@@ -99,6 +100,13 @@ class ReadOnlyStore:
         """The log as its readers see it, the same one each time; `NotFound` if there is none."""
         self._check_open()
         return self._logs.get(name)
+
+    def archived_log(self, name: str) -> ArchivedLog:
+        """What retention moved to the log's archive, to be read; `NotFound` if there is no such
+        log."""
+        self._check_open()
+        paths = require_log(self.disk, self.root, name)
+        return ArchivedLog(self.disk, paths, runner=self.runner)
 
     def reader(self, name: str) -> LogReader:
         """A reader of that log, the same one each time."""

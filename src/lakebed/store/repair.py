@@ -15,13 +15,14 @@ from lakebed.aof.inspection import Verdict
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.aof.paths import LogPaths
 from lakebed.base.damage_ledger import QUARANTINE_NAME
+from lakebed.base.errors import DiskError
 from lakebed.base.files import Disk, build_atomically
 from lakebed.base.files.protocol import File
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
 from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
 from lakebed.store.store import Store
-from lakebed.store.verification import Problem, Verification
+from lakebed.store.verification import Problem, Verification, check_segment
 
 _COPY_BYTES = 4 * MIB
 
@@ -45,7 +46,7 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
     before = _quarantine_names(store.disk, store.root, name)
     saved = [path for path in before if any(path in problem for problem in problems)]
     verification = Verification(store.disk, paths)
-    for problem in _all_problems(verification, progress):
+    for problem in _all_problems(store.disk, verification, progress):
         problems.append(str(problem))
         target = _save(store.disk, paths, problem)
         if target is not None and target not in saved:
@@ -56,7 +57,7 @@ def repair(store: Store, name: str, *, progress: Progress) -> RepairReport:
 def foresee_beside(store: Store, name: str, *, progress: Progress) -> RepairReport:
     """What `repair` would find in a log that may be in use; nothing is changed."""
     paths = require_log(store.disk, store.root, name)
-    return _foreseen(_all_problems(Verification(store.disk, paths), progress))
+    return _foreseen(_all_problems(store.disk, Verification(store.disk, paths), progress))
 
 
 def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairReport:
@@ -65,7 +66,7 @@ def foresee(disk: Disk, root: str, name: str, *, progress: Progress) -> RepairRe
     lock = disk.lock(os.path.join(root, LOCK_NAME))
     try:
         verification = Verification(disk, paths, whole_tail=True)
-        return _foreseen(_all_problems(verification, progress))
+        return _foreseen(_all_problems(disk, verification, progress))
     finally:
         lock.release()
 
@@ -76,14 +77,16 @@ def _foreseen(problems: list[Problem]) -> RepairReport:
     return RepairReport(sum(problem.length for problem in torn), tuple(map(str, lasting)), ())
 
 
-def _all_problems(verification: Verification, progress: Progress) -> list[Problem]:
+def _all_problems(disk: Disk, verification: Verification, progress: Progress) -> list[Problem]:
     found = list(verification.problems)
     outlines: list[Outline] = []
-    for count, report in enumerate(verification.segments(), start=1):
+    pieces = [*verification.archived(), *verification.pieces()]
+    for count, piece in enumerate(pieces, start=1):
+        report = check_segment(disk, piece)
         found.extend(report.problems)
-        outline = outline_of(report)
+        outline = None if piece.is_archived else outline_of(report)
         outlines += [] if outline is None else [outline]
-        progress(count, len(verification.names))
+        progress(count, len(pieces))
     return found + neighbour_problems(outlines)
 
 
@@ -94,8 +97,13 @@ def _save(disk: Disk, paths: LogPaths, problem: Problem) -> str | None:
     file_name = os.path.basename(problem.path).partition("_")[0]
     target = os.path.join(paths.quarantine, f"aof-{paths.name}-{file_name}-{problem.offset}.bin")
     if not disk.exists(target):
-        with disk.open(problem.path) as source:
-            build_atomically(disk, target, lambda file: _copy(source, file, problem))
+        try:
+            with disk.open(problem.path) as source:
+                build_atomically(disk, target, lambda file: _copy(source, file, problem))
+        except DiskError as error:
+            if error.operation != "read":
+                raise
+            return None  # there is nothing to save
     return target
 
 

@@ -58,6 +58,7 @@ def _sums(report: StoreReport) -> Iterator[str]:
     logs = [log.report for log in report.logs]
     topics = [topic.report for topic in report.topics]
     objects = report.objects
+    archived = sum(log.archived for log in logs)
     if logs:
         yield ", ".join(
             [
@@ -66,6 +67,7 @@ def _sums(report: StoreReport) -> Iterator[str]:
                 _counted(sum(log.records for log in logs), "record"),
                 _counted(sum(log.warm_files for log in logs), "warm file"),
                 _counted(sum(log.objects for log in logs), "object"),
+                *([_counted(archived, "archived segment")] if archived else []),
             ]
         )
     if topics:

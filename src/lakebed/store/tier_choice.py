@@ -43,7 +43,7 @@ def choose(
 ) -> Choice:
     """From those asked for, or from all that are sealed."""
     if segment_ids is None:
-        wanted = [place for place in places if place.is_sealed]
+        wanted = [place for place in places if place.is_in_log]
     else:
         wanted = [_find(log, places, number) for number in dict.fromkeys(segment_ids)]
     choice = Choice([], [])
@@ -105,4 +105,6 @@ def _find(log: str, places: Sequence[Residence], segment_id: int) -> Residence:
         raise InputError(
             f"{log}: segment {segment_id} is not sealed yet; lakebed aof seal {log} does it"
         )
+    if not found.is_in_log:
+        raise NotFound(f"{log}: segment {segment_id} was removed; its object is being deleted")
     return found

@@ -110,7 +110,7 @@ class TierMoves:
     def repair(self) -> Outcome:
         """See that the objects are there; make anew what is missing and can be made."""
         outcome = Outcome()
-        named = [one for one in self._log.tiers.residency() if one.is_sealed and 2 in one.tiers]
+        named = [one for one in self._log.tiers.residency() if one.is_in_log and 2 in one.tiers]
         for place in self._each(named, outcome):
             with _noting(outcome, place.segment_id):
                 result = self._patiently(partial(self._repair, place.segment_id))

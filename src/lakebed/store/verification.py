@@ -14,10 +14,11 @@ tier alone is part of the log too; whether it is whole there is for `tier_verifi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from lakebed.aof.archived_log import list_archived, segment_name
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
@@ -32,8 +33,10 @@ from lakebed.aof.inspection import Inspection, Verdict
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
-from lakebed.base.errors import DataError, NotFound, Torn
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import DataError, DiskError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file
+from lakebed.base.files.salvage import Salvaged, read_around
 from lakebed.base.layout import Buffer
 from lakebed.store.residency import recorded
 
@@ -62,6 +65,7 @@ class SegmentPiece(NamedTuple):
     confirmed: int | None  # how far it is known to be durable, if it is not sealed
     must_be_sealed: bool
     is_cut: bool  # if it is not sealed, nothing behind `confirmed` is judged
+    is_archived: bool = False
 
 
 class SegmentReport(NamedTuple):
@@ -74,7 +78,7 @@ class SegmentReport(NamedTuple):
 
 
 class Verification:
-    """One look at a log; `segments` is to be iterated once."""
+    """One look at a log."""
 
     def __init__(self, disk: Disk, paths: LogPaths, *, whole_tail: bool = False) -> None:
         """`whole_tail`: judge also what stands behind the durable end. Only if nobody writes."""
@@ -87,19 +91,22 @@ class Verification:
         self._durable = self._load_durable_end()
         is_known = self._durable is not None and self._durable.boot_id == disk.boot_id()
         self._is_end_known = is_known
+        self._archived = self._load_archived()
         self._look()
         if self._missing():  # or moved between two looks
             self._look()
         self._check_order()
 
-    def segments(self) -> Iterator[SegmentReport]:
-        """Each segment, oldest first."""
-        for piece in self.pieces():
-            yield check_segment(self._disk, piece)
-
     def pieces(self) -> list[SegmentPiece]:
         """What is to be checked, oldest first."""
         return [self._piece(index, name) for index, name in enumerate(self.names)]
+
+    def archived(self) -> list[SegmentPiece]:
+        """What is to be checked in the archive, oldest first; it is no part of the log any more."""
+        return [
+            SegmentPiece(segment_name(info), info.path, None, True, False, is_archived=True)
+            for info in self._archived
+        ]
 
     def elsewhere(self) -> list[SegmentState]:
         """The segments that are in colder tiers alone, oldest first."""
@@ -169,6 +176,13 @@ class Verification:
     def _add(self, path: str, problem: str) -> None:
         self.problems.append(Problem(path, None, 0, Verdict.CORRUPT, problem))
 
+    def _load_archived(self) -> Sequence[SegmentInfo]:
+        try:
+            return list_archived(self._disk, self._paths)
+        except DataError as error:
+            self.problems.append(problem_of(error, self._paths.archive))
+            return ()
+
     def _load_pointer(self) -> SealedPointer | None:
         path = self._paths.pointer
         try:
@@ -196,10 +210,21 @@ def check_segment(disk: Disk, piece: SegmentPiece) -> SegmentReport:
     """Every byte that is judged. One that is gone was moved, or removed by retention."""
     try:
         with disk.open(piece.path) as file:
-            data, confirmed = _content(file, file.size(), piece)
-        return judge_content(data, piece, confirmed=confirmed)
+            salvaged, confirmed = _content(file, file.size(), piece)
     except NotFound:
         return SegmentReport(piece.name, piece.path, None, ())
+    except DiskError as error:
+        return SegmentReport(piece.name, piece.path, None, (_read_problem(piece.path, error),))
+    report = judge_content(salvaged.data, piece, confirmed=confirmed)
+    unread = [
+        _read_problem(piece.path, bad.error)._replace(offset=bad.start, length=bad.end - bad.start)
+        for bad in salvaged.unreadable
+    ]
+    return report._replace(problems=(*unread, *report.problems))
+
+
+def _read_problem(path: str, error: DiskError) -> Problem:
+    return Problem(path, None, 0, Verdict.CORRUPT, f"cannot be read: {error}")
 
 
 def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -> SegmentReport:
@@ -214,16 +239,15 @@ def judge_content(data: Buffer, piece: SegmentPiece, *, confirmed: int | None) -
     return SegmentReport(name, path, inspection, tuple(problems))
 
 
-def _content(file: File, size: int, piece: SegmentPiece) -> tuple[memoryview, int | None]:
+def _content(file: File, size: int, piece: SegmentPiece) -> tuple[Salvaged, int | None]:
     """What of the file is judged, at its full length; how far it must be good."""
     if _is_sealed(file, size):
-        return file.map(), None
+        return read_around(file, size), None
     if piece.is_cut and piece.confirmed is not None:
-        content = bytearray(size)
-        used = file.pread(0, min(piece.confirmed, size))
-        content[: len(used)] = used
-        return memoryview(content), piece.confirmed
-    return memoryview(file.pread(0, size)), piece.confirmed
+        used = read_around(file, min(piece.confirmed, size))
+        content = bytes(used.data).ljust(size, b"\0")
+        return used._replace(data=memoryview(content)), piece.confirmed
+    return read_around(file, size), piece.confirmed
 
 
 def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> Iterator[Problem]:
@@ -236,12 +260,12 @@ def _footer_problems(inspection: Inspection, piece: SegmentPiece, size: int) -> 
 
 
 def _is_sealed(file: File, size: int) -> bool:
-    """Whether the file has a footer, and so never changes again and may be mapped."""
+    """Whether the file has a footer, and so never changes again."""
     if size < RECORDS_START + FOOTER_BYTES:
         return False
     try:
         return decode_footer(file.pread(records_end_max(size), FOOTER_BYTES)) is not None
-    except DataError:
+    except (DataError, DiskError):
         return False  # damaged, or being written now
 
 

@@ -129,22 +129,6 @@ def test_an_open_file_outlives_its_name(disk: Disk, folder: str) -> None:
     assert not disk.exists(f"{folder}/f")
 
 
-def test_a_map_shows_the_bytes_and_outlives_its_file(disk: Disk, folder: str) -> None:
-    with disk.create(f"{folder}/f") as file:
-        file.write_and_sync(0, [b"sealed"])
-    with disk.open(f"{folder}/f") as file:
-        view = file.map()
-    disk.unlink(f"{folder}/f")
-    assert bytes(view) == b"sealed"
-    assert view.readonly
-    assert bytes(view[2:4]) == b"al"
-
-
-def test_an_empty_file_maps_to_nothing(disk: Disk, folder: str) -> None:
-    with disk.create(f"{folder}/f") as file:
-        assert len(file.map()) == 0
-
-
 def test_folders_are_made_with_all_above_them(disk: Disk, folder: str) -> None:
     make_folders(disk, f"{folder}/a/b/c")
     make_folders(disk, f"{folder}/a/b/c")

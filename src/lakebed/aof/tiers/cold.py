@@ -35,8 +35,6 @@ class ColdBytes:
     damage on the way looks the same.
     """
 
-    is_mapped = False
-
     def __init__(self, cold: ColdSegments, info: SegmentInfo) -> None:
         self._cold = cold
         self._resources = contextlib.ExitStack()

@@ -12,19 +12,22 @@ from collections.abc import Callable, Sequence
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
+from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.base.runner import Runner, Task
 
 Job = Callable[[LogTiering], bool]
 
 
 class Coordinator:
-    """Owns the tasks; `logs` gives the tierings of the logs that are open now."""
+    """Owns the tasks. `logs` gives the tierings of the logs that are open now, `upkeeps` what is to
+    be looked after of all of them, those without a tiering too."""
 
     def __init__(
         self,
         runner: Runner,
         services: TierServices,
         logs: Callable[[], Sequence[LogTiering]],
+        upkeeps: Callable[[], Sequence[LogUpkeep]],
     ) -> None:
         config = services.config
         self.budget = TierBudget(
@@ -35,10 +38,11 @@ class Coordinator:
         self._runner = runner
         self._services = services
         self._logs = logs
+        self._upkeeps = upkeeps
         self._mutex = runner.mutex()
-        self._watcher: Task | None = None  # one of the tasks, as is the next
+        self._watcher: Task | None = None  # one of the tasks
+        self._tasks: list[Task] = []  # guarded by _mutex, as are the next
         self._keeper: Task | None = None
-        self._tasks: list[Task] = []  # guarded by _mutex, as is the next
         self.is_stopping = False
 
     def start(self) -> None:
@@ -46,6 +50,7 @@ class Coordinator:
         with self._mutex:
             if self._tasks or self.is_stopping:
                 return
+            self._start_keeper()
             config, spawn = self._services.config, self._runner.spawn
             kinds: list[tuple[str, int, Job]] = [
                 ("compress", config.compression_workers, LogTiering.compress_next),
@@ -55,13 +60,22 @@ class Coordinator:
             for name, workers, job in kinds:
                 for number in range(workers):
                     self._tasks.append(spawn(f"aof {name} {number}", self._step_of(job, number)))
-            self._keeper = spawn("aof tiers", self._upkeep)
             self._watcher = spawn("aof pauses", self._watch_for_pause)
-            self._tasks += [self._keeper, self._watcher]
+            self._tasks.append(self._watcher)
+
+    def keep(self) -> None:
+        """A log owes something to its tiers, with tiering or without."""
+        with self._mutex:
+            if not self.is_stopping:
+                self._start_keeper()
+        self.wake_keeper()
 
     def wake(self) -> None:
         """There may be work."""
         self._wake_workers()
+        self.wake_keeper()
+
+    def wake_keeper(self) -> None:
         if self._keeper is not None:
             self._keeper.wake()
 
@@ -75,13 +89,19 @@ class Coordinator:
         with self._mutex:
             self.is_stopping = True
             tasks, self._tasks = self._tasks, []
+            tasks += [self._keeper] if self._keeper is not None else []
         self._services.stop()
         for task in tasks:
             task.stop()
 
+    def _start_keeper(self) -> None:
+        """With the mutex."""
+        if self._keeper is None:
+            self._keeper = self._runner.spawn("aof tiers", self._upkeep)
+
     def _wake_workers(self) -> None:
         for task in self._tasks:
-            if task not in (self._watcher, self._keeper):
+            if task is not self._watcher:
                 task.wake()
 
     def _watch_for_pause(self) -> int | None:
@@ -90,8 +110,8 @@ class Coordinator:
         rooms = [log.room_due_ns() for log in logs]
         if 0 in times:
             self._wake_workers()  # who are busy, maybe: the keeper would only ask to watch again
-        if 0 in rooms and self._keeper is not None:
-            self._keeper.wake()
+        if 0 in rooms:
+            self.wake_keeper()
         return min((delay for delay in (*times, *rooms) if delay), default=None)
 
     def _step_of(self, job: Job, number: int) -> Callable[[], int | None]:
@@ -112,6 +132,7 @@ class Coordinator:
     def _upkeep(self) -> int | None:
         logs = list(self._logs())
         delays = [log.upkeep() for log in logs if not self.is_stopping]
+        delays += [upkeep.step() for upkeep in self._upkeeps() if not self.is_stopping]
         for log in logs:
             log.admission.announce()
         return min((delay for delay in delays if delay is not None), default=None)

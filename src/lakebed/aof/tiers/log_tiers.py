@@ -38,6 +38,12 @@ class Residence(NamedTuple):
     failures: tuple[str, ...]
     needs_repair: bool
 
+    @property
+    def is_in_log(self) -> bool:
+        """Whether it is sealed and was not removed by retention, with its object still to be
+        deleted."""
+        return self.is_sealed and "delete" not in self.pending
+
 
 class Repaired(NamedTuple):
     """What became of an object that was not as it should be."""
@@ -127,7 +133,7 @@ class LogTiers:
         An object that is missing is made anew if a local copy is there. If none is, and it has
         come back, the segment is whole again; if it has not, the segment stays in need of repair.
         """
-        places = [place for place in self.residency() if place.is_sealed and place.key]
+        places = [place for place in self.residency() if place.is_in_log and place.key]
         outcomes = []
         for place in places:
             with self.moves.claim(place.segment_id):

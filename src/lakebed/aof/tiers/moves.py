@@ -4,6 +4,7 @@
     upload     Tier 1 → Tier 2   the object is made of the warm file
     evict      out of Tier 0, or out of Tier 1: only what Tier 2 has confirmed
     hydrate    Tier 1 or 2 → Tier 0
+    archive    Tier 1 or 2 → `archive/`, for retention to let go of the segment after that
     delete     out of Tier 2
 
 Invariants:
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 
 from lakebed.aof.context import LogContext
+from lakebed.aof.format import SegmentFooter
 from lakebed.aof.journaling import Journaling
 from lakebed.aof.manifest.format import (
     MANIFEST_ITSELF,
@@ -48,7 +50,7 @@ from lakebed.aof.manifest.records import (
     UploadStarted,
 )
 from lakebed.aof.manifest.state import Pending, Residency, SegmentState
-from lakebed.aof.paths import SegmentName
+from lakebed.aof.paths import ArchivedName, SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.tiers.cold import ColdSegments
@@ -66,8 +68,10 @@ from lakebed.aof.tiers.warm_file import (
     Compression,
     ShouldStop,
     WarmFacts,
+    check_segment_file,
     compress_segment,
     decompress_to,
+    segment_footer,
     segment_header,
     warm_facts,
 )
@@ -252,8 +256,34 @@ class Moves:
         self._upload(info, self.compress(segment_id), state.key, is_repeated=False)
         return RepairOutcome.UPLOADED
 
+    def archive(self, segment_id: int) -> ArchivedName:
+        """Restore a segment into the archive from a colder tier, if it is not there yet.
+
+        It stays in the log. A copy that fails is given up for the next one; what the last of them
+        failed with is raised.
+        """
+        _, state = self._find(segment_id)
+        existing = self._archived(state)
+        if existing is not None:
+            return existing
+        places = self._cold.infos(
+            iter([state._replace(residency=state.residency & ~Residency.TIER0)])
+        )
+        failure: LakebedError = NotFound(f"{self._state.name}: no copy of segment {segment_id}")
+        for source in (source for place in places for source in self._cold.sources(place)):
+            try:
+                name = self._restore_archived(source, state)
+            except (NotFound, DataError) as error:
+                failure = error
+                self._tell("archive_source_failed", segment_id, tier=source.tier, error=error)
+                continue
+            self._tell("segment_archived", segment_id, tier=source.tier)
+            return name
+        raise failure
+
     def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
         """Delete an object whose delete is queued; by default that of a segment that is gone."""
+        self._journal.commit()  # what says that it will go is durable before it goes
         self._cold.store.delete(key)
         self._journal.append(Tier2Deleted(key), segment_id=segment_id, logical_offset=0)
         self._journal.commit()
@@ -387,6 +417,25 @@ class Moves:
             created_at=header.created_at, path=path, end=footer.durable_bytes, tier=0
         )
 
+    def _archived(self, state: SegmentState) -> ArchivedName | None:
+        """Its file in the archive, if a good one is there: a crash came before the retirement."""
+        for name in filter(None, map(ArchivedName.parse, self._disk.names(self._paths.archive))):
+            if name.segment_id == state.segment_id:
+                with contextlib.suppress(DataError):
+                    footer = check_segment_file(self._disk, self._paths.archived(name))
+                    _check_identity(footer, state, path=self._paths.archived(name))
+                    return name
+        return None
+
+    def _restore_archived(self, info: SegmentInfo, state: SegmentState) -> ArchivedName:
+        with self._cold.opened(info) as source:
+            footer = segment_footer(source)
+            _check_identity(footer, state, path=source.name)
+            name = ArchivedName(info.segment_id, footer.sealed_at)
+            path = self._paths.archived(name)
+            decompress_to(source, self._disk, path, should_stop=self.should_stop)
+        return name
+
     def _etag_of(self, state: SegmentState) -> str:
         """Of the segment's object; empty if it is not there, or another one is."""
         try:
@@ -440,6 +489,14 @@ class Moves:
 
     def _tell(self, name: str, segment_id: int, **facts: object) -> None:
         event(_log, name, level=logging.INFO, log=self._state.name, segment_id=segment_id, **facts)
+
+
+def _check_identity(footer: SegmentFooter, state: SegmentState, *, path: str) -> None:
+    """It must be the footer of the segment that was recorded as sealed."""
+    found = (footer.segment_index, footer.payload_checksum)
+    expected = (state.segment_id, state.segment_crc64)
+    if found != expected:
+        raise Corrupt("another segment's bytes", path=path, expected=expected, found=found)
 
 
 def _reason(error: LakebedError, *, tier: int) -> ReasonCode:

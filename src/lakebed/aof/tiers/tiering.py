@@ -17,8 +17,7 @@ from random import Random
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.journaling import Journaling
-from lakebed.aof.manifest.format import MANIFEST_ITSELF
-from lakebed.aof.manifest.state import Pending, SegmentState
+from lakebed.aof.manifest.state import SegmentState
 from lakebed.aof.tiers.admission import Admission
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.config import TierConfig
@@ -36,15 +35,13 @@ from lakebed.aof.tiers.planning import (
     tier1_evictions,
     waiting,
 )
+from lakebed.aof.tiers.upkeep import RETRY
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.events import event
-from lakebed.base.retry import Backoff, RetryPolicy
+from lakebed.base.retry import Backoff
 
 _log = logging.getLogger(__name__)
-RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
-"""Of jobs; the object store's own retries come before that."""
-
 Pick = Callable[..., SegmentState | None]
 
 
@@ -100,10 +97,6 @@ class LogTiering:
             self._wake()
         else:
             self._watch()
-
-    def on_retired(self) -> None:
-        """A segment left the log: its object is to be deleted. With the log's mutex."""
-        self._wake()
 
     # What readers do.
 
@@ -164,9 +157,9 @@ class LogTiering:
         return True
 
     def upkeep(self) -> int | None:
-        """Look after Tier 2 once, evict what is beyond the budgets, delete objects that are to go,
-        archive the manifest log's chunks. ns until what failed of it is tried again, or None."""
-        works = (self._reconcile, self._evict, self._delete, self._archive_chunks)
+        """Look after Tier 2 once, evict what is beyond the budgets, archive the manifest log's
+        chunks. ns until what failed of it is tried again, or None."""
+        works = (self._reconcile, self._evict, self._archive_chunks)
         failures = [error for work in works if (error := _failure(work)) is not None]
         failures = [error for error in failures if not isinstance(error, Cancelled)]
         self.measure()
@@ -287,19 +280,6 @@ class LogTiering:
         if excess <= 0:
             return []
         return list(tier0_evictions(self._states(), self._circumstances(), excess_bytes=excess))
-
-    def _delete(self) -> None:
-        journal = self._journaling.journal
-        if journal is None:
-            return
-        index = journal.index()
-        owed = [(key, MANIFEST_ITSELF) for key in index.pending_deletes]
-        owed += [(s.key, s.segment_id) for s in index.segments() if s.pending & Pending.DELETE]
-        moves = self._tiers.moves
-        for key, segment_id in owed:
-            # Not while it is uploaded still.
-            with moves.claim(moves.owner(key), is_worker=True):
-                moves.delete(key, segment_id=segment_id)
 
     def _reconcile(self) -> None:
         """Once after opening: every object that should be in Tier 2 is there, or is mended."""

@@ -164,6 +164,22 @@ def warm_facts(disk: Disk, path: str, *, dictionary: Dictionary | None = None) -
         return WarmFacts(source.size, frames.size, crc64, count, dictionary_id, footer)
 
 
+def check_segment_file(disk: Disk, path: str) -> SegmentFooter:
+    """Read the file of a sealed segment to its end; `DataError` unless it is whole."""
+    with disk.open(path) as file:
+        source = FileSource(file)
+        footer = _check_envelope(source.read_range, path=source.name, size=source.size)
+        for _ in _records(source, footer, _READ_BYTES):
+            pass  # the checksum is compared after the last of them
+        return footer
+
+
+def segment_footer(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentFooter:
+    """The footer of the segment that a warm file was made of."""
+    frames = Frames(source, dictionary=dictionary)
+    return _check_envelope(_reading(frames), path=source.name, size=frames.size)
+
+
 def segment_header(source: RangeSource, *, dictionary: Dictionary | None = None) -> SegmentHeader:
     """The header of the segment that a warm file was made of."""
     frames = Frames(source, dictionary=dictionary)

@@ -2,7 +2,7 @@
 
 Invariant: not more than `count_max` are kept; one that is in use when its turn comes is closed by
 its last user, so no read ever meets a closed file. Bytes that were handed out are not affected:
-a view keeps its map alive.
+a view keeps them alive.
 """
 
 from __future__ import annotations

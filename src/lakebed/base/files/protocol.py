@@ -61,10 +61,10 @@ class File(ReadableFile, Protocol):
         """Write zeros, so that later writes there change no metadata; not durable yet."""
 
     def truncate(self, size: int) -> None:
-        """Cut or lengthen (with zeros). Never done to a file that may be mapped."""
+        """Cut or lengthen (with zeros). Never done to a sealed file."""
 
-    def map(self) -> memoryview:
-        """A read-only view of a *sealed* file; the map lives as long as the view does."""
+    def declare_sealed(self) -> None:
+        """Its readers rely on that its bytes never change again. A simulated disk checks that."""
 
     def descriptor(self) -> int | None:
         """The operating system's, to send bytes from until `close`; None if there is none."""

@@ -1,7 +1,7 @@
-"""The bytes of a file that records are read from: mapped as a whole, or read piece by piece.
+"""The bytes of a file that records are read from, window by window.
 
-A sealed file is mapped: its bytes never change, and scans copy nothing. One that is still written
-is read in windows.
+Files are read and never mapped: a bad sector, or a file that somebody cut, is an error of the read
+and of nothing else. Under a map it would be a signal that ends the process.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ class Window(NamedTuple):
 class ByteSource(Protocol):
     """The bytes of a segment's file."""
 
-    is_mapped: bool
-
     @property
     def size(self) -> int: ...
 
@@ -32,27 +30,8 @@ class ByteSource(Protocol):
     def close(self) -> None: ...
 
 
-class MappedBytes:
-    """All of a sealed file, at no cost; the window is always the whole."""
-
-    is_mapped = True
-
-    def __init__(self, file: File) -> None:
-        self._whole = Window(file.map(), 0)
-        self.size = len(self._whole.buffer)
-
-    def window(self, start: int, end: int) -> Window:  # noqa: ARG002 - all of it, always
-        return self._whole
-
-    def close(self) -> None:
-        """The map ends with its last view, which may be a reader's."""
-        self._whole = Window(memoryview(b""), 0)
-
-
 class FileBytes:
-    """A file that is still written: what is asked for is read."""
-
-    is_mapped = False
+    """A file on disk; what is asked for is read."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -69,9 +48,8 @@ class FileBytes:
         self._file.close()
 
 
-def open_source(file: File, *, is_sealed: bool) -> ByteSource:
+def open_source(file: File, *, is_sealed: bool) -> FileBytes:
     """The bytes of a file just opened, which belongs to what is returned."""
-    if not is_sealed:
-        return FileBytes(file)
-    with file:
-        return MappedBytes(file)
+    if is_sealed:
+        file.declare_sealed()
+    return FileBytes(file)

@@ -95,7 +95,7 @@ class SimulatedDisk:
                 self._tree.lose_power(units, keep)
         for node in self._tree.entries():
             if isinstance(node, Node):
-                node.mapped = False
+                node.sealed = False
 
     def copy(self, random: Random, *, scheduler: Scheduler | None = None) -> SimulatedDisk:
         """A disk of its own in the same state, without handles, locks and planned faults."""

@@ -21,7 +21,7 @@ class Node:
     def __init__(self) -> None:
         self.cached = bytearray()
         self.device = bytearray()
-        self.mapped = False
+        self.sealed = False
         self.blocks: set[int] = set()  # block numbers that take space
         self._versions: dict[int, list[bytes]] = {}  # sector → contents since the last sync
         self._sizes: list[int] = []  # lengths since the last sync
@@ -62,7 +62,7 @@ class Node:
     def lose_power(self, keep: Keep) -> None:
         self._write_back(keep)
         self.cached = bytearray(self.device)
-        self.mapped = False
+        self.sealed = False
 
     def flip_bit(self, offset: int, bit: int) -> None:
         """Damage that no sync repairs."""
@@ -73,7 +73,7 @@ class Node:
     def copy(self) -> Node:
         twin = Node()
         twin.cached, twin.device = bytearray(self.cached), bytearray(self.device)
-        twin.mapped, twin.blocks = self.mapped, set(self.blocks)
+        twin.sealed, twin.blocks = self.sealed, set(self.blocks)
         twin._versions = {sector: list(versions) for sector, versions in self._versions.items()}
         twin._sizes = list(self._sizes)
         return twin

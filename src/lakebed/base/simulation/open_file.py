@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lakebed.base.simulation.disk import SimulatedDisk
 
 
-class MappedFileChanged(AssertionError):
-    """A file that was mapped, and so sealed, was changed or cut: real readers would die.
+class SealedFileChanged(AssertionError):
+    """A file that readers take for sealed was changed or cut.
 
     The same bytes may be written again: recovery does, where they were not confirmed.
     """
@@ -89,11 +89,9 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._check("open")
         return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
 
-    def map(self) -> memoryview:
-        self._check("map")
-        self._disk.look("map", self._path)
-        self._node.mapped = True
-        return memoryview(bytes(self._node.cached))
+    def declare_sealed(self) -> None:
+        self._check("declare sealed")
+        self._node.sealed = True
 
     def close(self) -> None:
         if not self._closed and self._life == self._disk.life:
@@ -165,7 +163,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
             raise Closed(f"{self._path}: the file is closed")
 
     def _is_change(self, offset: int, chunks: Sequence[Buffer]) -> bool:
-        data = b"".join(map(bytes, chunks)) if self._node.mapped else b""
+        data = b"".join(map(bytes, chunks)) if self._node.sealed else b""
         return bytes(self._node.cached[offset : offset + len(data)]) != data
 
     def _check_writable(self, *, is_changed: bool = True) -> None:
@@ -174,8 +172,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
             raise Poisoned("write", self._path, why=self._failure)
         if not self._writable:
             raise simulated_error(errno.EBADF, "write", self._path)
-        if self._node.mapped and is_changed:
-            raise MappedFileChanged(self._path)
+        if self._node.sealed and is_changed:
+            raise SealedFileChanged(self._path)
 
 
 def _blocks(offset: int, length: int) -> range:

@@ -9,6 +9,7 @@ So nobody opens `meta.db` but SQLite itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import apsw
 
@@ -26,6 +27,7 @@ from lakebed.base.errors import (
     WriteFailed,
 )
 from lakebed.seglake.meta import statements
+from lakebed.seglake.meta.shared_memory import guarded
 
 Connector = Callable[[str], apsw.Connection]
 """Opens the file, creating it: the operating system's, or that of a simulated disk."""
@@ -49,7 +51,7 @@ class NoMetadata(NotFound):
 
 def connect(path: str) -> apsw.Connection:
     """The operating system's file. Programs that are executed do not inherit it."""
-    return apsw.Connection(path, statementcachesize=_STATEMENTS_KEPT)
+    return guarded(path, partial(apsw.Connection, path, statementcachesize=_STATEMENTS_KEPT))
 
 
 def connect_read_only(path: str) -> apsw.Connection:
@@ -57,8 +59,15 @@ def connect_read_only(path: str) -> apsw.Connection:
 
     What readers share with the writer, `-wal` and `-shm`, is made if it is missing.
     """
-    flags = apsw.SQLITE_OPEN_READONLY
-    return apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS_KEPT)
+    return guarded(
+        path,
+        partial(
+            apsw.Connection,
+            path,
+            flags=apsw.SQLITE_OPEN_READONLY,
+            statementcachesize=_STATEMENTS_KEPT,
+        ),
+    )
 
 
 def prepare_writer(

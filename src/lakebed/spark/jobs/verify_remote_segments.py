@@ -173,8 +173,6 @@ def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFind
 class _RemoteBytes:
     """A `ByteSource` over the wire; one window is held, and read ahead of what is asked for."""
 
-    is_mapped = False
-
     def __init__(self, partition: RemotePartition, info: TopicSegmentInfo) -> None:
         self.size = info.end
         self._partition = partition

@@ -70,8 +70,6 @@ class RemoteRanges:
 class _PlainBytes:
     """A `ByteSource` of a segment's file."""
 
-    is_mapped = False
-
     def __init__(self, ranges: RemoteRanges, *, is_sealed: bool) -> None:
         self._ranges = ranges
         self.size = ranges.size if is_sealed else _file_bytes(ranges)
@@ -89,8 +87,6 @@ class _PlainBytes:
 class _PackedBytes:
     """A `ByteSource` of a compressed segment: its frames, inflated."""
 
-    is_mapped = False
-
     def __init__(self, ranges: RemoteRanges, runner: Runner) -> None:
         self._reader = SeekableReader(ranges, mutex=runner.mutex())
         self.size = self._reader.size
@@ -104,8 +100,6 @@ class _PackedBytes:
 
 class SegmentBytes:
     """A `ByteSource` of a segment, wherever it is."""
-
-    is_mapped = False
 
     def __init__(self, log: RemoteLog, info: SegmentInfo, runner: Runner) -> None:
         self._log = log

@@ -1,0 +1,110 @@
+"""The segments that retention moved to `archive/`, as a log to be read; nothing is changed there.
+
+Their names have no base offset: that is in their headers. Whoever keeps the archive may take
+segments away, the oldest first; one that is missing between the others is a gap, which readers
+report as they do everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.envelope import check_footer
+from lakebed.aof.format import (
+    FOOTER_BYTES,
+    RECORDS_START,
+    SEGMENT_HEADER,
+    SegmentFooter,
+    records_end_max,
+)
+from lakebed.aof.holds import Positioned
+from lakebed.aof.paths import ArchivedName, LogPaths, SegmentName
+from lakebed.aof.record_id import SEGMENT_INDEX_MAX, RecordId
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import Closed, Corrupt, DataError
+from lakebed.base.files import Disk, File
+from lakebed.base.runner import Runner
+
+
+class ArchivedLog:
+    """A `LogView` of the archive as it was when this was made. Thread-safe."""
+
+    cold = None
+
+    def __init__(self, disk: Disk, paths: LogPaths, *, runner: Runner) -> None:
+        self.disk = disk
+        self.runner = runner
+        self._name = paths.name
+        self._segments = list_archived(disk, paths)
+
+    def hold(self, reader: Positioned) -> None:
+        """Nothing: retention removes no archived segment."""
+
+    def on_used(self, info: SegmentInfo) -> None:
+        """Nothing: it stays where it is."""
+
+    def segments(self) -> Sequence[SegmentInfo]:
+        return self._segments
+
+    def refresh(self) -> None:
+        """Nothing: what is archived does not change."""
+
+    def durable_end(self) -> RecordId:
+        """The end of the last segment; of a damaged one, where it has room for records."""
+        if not self._segments:
+            return RecordId(0)
+        last = self._segments[-1]
+        if last.end is not None:
+            return RecordId.from_parts(last.segment_id, last.end)
+        with self.disk.open(last.path) as file:
+            end = max(records_end_max(file.size()), RECORDS_START)
+        return RecordId.from_parts(last.segment_id, end)
+
+    def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:  # noqa: ARG002
+        if self.durable_end() > position:
+            return True
+        raise Closed(f"{self._name}: nothing is appended to an archive")
+
+    def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        return lambda: None
+
+
+def list_archived(disk: Disk, paths: LogPaths) -> tuple[SegmentInfo, ...]:
+    """The archived segments, oldest first; other files are passed over."""
+    names = disk.names(paths.archive) if disk.is_folder(paths.archive) else []
+    found: list[SegmentInfo] = []
+    for name in filter(None, map(ArchivedName.parse, names)):
+        if name.segment_id > SEGMENT_INDEX_MAX:
+            continue
+        info = _look(disk, paths.archived(name), name)
+        if found and found[-1].segment_id == info.segment_id:
+            raise Corrupt("two files have one segment's number", path=info.path)
+        found.append(info)
+    return tuple(found)
+
+
+def segment_name(info: SegmentInfo) -> SegmentName:
+    """The name that the segment had in the log."""
+    return SegmentName(info.segment_id, info.base_offset, info.created_at)
+
+
+def _look(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
+    """Damage is found by whoever reads it."""
+    with disk.open(path) as file:
+        start = file.pread(0, SEGMENT_HEADER.size)
+        header = SEGMENT_HEADER.unpack(start.ljust(SEGMENT_HEADER.size, b"\0"))
+        info = SegmentInfo(
+            name.segment_id, header.base_offset, header.created_at, path, is_sealed=True, end=None
+        )
+        footer = _footer(file, info)
+    return info if footer is None else info._replace(end=footer.durable_bytes)
+
+
+def _footer(file: File, info: SegmentInfo) -> SegmentFooter | None:
+    size = file.size()
+    if size < RECORDS_START + FOOTER_BYTES:
+        return None
+    try:
+        return check_footer(file.pread(records_end_max(size), FOOTER_BYTES), info, size=size)
+    except DataError:
+        return None

@@ -1,0 +1,85 @@
+"""What a log owes to its tiers whether its tiering is on or off: objects to delete, segments to
+archive.
+
+Both are left behind by retention, which moves nothing itself: the maintenance of all logs must not
+wait for a Tier 2.
+"""
+
+from __future__ import annotations
+
+import logging
+from random import Random
+
+from lakebed.aof.archiving import Archiving
+from lakebed.aof.context import LogContext
+from lakebed.aof.journaling import Journaling
+from lakebed.aof.manifest.format import MANIFEST_ITSELF
+from lakebed.aof.manifest.state import Pending
+from lakebed.aof.tiers.errors import Cancelled
+from lakebed.aof.tiers.moves import Moves
+from lakebed.base.errors import LakebedError
+from lakebed.base.events import event
+from lakebed.base.retry import Backoff, RetryPolicy
+
+_log = logging.getLogger(__name__)
+RETRY = RetryPolicy(delay_ms_first=1_000.0, delay_ms_max=60_000.0)
+"""Of what failed; the object store's own retries come before that."""
+
+
+class LogUpkeep:
+    """Of one log. `step` is called by one thread at a time: the coordinator's keeper."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        journaling: Journaling,
+        moves: Moves,
+        archiving: Archiving,
+        *,
+        random: Random,
+    ) -> None:
+        self._name = context.state.name
+        self._journaling = journaling
+        self._moves = moves
+        self._archiving = archiving
+        self._backoff = Backoff(RETRY, random)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether there is anything to do."""
+        return self._archiving.is_owed or bool(self._owed_deletes())
+
+    def step(self) -> int | None:
+        """Do what is owed; ns until what failed of it is tried again, or None."""
+        failures: list[LakebedError] = []
+        for work in (self._archiving.step, self.delete):
+            try:
+                work()
+            except Cancelled:
+                return None
+            except LakebedError as error:
+                failures.append(error)
+        if not failures:
+            self._backoff.reset()
+            return None
+        for failure in failures:
+            event(_log, "tier_upkeep_failed", level=logging.WARNING, log=self._name, error=failure)
+        return self._backoff.next_ns()
+
+    def delete(self) -> None:
+        """Delete the objects whose delete is queued."""
+        moves = self._moves
+        for key, segment_id in self._owed_deletes():
+            # Not while it is uploaded still.
+            with moves.claim(moves.owner(key), is_worker=True):
+                moves.delete(key, segment_id=segment_id)
+
+    def _owed_deletes(self) -> list[tuple[str, int]]:
+        journal = self._journaling.journal
+        if journal is None:
+            return []
+        index = journal.index()
+        owed = [(key, MANIFEST_ITSELF) for key in index.pending_deletes]
+        return owed + [
+            (s.key, s.segment_id) for s in index.segments() if s.pending & Pending.DELETE
+        ]

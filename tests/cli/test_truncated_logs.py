@@ -1,0 +1,84 @@
+"""Logs with a segment that was cut, and logs whose manifest folder is gone: what is left is read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.in_process import Run, runner
+from tests.cli.tiered_stores import LINES, SEALED, make_root, write_segments
+
+DAMAGED_EXIT_CODE = 65
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    make_root(tmp_path / "root")
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def run(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Run:
+    run = runner(root, monkeypatch, capsysbinary)
+    write_segments(run)
+    return run
+
+
+def segments(root: Path) -> list[Path]:
+    return sorted((root / "aof" / "orders" / "segments").glob("*.seg"))
+
+
+def cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("size", [0, 100, 160, 5000])
+@pytest.mark.parametrize("number", [0, 2, SEALED - 1])
+def test_the_records_around_a_segment_that_was_cut_are_printed(
+    run: Run, root: Path, size: int, number: int
+) -> None:
+    path = segments(root)[number]
+    cut(path, size)
+    done = run("aof", "cat", "orders", "--skip-damage")
+    assert done.exit_code == DAMAGED_EXIT_CODE, done.err
+    assert path.name.encode() in done.err
+    found = done.out.splitlines()
+    assert found == [line for line in LINES.splitlines() if line in set(found)]
+    assert len(found) > len(LINES.splitlines()) * (SEALED - 2) // SEALED
+    assert run("aof", "cat", "orders").exit_code == DAMAGED_EXIT_CODE
+    assert run("aof", "verify", "orders").exit_code == DAMAGED_EXIT_CODE
+    assert run("aof", "repair", "orders").exit_code == 0
+    again = run("aof", "cat", "orders", "--skip-damage")
+    assert len(again.out.splitlines()) >= len(found)
+    assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    assert run("aof", "cat", "orders", "--skip-damage").out.endswith(b"more\n")
+
+
+@pytest.mark.parametrize("what", ["manifest", "manifest/*"])
+def test_without_its_manifest_folder_a_log_is_read_appended_to_and_repaired(
+    run: Run, root: Path, what: str
+) -> None:
+    for folder in (root / "aof" / "orders").glob(what):
+        shutil.rmtree(folder)
+    assert run("aof", "cat", "orders").out == LINES
+    assert run("aof", "verify", "orders").exit_code == 0
+    assert run("aof", "repair", "orders").exit_code == 0
+    assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    assert run("aof", "cat", "orders").out == LINES + b"more\n"
+    assert run("aof", "verify", "orders").exit_code == 0
+    assert run("manifest", "verify", "orders").exit_code == 0
+
+
+def test_a_log_with_a_cut_segment_and_no_manifest_folder_is_repaired(run: Run, root: Path) -> None:
+    cut(segments(root)[1], 100)
+    shutil.rmtree(root / "aof" / "orders" / "manifest")
+    assert run("aof", "repair", "orders").exit_code == 0
+    assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    done = run("aof", "cat", "orders", "--skip-damage")
+    assert done.out.endswith(b"more\n")
+    assert len(done.out.splitlines()) > len(LINES.splitlines()) * (SEALED - 2) // SEALED

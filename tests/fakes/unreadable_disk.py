@@ -1,0 +1,43 @@
+"""The real disk with bad sectors: reads that touch one fail with EIO."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from lakebed.base.errors import DiskError
+from lakebed.base.files import PathLike
+from lakebed.base.files.real import RealDisk, RealFile, Writers
+from lakebed.kernels import write_and_sync, zero_fill
+
+SECTOR_BYTES = 4096
+
+
+class UnreadableDisk(RealDisk):
+    """`bad` has, by the name of a file, where in it a bad sector begins."""
+
+    def __init__(self, bad: dict[str, int]) -> None:
+        super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
+        self._bad = bad
+
+    def _open(self, operation: str, path: PathLike, flags: int, mode: int = 0o644) -> RealFile:
+        file = super()._open(operation, path, flags, mode)
+        start = self._bad.get(os.path.basename(path))
+        if start is None:
+            return file
+        fd, file._fd = file._fd, -1
+        return _BadFile(fd, os.fspath(path), self._writers, start)
+
+
+class _BadFile(RealFile):
+    __slots__ = ("_bad_start",)
+
+    def __init__(self, fd: int, path: str, writers: Writers, bad_start: int) -> None:
+        super().__init__(fd, path, writers)
+        self._bad_start = bad_start
+
+    def pread(self, offset: int, length: int) -> bytes:
+        bad_end = self._bad_start + SECTOR_BYTES
+        if offset < bad_end and self._bad_start < offset + length:
+            raise DiskError("read", self.path, code=errno.EIO)
+        return super().pread(offset, length)

@@ -1,0 +1,127 @@
+"""Bad sectors: a read error is an error of the segment it is in, and of nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakebed.aof.batch import Record
+from lakebed.aof.config import AofConfig, FlushConfig
+from lakebed.aof.reader import LogReader
+from lakebed.base.errors import DiskError
+from lakebed.base.units import KIB
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.message import Message
+from lakebed.keratin.reader import PartitionReader
+from lakebed.seglake.meta.connection import connect, connect_read_only
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.repair import repair
+from lakebed.store.store import Store
+from lakebed.store.store_check import verify_store
+from lakebed.store.topic_repair import repair_topic
+from tests.fakes.unreadable_disk import SECTOR_BYTES, UnreadableDisk
+
+CONFIG = AofConfig(segment_bytes=64 * KIB, flush=FlushConfig(reserve_bytes=0))
+TOPIC_CONFIG = TopicConfig(segment_bytes=64 * KIB, index_stride_bytes=4 * KIB, reserve_bytes=0)
+BAD_START = 8 * SECTOR_BYTES
+COUNT = 300
+
+
+def payload(number: int) -> bytes:
+    return b"%04d" % number + b"x" * 996
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A log and a topic of several segments each."""
+    with Store.open(tmp_path / "root", config=CONFIG, topic_config=TOPIC_CONFIG) as store:
+        log, topic = store.log("orders"), store.topic("clicks", partitions=1)
+        for number in range(COUNT):
+            log.append_record_with_timeout(payload(number), 60)
+            topic.append_batch([payload(number)]).result()
+        log.seal_current_segment()
+    return tmp_path / "root"
+
+
+def second_segment(root: Path, kind: str) -> Path:
+    folder = root / ("aof/orders/segments" if kind == "log" else "topics/clicks/0/segments")
+    return sorted(folder.glob("*.seg" if kind == "log" else "*.log"))[1]
+
+
+def bad_disk(root: Path) -> UnreadableDisk:
+    """One sector of the second segment of each cannot be read."""
+    return UnreadableDisk({second_segment(root, kind).name: BAD_START for kind in ("log", "topic")})
+
+
+def open_bad(root: Path) -> Store:
+    return Store.open(
+        root, config=CONFIG, topic_config=TOPIC_CONFIG, disk=bad_disk(root), connector=connect
+    )
+
+
+def numbers(found: Iterator[Record] | Iterator[Message]) -> list[int]:
+    """Of all that comes, before the error if there is one."""
+    seen = []
+    with contextlib.suppress(DiskError):
+        for one in found:
+            value = one.payload if isinstance(one, Record) else one.value
+            seen.append(int((value or b"")[:4]))
+    return seen
+
+
+def test_a_reader_gets_all_before_a_bad_sector_and_then_the_error(root: Path) -> None:
+    with open_bad(root) as store:
+        log, partition = store.log("orders"), store.topic("clicks").partition(0)
+        with pytest.raises(DiskError, match=second_segment(root, "log").name):
+            list(log.read())
+        with pytest.raises(DiskError, match=second_segment(root, "topic").name):
+            list(partition.read())
+        for seen in (numbers(log.read()), numbers(partition.read())):
+            assert seen == list(range(len(seen)))
+            assert 64 + BAD_START // 1100 - 4 < len(seen) < 64 + BAD_START // 1000
+        assert numbers(partition.read(COUNT - 20)) == list(range(COUNT - 20, COUNT))
+
+
+def test_skipping_damage_passes_over_the_rest_of_the_segment_and_reports_it(root: Path) -> None:
+    with open_bad(root) as store:
+        log_skipped: list[object] = []
+        seen = numbers(
+            LogReader(store.log("orders")).read(skip_damage=True, on_skipped=log_skipped.append)
+        )
+        assert (seen[0], seen[-1], len(log_skipped)) == (0, COUNT - 1, 1)
+        assert COUNT - 64 < len(seen) < COUNT
+        topic_skipped: list[object] = []
+        with PartitionReader(store.topic("clicks").partition(0)) as reader:
+            seen = numbers(reader.read(skip_damage=True, on_skipped=topic_skipped.append))
+        assert (seen[0], seen[-1], len(topic_skipped)) == (0, COUNT - 1, 1)
+        assert COUNT - 64 < len(seen) < COUNT
+
+
+def test_verify_names_the_bytes_that_cannot_be_read_and_checks_the_rest(root: Path) -> None:
+    with ReadOnlyStore(root, disk=bad_disk(root), connector=connect_read_only) as store:
+        report = verify_store(store)
+    assert not report.is_good
+    assert not report.unchecked
+    (log,), (topic,) = report.logs, report.topics
+    topic_problems = list(map(str, topic.report.problems))
+    for problems, kind in ((log.problems, "log"), (topic_problems, "topic")):
+        (unreadable,) = [one for one in problems if "cannot be read" in one]
+        assert second_segment(root, kind).name in unreadable
+        assert str(BAD_START) in unreadable
+    assert log.report.records > COUNT - 10
+    assert topic.report.records > COUNT - 10
+
+
+def test_repair_keeps_what_is_whole_around_a_bad_sector(root: Path) -> None:
+    with open_bad(root) as store:
+        repaired_log = repair(store, "orders", progress=lambda *_: None)
+        assert any("cannot be read" in problem for problem in repaired_log.problems)
+        repaired_topic = repair_topic(store, "clicks", progress=lambda *_: None)
+        assert repaired_topic.lost
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:
+        seen = numbers(store.topic("clicks").partition(0).read())
+    assert COUNT - 10 < len(seen) < COUNT
+    assert (seen[0], seen[-1]) == (0, COUNT - 1)
