@@ -95,6 +95,19 @@ def test_what_is_put_is_got_again(run: Run, photos: str, tmp_path: Path, size: i
     assert run("s3", "get", "photos/copy").out == BIG[:size]
 
 
+def test_an_object_is_put_only_in_place_of_the_one_that_is_named(run: Run, root: Path) -> None:
+    root.mkdir()
+    (root / "lakebed.toml").write_text('[s3]\nrequire_if_match_buckets = "photos"\n')
+    run("s3", "buckets", "create", "photos")
+    (root / "file").write_bytes(b"hello")
+    run("s3", "put", "photos/k", root / "file").lines()
+    etag = "5d41402abc4b2a76b9719d911017c592"
+    refused = run("s3", "put", "photos/k", root / "file")
+    assert refused.exit_code == 64
+    assert f"there is such an object, with ETag {etag}" in refused.err.decode()
+    run("s3", "put", "photos/k", root / "file", "--if-match", etag).lines()
+
+
 def test_stat_tells_everything(run: Run, photos: str, tmp_path: Path) -> None:
     source = tmp_path / "city.jpg"
     source.write_bytes(b"hello")
@@ -161,7 +174,8 @@ def test_an_object_is_put_only_where_there_is_none(run: Run, photos: str) -> Non
     assert run("s3", "put", "photos/k", "-", "--if-none-match", stdin=b"one").exit_code == 0
     refused = run("s3", "put", "photos/k", "-", "--if-none-match", stdin=b"two")
     assert (refused.exit_code, refused.out) == (64, b"")
-    assert refused.error_line() == "photos/'k': there is such an object"
+    etag = "f97c5d29941bfb1b2fdab0874906ab82"
+    assert refused.error_line() == f"photos/'k': there is such an object, with ETag {etag}"
     assert run("s3", "get", "photos/k").out == b"one"
     assert len(run("s3", "ls", "photos", "--versions").lines()) == 1
 

@@ -14,7 +14,6 @@ from lakebed.s3.copies import copy_object, source_of, upload_part_copy
 from lakebed.s3.errors import S3Error, to_s3
 from lakebed.s3.operations import CopyObject, UploadPartCopy
 from lakebed.s3.service import Service
-from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.model import Algorithm, Checksum, Versioning
 from tests.s3.bodies import crc32_of, etag_of, get, put
 from tests.s3.calls import call, document, header, open_service, request, texts
@@ -187,8 +186,7 @@ def test_conditions_of_the_target(service: Service) -> None:
 
 
 def test_a_guarded_bucket_is_not_overwritten_by_a_copy(tmp_path: Path) -> None:
-    config = EndpointConfig(require_if_match_buckets=BUCKET)
-    with open_service(tmp_path / "lake", config=config) as service:
+    with open_service(tmp_path / "lake", require_if_match_buckets=BUCKET) as service:
         service.lake.buckets.create(BUCKET)
         put(service, "from", DATA)
         copy(service)

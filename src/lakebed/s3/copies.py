@@ -49,7 +49,7 @@ async def copy_object(
     if not is_replaced and algorithm is None:
         _check_change(operation, source)
     content: Content | None = content_of(headers) if is_replaced else None
-    condition = write_condition(headers, service.config, operation.bucket)
+    condition = write_condition(headers)
     source_condition = read_condition(headers, COPY_SOURCE)
     info = _look_at(service, source)
     told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile

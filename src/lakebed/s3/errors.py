@@ -149,6 +149,7 @@ TELLING: Mapping[type[LakebedError], Told] = {
     ),
     engine.BucketExists: Told("BucketAlreadyOwnedByYou"),
     engine.BucketNotEmpty: Told("BucketNotEmpty", "The bucket you tried to delete is not empty"),
+    engine.ReservedBucket: Told("AccessDenied"),
     engine.BadBucketName: Told("InvalidBucketName"),
     engine.BadKey: Told("KeyTooLongError", "Your key is too long"),
     engine.BadState: Told("IllegalVersioningConfigurationException"),

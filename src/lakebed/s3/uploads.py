@@ -106,7 +106,7 @@ async def complete_multipart_upload(
     service: Service, operation: CompleteMultipartUpload, request: Request, identity: Identity
 ) -> Response:
     headers = request.headers
-    condition = write_condition(headers, service.config, operation.bucket)
+    condition = write_condition(headers)
     checksum = checksums.whole_checksum(headers)
     size = _announced_size(headers)
     document = await _document_of(request, identity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakebed.base.clock import NS_PER_MS, HybridClock
 from lakebed.base.units import shown
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
@@ -26,12 +27,14 @@ class Buckets:
         *,
         clock: HybridClock,
         site_id: str,
+        guard: BucketGuard,
         config: SeglakeConfig,
     ) -> None:
         self._database = database
         self._commits = commits
         self._clock = clock
         self._site_id = site_id
+        self._guard = guard
         self._config = config
 
     def list(self) -> list[BucketInfo]:
@@ -44,13 +47,18 @@ class Buckets:
         with self._database.reading() as reader:
             return require_bucket(reader, name)
 
-    def create(self, name: str, *, versioning: Versioning | None = None) -> BucketInfo:
-        return self.creation(name, versioning=versioning).run()
+    def create(
+        self, name: str, *, versioning: Versioning | None = None, as_owner: bool = False
+    ) -> BucketInfo:
+        return self.creation(name, versioning=versioning, as_owner=as_owner).run()
 
-    def creation(self, name: str, *, versioning: Versioning | None = None) -> Change[BucketInfo]:
+    def creation(
+        self, name: str, *, versioning: Versioning | None = None, as_owner: bool = False
+    ) -> Change[BucketInfo]:
         """A new bucket; one that is there already is fine, unless it should be another kind.
 
         Without `versioning` it is what the configuration says, or whatever the bucket has.
+        `as_owner` is for the owner of a reserved bucket: nobody else creates it.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
@@ -64,6 +72,7 @@ class Buckets:
                         f"bucket {name} is there, and its versioning is {found.versioning.value}"
                     )
                 return found
+            self._guard.check_change(name, as_owner=as_owner)
             now = self._clock.now()
             bucket = BucketInfo(
                 name=name,
@@ -81,6 +90,7 @@ class Buckets:
 
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
         """Enabled or suspended; never back to unversioned."""
+        self._guard.check_change(name)
         if versioning is Versioning.DISABLED:
             raise BadState("versioning can be enabled or suspended, a bucket stays versioned")
 
@@ -98,6 +108,7 @@ class Buckets:
 
     def deletion(self, name: str) -> Change[None]:
         """An empty one: delete markers do not count, old versions and uploads do."""
+        self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             require_bucket(writer, name)

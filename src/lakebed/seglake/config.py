@@ -37,6 +37,8 @@ class SeglakeConfig(EndpointConfig):
     """So many connections to the metadata are kept for reading."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
     """Writes leave so much of the disk free."""
+    require_if_match_buckets: str = ""
+    """Buckets where overwriting needs `If-Match`, separated by commas; `*`: all."""
     default_versioning: str = "enabled"
     """Whether new buckets keep old versions: `enabled`, or `unversioned`."""
 

@@ -52,6 +52,12 @@ class BucketNotEmpty(InputError):
     """Objects, versions or uploads are left in it."""
 
 
+class ReservedBucket(InputError):
+    """The bucket belongs to the store itself: it can be read, and not changed."""
+
+    exit_code = 77
+
+
 class BadBucketName(BadName):
     """Not as S3 allows it."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -22,6 +23,7 @@ from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
@@ -61,8 +63,10 @@ class Lake:
         config: SeglakeConfig | None = None,
         connector: Connector = connect,
         random: Random | None = None,
+        reserved_buckets: Iterable[str] = (),
     ) -> None:
-        """`connector` opens the metadata on the same disk."""
+        """`connector` opens the metadata on the same disk. `reserved_buckets` are changed only by
+        their owner."""
         self._config = config or SeglakeConfig()
         self._runner = runner
         self._disk = disk
@@ -87,10 +91,18 @@ class Lake:
             sink = CommitSink(self._segments, self._database, rules.put_all, clock=runner.clock)
             self._barrier = self._make_barrier(sink)
             self._commits = Commits(self._barrier)
-            self.buckets = Buckets(
-                self._database, self._commits, clock=clock, site_id=site_id, config=self._config
+            guard = BucketGuard(
+                reserved=reserved_buckets, if_match_buckets=self._config.require_if_match_buckets
             )
-            self.objects = self._make_objects(chunks, rules)
+            self.buckets = Buckets(
+                self._database,
+                self._commits,
+                clock=clock,
+                site_id=site_id,
+                guard=guard,
+                config=self._config,
+            )
+            self.objects = self._make_objects(chunks, rules, guard)
             self.uploads = self._make_uploads(rules, random)
             self.keys = self._make_keys(paths, disk)
             self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
@@ -184,7 +196,9 @@ class Lake:
             counters=self.counters,
         )
 
-    def _make_objects(self, chunks: ChunkReader, rules: VersionRules) -> Objects:
+    def _make_objects(
+        self, chunks: ChunkReader, rules: VersionRules, guard: BucketGuard
+    ) -> Objects:
         return Objects(
             self._database,
             chunks,
@@ -192,6 +206,7 @@ class Lake:
             segments=self._segments,
             commits=self._commits,
             rules=rules,
+            guard=guard,
             config=self._config,
             runner=self._runner,
         )

@@ -50,7 +50,6 @@ from lakebed.seglake.objects import (
     NOTHING_EXPECTED,
     Objects,
     Put,
-    check_write,
     wanted_algorithms,
 )
 from lakebed.seglake.ranges import ByteRange
@@ -101,6 +100,7 @@ class Uploads:
     ) -> None:
         self._database = database
         self._objects = objects
+        self._guard = objects.guard
         self._commits = commits
         self._rules = rules
         self._config = config
@@ -131,6 +131,7 @@ class Uploads:
     ) -> Change[UploadInfo]:
         """Begin an upload. By default CRC64NVME is of the whole object, all others composite."""
         check_key(key)
+        self._guard.check_change(bucket)
         if is_composite is None:
             is_composite = algorithm is not None and algorithm is not Algorithm.CRC64NVME
         if algorithm is not None:
@@ -187,6 +188,7 @@ class Uploads:
         A checksum, or one of that algorithm, is of the kind that was chosen for the upload; if
         none was, it is stored beside the CRC64NVME that the object will have.
         """
+        self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:
             raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
         with self._database.reading() as reader:
@@ -315,6 +317,7 @@ class Uploads:
 
     def abortion(self, bucket: str, key: str, upload_id: str) -> Change[None]:
         """Forget it and its parts."""
+        self._guard.check_change(bucket)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             require_upload(writer, bucket, key, upload_id)
@@ -352,7 +355,7 @@ class Uploads:
 
         `checksum` and `size`, if given, are what those of the whole must be.
         """
-        check_write(condition)
+        condition = self._guard.write_condition(bucket, condition)
         if not parts:
             raise InputError("an upload is completed with at least one part")
         numbers = [part.number for part in parts]

@@ -22,6 +22,7 @@ from lakebed.seglake.body import (
     pieces_of,
     small_body,
 )
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commits import Change, Commits, Pending
@@ -162,6 +163,7 @@ class Objects(ObjectReading):
         segments: Segments,
         commits: Commits,
         rules: VersionRules,
+        guard: BucketGuard,
         config: SeglakeConfig,
         runner: Runner,
     ) -> None:
@@ -170,6 +172,7 @@ class Objects(ObjectReading):
         self._buffers = ChunkBuffers()
         self._commits = commits
         self._rules = rules
+        self.guard = guard
         self._config = config
         self._runner = runner
 
@@ -223,7 +226,7 @@ class Objects(ObjectReading):
         """Store a body of at most `INLINE_BYTES_MAX` that is all there."""
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it comes"
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition)
         body = small_body(
             data,
             algorithms=wanted_algorithms(algorithm, expected),
@@ -250,13 +253,15 @@ class Objects(ObjectReading):
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
+        as_owner: bool = False,
     ) -> Put[ObjectInfo]:
         """Store a body that comes in pieces. `size` is what was announced, if it was.
 
-        A CRC64NVME is stored if neither an algorithm nor a checksum is given.
+        A CRC64NVME is stored if neither an algorithm nor a checksum is given. `as_owner` is for
+        the owner of a reserved bucket.
         """
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition, as_owner=as_owner)
         where = f"{bucket}/{shown(key)}"
 
         def plan(body: Body, chunks: tuple[Chunk, ...]) -> PlannedPut:
@@ -344,7 +349,7 @@ class Objects(ObjectReading):
         Nothing is read or written, unless a checksum is asked for that the source does not have.
         """
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition)
         known: tuple[str, Checksum] | None = None
         if algorithm is not None:
             known = self._checksum_of(source_bucket, source_key, source_version_id, algorithm)
@@ -396,8 +401,9 @@ class Objects(ObjectReading):
         *,
         version_id: str | None = None,
         condition: Condition = NO_CONDITION,
+        as_owner: bool = False,
     ) -> Deleted:
-        return self.deletion(bucket, Doomed(key, version_id, condition)).run()
+        return self.deletion(bucket, Doomed(key, version_id, condition), as_owner=as_owner).run()
 
     def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
         """Up to 1,000; each by itself, its error in its place."""
@@ -421,6 +427,7 @@ class Objects(ObjectReading):
         """As `delete_many`, still to be done."""
         if len(doomed) > DELETED_AT_ONCE_MAX:
             raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+        self.guard.check_change(bucket)
         with self._database.reading() as reader:
             require_bucket(reader, bucket)
         changes: list[Change[Deleted] | LakebedError] = []
@@ -431,10 +438,11 @@ class Objects(ObjectReading):
                 changes.append(error)
         return changes
 
-    def deletion(self, bucket: str, doomed: Doomed) -> Change[Deleted]:
+    def deletion(self, bucket: str, doomed: Doomed, *, as_owner: bool = False) -> Change[Deleted]:
         """The newest version, or for good the one given. What is not there is deleted already."""
         key, version_id, condition = doomed
         check_key(key)
+        self.guard.check_change(bucket, as_owner=as_owner)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> Deleted:
             if version_id is None:
@@ -472,11 +480,6 @@ def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[A
     if algorithm is not None and algorithm not in given:
         given.append(algorithm)
     return given or [DEFAULT_ALGORITHM]
-
-
-def check_write(condition: Condition) -> None:
-    if condition.if_none_match not in (None, "*"):
-        raise InputError('If-None-Match of a write takes only "*"')
 
 
 def _check_source(condition: ReadCondition, found: Found) -> None:

@@ -227,8 +227,8 @@ def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> Vers
 def check_condition(condition: Condition, row: VersionRow | None, *, what: str) -> None:
     """Of the object as it is now; a delete marker is none."""
     exists = row is not None and row.state is not State.DELETED
-    if condition.if_none_match is not None and exists:
-        raise PreconditionFailed(f"{what}: there is such an object")
+    if condition.if_none_match is not None and row is not None and exists:
+        raise PreconditionFailed(f"{what}: there is such an object, with ETag {row.etag}")
     wanted = condition.if_match
     if wanted is None:
         return

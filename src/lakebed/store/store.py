@@ -37,6 +37,7 @@ from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
 from lakebed.store.doorway import open_doorway
 from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.opened import Opened
@@ -362,6 +363,7 @@ class Store:
             runner=self.runner,
             config=config,
             connector=connector,
+            reserved_buckets=(TIER2_BUCKET,),
         )
 
     def _close_lake(self) -> None:
