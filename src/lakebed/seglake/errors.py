@@ -34,6 +34,10 @@ class SecretKeyMismatch(DataError):
     """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
 
 
+class MetadataLost(DataError):
+    """The database is missing or empty, and what it described is there."""
+
+
 class MethodNotAllowed(InputError):
     """The version asked for is a delete marker: it can be deleted, nothing else."""
 

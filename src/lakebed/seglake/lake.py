@@ -29,8 +29,9 @@ from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
 from lakebed.seglake.commits import Commits
 from lakebed.seglake.config import SeglakeConfig
-from lakebed.seglake.errors import Damaged
+from lakebed.seglake.errors import Damaged, MetadataLost
 from lakebed.seglake.keys import Keys
+from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.meta.database import Database
@@ -73,6 +74,7 @@ class Lake:
         self.counters = Counters()
         random = random or Random()
         self._paths = paths = LakePaths(root)
+        self._lost_check = LostMetadataCheck(disk, paths)
         for folder in (paths.segments, paths.manifests):
             make_folders(disk, folder)
         with contextlib.ExitStack() as undo:
@@ -115,6 +117,10 @@ class Lake:
     def failure(self) -> LakebedError | None:
         """Why nothing can be changed until it is opened again. A disk that failed is no reason:
         the next change goes to other files, and to a database that is opened anew."""
+        try:
+            self._lost_check.check_file()
+        except MetadataLost as error:
+            return error
         return self._barrier.failure
 
     @property
@@ -178,6 +184,7 @@ class Lake:
             connector=connector,
             runner=self._runner,
             readers_max=self._config.readers_max,
+            new_check=self._lost_check,
         )
 
     def _make_barrier(self, sink: CommitSink) -> Barrier[Request, Any]:

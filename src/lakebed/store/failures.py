@@ -31,7 +31,7 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[Failed]:
-    """Of all that is open. Looks at memory alone."""
+    """Of all that is open. Reads no file."""
     found = [
         *(("log", name, log.failure) for name, log in logs.items()),
         *(("partition", part.name, part.failure) for part in partitions),

@@ -314,7 +314,8 @@ class Store:
 
     def bucket_names(self) -> list[str]:
         """Of all buckets; a store that never had one stays without an object store."""
-        is_there = self._lakes.opened() or self.disk.exists(LakePaths(self.root).database)
+        paths = LakePaths(self.root)
+        is_there = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
         return [bucket.name for bucket in self.buckets()] if is_there else []
 
     def configuration(self) -> dict[str, dict[str, Any]]:

@@ -30,6 +30,8 @@ from lakebed.seglake.meta import statements
 Connector = Callable[[str], apsw.Connection]
 """Opens the file, creating it: the operating system's, or that of a simulated disk."""
 
+RESTORE = "restore a backup (lakebed restore)"  # the way back
+
 BUSY_MS = 10_000  # how long another process may hold a lock
 _STATEMENTS_KEPT = 128
 _BLOB_BYTES_MAX = 1_000_000_000
@@ -61,15 +63,23 @@ def connect_read_only(path: str) -> apsw.Connection:
     return apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS_KEPT)
 
 
+def is_blank(connection: apsw.Connection) -> bool:
+    """Whether the file has no byte. A statement would make SQLite delete its write-ahead log."""
+    if not connection.filename:
+        return False  # it is in memory
+    has_one, _ = connection.read("main", 0, 0, 1)
+    return not has_one
+
+
 def prepare_writer(
-    connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection, str], object]
+    connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection], None]
 ) -> None:
     """Make it a WAL database, or refuse: anything else would not be what was promised.
 
     `check` raises for what is not ours, before anything is changed.
     """
     _prepare(connection)
-    check(connection, path)
+    check(connection)
     mode = connection.execute(statements.MAKE_WAL).get
     if mode != "wal":
         raise DiskError("open", path, why=f"journal_mode is {mode}, and must be wal")
@@ -78,8 +88,17 @@ def prepare_writer(
     connection.execute(statements.WRITER_CACHE)
 
 
-def prepare_reader(connection: apsw.Connection, path: str) -> None:
+def prepare_reader(
+    connection: apsw.Connection,
+    path: str,
+    *,
+    check: Callable[[apsw.Connection], None] = lambda _: None,
+) -> None:
+    """`check` raises for what must not be read, `NoMetadata` comes if there is nothing yet."""
     _prepare(connection)
+    check(connection)
+    if is_blank(connection):
+        raise NoMetadata(path)
     mode = connection.execute(statements.IS_WAL).get
     if mode != "wal" and not connection.execute(statements.TABLE_COUNT).get:
         raise NoMetadata(path)  # its making was cut short, or goes on
@@ -119,9 +138,9 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
     why = str(error)
     match error:
         case apsw.CorruptError():
-            return Corrupt(f"the metadata are damaged ({why})", path=path)
+            return Corrupt(f"the metadata are damaged ({why}): {RESTORE}", path=path)
         case apsw.NotADBError():
-            return Corrupt("not a database of metadata", path=path)
+            return Corrupt(f"not a database of metadata: {RESTORE}", path=path)
         case apsw.FullError():
             return NoSpace(f"{path}: {why}")
         case apsw.BusyError() | apsw.LockedError():

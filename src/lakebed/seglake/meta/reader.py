@@ -99,6 +99,10 @@ class Reader:
         found: str | None = self._execute(statements.LAST_HLC).get
         return None if found is None else HybridTime.parse(found)
 
+    def has_history(self) -> bool:
+        """Whether any change was ever recorded."""
+        return bool(self._execute(statements.HAS_HISTORY).get)
+
     # Ranges, in order, fetched row by row: stop whenever enough was seen.
 
     def current_from(self, bucket: str, *, start: bytes, end: bytes) -> Iterator[VersionRow]:

@@ -234,6 +234,9 @@ MANIFEST_COUNT = "SELECT count(*) FROM manifests"
 OPLOG_AFTER = """
 SELECT sequence, hlc, site_id, op, bucket, key, version_id, bytes
 FROM oplog WHERE sequence > ? ORDER BY sequence LIMIT ?"""
+HAS_HISTORY = """
+SELECT EXISTS (SELECT 1 FROM oplog) OR EXISTS (SELECT 1 FROM versions)
+    OR EXISTS (SELECT 1 FROM buckets)"""
 LAST_HLC = "SELECT hlc FROM oplog WHERE sequence = (SELECT max(sequence) FROM oplog)"
 ADD_OPLOG = """
 INSERT INTO oplog (hlc, site_id, op, bucket, key, version_id, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)"""

@@ -12,12 +12,22 @@ Opening and closing this file is safe: SQLite's locks are on the other two.
 
 from __future__ import annotations
 
+from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk
 from lakebed.base.units import MIB
 
 
 def wal_path(database_path: str) -> str:
     return f"{database_path}-wal"
+
+
+def wal_bytes(disk: Disk, database_path: str) -> int:
+    """How long the log is; 0 if there is none."""
+    try:
+        with disk.open(wal_path(database_path)) as file:
+            return file.size()
+    except NotFound:
+        return 0
 
 
 def settle_wal(disk: Disk, database_path: str) -> None:
