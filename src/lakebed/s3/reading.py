@@ -113,7 +113,7 @@ def _answer(service: Service, operation: GetObject, request: Request) -> _Answer
 def _found(service: Service, operation: GetObject) -> ObjectReader:
     try:
         return service.lake.objects.get(
-            operation.bucket, operation.key, version_id=operation.version_id
+            operation.bucket, operation.key, version_id=operation.version_id, waits=False
         )
     except MethodNotAllowed as error:
         told = to_s3(error)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -27,7 +28,7 @@ from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
-from lakebed.seglake.commits import Commits
+from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MetadataLost
 from lakebed.seglake.keys import Keys
@@ -72,6 +73,8 @@ class Lake:
         self._runner = runner
         self._disk = disk
         self.counters = Counters()
+        self._marking_mutex = runner.mutex()
+        self._marking: set[str] = set()  # guarded by it: versions whose mark is being committed
         random = random or Random()
         self._paths = paths = LakePaths(root)
         self._lost_check = LostMetadataCheck(disk, paths)
@@ -151,8 +154,9 @@ class Lake:
         self.close()
 
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
-        """Read all of a version, past every cache: whether it is whole. If not, it is marked.
+        """Read all of a version, past every cache: whether it is whole.
 
+        If not, it is marked as damaged. If it is, and was marked, the mark is cleared.
         `NoSuchVersion` and the like if there is none; `MethodNotAllowed` for a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
@@ -167,8 +171,10 @@ class Lake:
             except Damaged:
                 if self._find(bucket, key, version_id).manifest != found.manifest:
                     return True  # another one by now, or moved while it was read
-                self._set_damaged(found.row.version_id)
+                self._set_state(found.row.version_id, State.DAMAGED).run()
                 return False
+        if found.row.state is State.DAMAGED:
+            self._set_state(found.row.version_id, found.manifest.state).run()
         return True
 
     def _find(self, bucket: str, key: str, version_id: str) -> Found:
@@ -253,11 +259,32 @@ class Lake:
     def _wake(self) -> None:
         self._committing.wake()
 
-    def _mark_damaged(self, version_id: str) -> None:
-        """Reading found it; whether it could be noted or not, the reader hears of the damage."""
-        _log.error("version %s is damaged", version_id)
-        with contextlib.suppress(LakebedError):
-            self._set_damaged(version_id)
+    def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
+        """Whether or not it can be noted, the reader is told of the damage.
 
-    def _set_damaged(self, version_id: str) -> None:
-        self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))
+        If the reader does not wait, one mark of a version is under way at a time.
+        """
+        change = self._set_state(version_id, State.DAMAGED)
+        with contextlib.suppress(LakebedError):
+            if waits:
+                _log.error("version %s is damaged", version_id)
+                change.run()
+            elif self._begin_mark(version_id):
+                _log.error("version %s is damaged", version_id)
+                try:
+                    change.submit(timeout=0).when_done(partial(self._end_mark, version_id))
+                except LakebedError:
+                    self._end_mark(version_id)
+
+    def _begin_mark(self, version_id: str) -> bool:
+        with self._marking_mutex:
+            is_new = version_id not in self._marking
+            self._marking.add(version_id)
+            return is_new
+
+    def _end_mark(self, version_id: str) -> None:
+        with self._marking_mutex:
+            self._marking.discard(version_id)
+
+    def _set_state(self, version_id: str, state: State) -> Change[None]:
+        return Change(self._commits, lambda writer, _chunks: writer.set_state(version_id, state))

@@ -29,7 +29,7 @@ from lakebed.seglake.commits import Change, Commits, Pending
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import BodyDigests, Expected, decoded
-from lakebed.seglake.errors import ConditionConflict, PreconditionFailed
+from lakebed.seglake.errors import ConditionConflict, Damaged, PreconditionFailed
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import (
@@ -39,6 +39,7 @@ from lakebed.seglake.model import (
     Condition,
     Content,
     ObjectInfo,
+    State,
 )
 from lakebed.seglake.names import check_key
 from lakebed.seglake.ranges import ByteRange
@@ -358,6 +359,7 @@ class Objects(ObjectReading):
             found = require_object(writer, source_bucket, source_key, source_version_id)
             if source_condition is not None:
                 _check_source(source_condition, found)
+            _check_whole(found)
             manifest = found.manifest
             checksums = manifest.checksums
             if known is not None:
@@ -389,7 +391,12 @@ class Objects(ObjectReading):
         """What a copy reads: `PreconditionFailed` also where a reader would have it already."""
         try:
             return self.get(
-                bucket, key, version_id=version_id, byte_range=byte_range, condition=condition
+                bucket,
+                key,
+                version_id=version_id,
+                byte_range=byte_range,
+                condition=condition,
+                waits=False,
             )
         except NotModified as error:
             raise PreconditionFailed(str(error)) from error
@@ -455,7 +462,7 @@ class Objects(ObjectReading):
         self, bucket: str, key: str, version_id: str | None, algorithm: Algorithm
     ) -> tuple[str, Checksum]:
         """Of the whole object: the one it has, or computed."""
-        reader = self.get(bucket, key, version_id=version_id)
+        reader = self.get(bucket, key, version_id=version_id, waits=False)
         for checksum in reader.info.checksums:
             if checksum.algorithm is algorithm and not checksum.is_composite:
                 return reader.info.version_id, checksum
@@ -480,6 +487,13 @@ def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[A
     if algorithm is not None and algorithm not in given:
         given.append(algorithm)
     return given or [DEFAULT_ALGORITHM]
+
+
+def _check_whole(found: Found) -> None:
+    """A copy shares the chunks of its source, and would pass for whole."""
+    if found.row.state is State.DAMAGED:
+        row = found.row
+        raise Damaged(f"{row.bucket}/{shown(row.key)}: it is damaged, and cannot be copied")
 
 
 def _check_source(condition: ReadCondition, found: Found) -> None:

@@ -85,5 +85,5 @@ class ReadOnlyLake:
         self.close()
 
 
-def _leave_it(_version_id: str) -> None:
+def _leave_it(version_id: str, *, waits: bool) -> None:
     """The reader hears of the damage; marking it is the writer's."""
