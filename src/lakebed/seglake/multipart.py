@@ -7,7 +7,7 @@ the same transaction. So a crash leaves an upload with its parts, or the object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from lakebed.base.errors import InputError, TooLarge
 from lakebed.base.units import GIB, shown
 from lakebed.seglake import digests
 from lakebed.seglake.body import Body, Source, pieces_of
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.commits import Change, ChangeInSteps, Commits
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import Expected
@@ -263,19 +263,26 @@ class Uploads:
         source_version_id: str | None = None,
         source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
-    ) -> Change[PartInfo]:
+    ) -> ChangeInSteps[PartInfo]:
         """A part from the bytes of an object; they are read, since the part's MD5 is told."""
-        source = self._objects.get_source(
-            source_bucket,
-            source_key,
-            version_id=source_version_id,
-            byte_range=byte_range,
-            condition=source_condition,
-        )
-        with self.begin_part(bucket, key, upload_id, number) as put:
-            for piece in source:
-                put.write(piece)
-            return put.change()
+        self._guard.check_change(bucket)
+
+        def steps() -> Generator[None, None, Change[PartInfo]]:
+            source = self._objects.get_source(
+                source_bucket,
+                source_key,
+                version_id=source_version_id,
+                byte_range=byte_range,
+                condition=source_condition,
+            )
+            yield
+            with self.begin_part(bucket, key, upload_id, number) as put:
+                for piece in source:
+                    put.write(piece)
+                    yield
+                return put.change()
+
+        return ChangeInSteps(steps())
 
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX

@@ -6,7 +6,7 @@ transaction that makes the change, so of many who put if absent exactly one succ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from lakebed.seglake.body import (
 from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commits import Change, Commits, Pending
+from lakebed.seglake.commits import Change, ChangeInSteps, Commits, Pending
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import BodyDigests, Expected, decoded
@@ -344,7 +344,7 @@ class Objects(ObjectReading):
         content: Content | None = None,
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
-    ) -> Change[ObjectInfo]:
+    ) -> ChangeInSteps[ObjectInfo]:
         """The same chunks under another key (or the same), with `content` in place of its own.
 
         Nothing is read or written, unless a checksum is asked for that the source does not have.
@@ -352,8 +352,6 @@ class Objects(ObjectReading):
         check_key(key)
         condition = self.guard.write_condition(bucket, condition)
         known: tuple[str, Checksum] | None = None
-        if algorithm is not None:
-            known = self._checksum_of(source_bucket, source_key, source_version_id, algorithm)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
             found = require_object(writer, source_bucket, source_key, source_version_id)
@@ -377,7 +375,17 @@ class Objects(ObjectReading):
             )
             return self._rules.put(writer, bucket, key, new, condition)
 
-        return Change(self._commits, apply)
+        def steps() -> Generator[None, None, Change[ObjectInfo]]:
+            nonlocal known
+            if algorithm is not None:
+                source = self.get(
+                    source_bucket, source_key, version_id=source_version_id, waits=False
+                )
+                checksum = yield from _computed(source, algorithm)
+                known = source.info.version_id, checksum
+            return Change(self._commits, apply)
+
+        return ChangeInSteps(steps())
 
     def get_source(
         self,
@@ -458,18 +466,18 @@ class Objects(ObjectReading):
 
         return Change(self._commits, apply)
 
-    def _checksum_of(
-        self, bucket: str, key: str, version_id: str | None, algorithm: Algorithm
-    ) -> tuple[str, Checksum]:
-        """Of the whole object: the one it has, or computed."""
-        reader = self.get(bucket, key, version_id=version_id, waits=False)
-        for checksum in reader.info.checksums:
-            if checksum.algorithm is algorithm and not checksum.is_composite:
-                return reader.info.version_id, checksum
-        digests = BodyDigests([algorithm])
-        for piece in reader:
-            digests.update(piece)
-        return reader.info.version_id, digests.checksums()[0]
+
+def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
+    """The checksum of a whole object: the one it has, or computed chunk by chunk."""
+    for checksum in source.info.checksums:
+        if checksum.algorithm is algorithm and not checksum.is_composite:
+            return checksum
+    yield
+    digests = BodyDigests([algorithm])
+    for piece in source:
+        digests.update(piece)
+        yield
+    return digests.checksums()[0]
 
 
 def planned_put(
