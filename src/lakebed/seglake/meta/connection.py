@@ -8,6 +8,7 @@ So nobody opens `meta.db` but SQLite itself.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 import apsw
@@ -157,6 +158,8 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
             return DiskError("read", path, why=why)
         case apsw.CantOpenError():
             return NotFound(f"{path}: {why}")
+        case apsw.ReadOnlyError() if _extended(error) == apsw.SQLITE_READONLY:
+            return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():
             return DiskError("open", path, why="it must be opened for writing once, after a crash")
         case _:

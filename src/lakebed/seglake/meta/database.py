@@ -6,6 +6,7 @@
 - After an I/O error no connection is used again, for nobody knows what it believes. The outcome
   of that transaction is unknown, and nothing is repeated. The next use settles the write-ahead
   log (`wal`) and opens everything anew: then the transaction is there, whole and durable, or not.
+  On a file system that has gone read-only nothing can be settled: reads go on, writes fail.
 - In a forked child nothing is closed and everything is refused: SQLite must not run there.
 
 Nothing that was acknowledged is lost by a crash. The log is carried over into the database by
@@ -14,6 +15,7 @@ Nothing that was acknowledged is lost by a crash. The log is carried over into t
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,7 +25,7 @@ from typing import Generic, NamedTuple, TypeVar
 import apsw
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
@@ -189,10 +191,7 @@ class Database:
         """A connection that nobody else has, and the era it belongs to."""
         self._check_usable()
         if self._writer is None and not self._read_only:
-            with self._writing:  # nothing is being written: it failed
-                self._check_usable()
-                if self._writer is None:
-                    self._open_writer()
+            self._recover()
         with self._mutex:
             era = self._era
             if self._idle:
@@ -213,6 +212,22 @@ class Database:
         reader.connection.close(True)
 
     # Opening and closing.
+
+    def _recover(self) -> None:
+        """After a failure, before anything is read: open the writer again, which settles the log.
+
+        A file system that has gone read-only refuses that. Then nothing can be appended to the log
+        either, so it is read as it is: it may show a change that failed with an unknown outcome.
+        """
+        with self._writing:
+            self._check_usable()
+            if self._writer is not None:
+                return
+            try:
+                self._open_writer()
+            except DiskError as error:
+                if error.code != errno.EROFS:
+                    raise
 
     def _open(self) -> None:
         if not self._read_only:

@@ -33,12 +33,11 @@ def wal_bytes(disk: Disk, database_path: str) -> int:
 def settle_wal(disk: Disk, database_path: str) -> None:
     """To be called while no connection of this process writes."""
     path = wal_path(database_path)
-    if not disk.exists(path):
+    if not wal_bytes(disk, database_path):
         return
     with disk.open(path, writable=True) as file:
         size = file.size()
         for offset in range(0, size, MIB):
             file.pwrite(offset, file.pread(offset, min(MIB, size - offset)))
-        if size:
-            file.truncate(size)  # the length may have been lost as well
-            file.sync()
+        file.truncate(size)  # the length may have been lost as well
+        file.sync()
