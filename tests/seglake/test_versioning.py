@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.base.clock import NS_PER_S, SystemClock
+from lakebed.base.clock import NS_PER_MS, NS_PER_S, SystemClock
 from lakebed.seglake.errors import (
     MethodNotAllowed,
     NoSuchKey,
@@ -336,3 +336,27 @@ def test_the_clock_goes_on_behind_what_was_removed(tmp_path: Path) -> None:
     with open_lake(tmp_path, clock=clock) as lake:
         put(lake, b"2")
         assert lake.objects.list_versions(BUCKET).items[0].row.hlc > newest
+
+
+def test_a_put_under_a_wrong_clock_does_not_freeze_last_modified(tmp_path: Path) -> None:
+    clock = MovableClock()
+    year_ns = 365 * 24 * 3600 * NS_PER_S
+    with open_lake(tmp_path, clock=clock) as lake:
+        lake.buckets.create(BUCKET)
+        clock.back_ns = -year_ns
+        put(lake, b"from the future")
+        clock.back_ns = 0
+        put(lake, b"now")
+    with open_lake(tmp_path, clock=clock) as lake:
+        put(lake, b"after a restart")
+        lake.buckets.create("new")
+        now_ms = clock.wall_ns() // NS_PER_MS
+        found = [row for row, _ in lake.objects.list_versions(BUCKET).items]
+        ages_ms = [now_ms - row.modified_ms for row in found]
+        assert all(0 <= age_ms < year_ns // NS_PER_MS for age_ms in ages_ms[:2])
+        assert ages_ms[2] < 0
+        assert now_ms >= lake.buckets.get("new").created_ms
+        assert stored(lake, "key") == b"after a restart", "the hybrid clock still orders them"
+        assert [row.hlc for row in found] == sorted((row.hlc for row in found), reverse=True)
+        ids = {row.version_id[2:14] for row in found}
+        assert len(ids) > 1, "manifest files are spread over folders again"

@@ -73,14 +73,13 @@ class Buckets:
                     )
                 return found
             self._guard.check_change(name, as_owner=as_owner)
-            now = self._clock.now()
             bucket = BucketInfo(
                 name=name,
-                created_ms=now.wall_ns // NS_PER_MS,
+                created_ms=self._clock.wall_ns() // NS_PER_MS,
                 versioning=versioning or self._config.versioning,
             )
             writer.add_bucket(bucket)
-            self._note(writer, CREATE, name, hlc=str(now))
+            self._note(writer, CREATE, name, hlc=str(self._clock.now()))
             return bucket
 
         return Change(self._commits, apply)

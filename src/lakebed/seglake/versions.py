@@ -5,7 +5,8 @@
     disabled    there is one null version; a delete removes it
 
 All of it runs inside the transaction that decides it, so conditions are never out of date. Every
-write is stamped by the hybrid clock and noted in the operation log, a removal as a tombstone.
+write is stamped by the hybrid clock, which orders it, and noted in the operation log, a removal as
+a tombstone. Last-Modified is the wall clock's: it is right again as soon as that is.
 """
 
 from __future__ import annotations
@@ -147,22 +148,22 @@ class VersionRules:
         return Deleted(key, version_id, is_marker=row.state is State.DELETED)
 
     def _manifest(self, bucket: BucketInfo, key: str, state: State, new: NewVersion) -> Manifest:
-        now = self._clock.now()
+        now_ms = self._clock.wall_ns() // NS_PER_MS
         return Manifest(
             bucket=bucket.name,
             key=key,
-            version_id=new_version_id(now.wall_ns // NS_PER_MS, self._random),
+            version_id=new_version_id(now_ms, self._random),
             size=new.size,
             chunks=new.chunks,
             state=state,
             etag=new.etag,
-            modified_ms=now.wall_ns // NS_PER_MS,
+            modified_ms=now_ms,
             is_null=bucket.versioning is not Versioning.ENABLED,
             content=new.content,
             checksums=new.checksums,
             part_sizes=new.part_sizes,
             tags=new.tags,
-            hlc=str(now),
+            hlc=str(self._clock.now()),
             site_id=self._site_id,
         )
 
