@@ -243,13 +243,14 @@ def test_versions_and_delete_markers_are_listed(run: Run, photos: str) -> None:
     assert run("s3", "ls", "photos").lines() == []
 
 
-def test_where_no_versions_are_kept_none_are_listed(run: Run) -> None:
+def test_where_no_versions_are_kept_the_null_version_is_listed_and_removed(run: Run) -> None:
     run("s3", "buckets", "create", "plain", "--versioning", "unversioned")
     put(run, "plain/k", b"one")
-    done = run("s3", "ls", "plain", "--versions")
-    assert (done.exit_code, done.out) == (0, b"")
-    assert done.error_line() == "plain is unversioned: it has no versions to list"
-    assert len(run("s3", "ls", "plain").lines()) == 1
+    [line] = run("s3", "ls", "plain", "--versions").lines()
+    assert line.split()[2:] == ["null", "newest", "k"]
+    run("s3", "rm", "plain", "--recursive", "--versions", "--yes").lines()
+    assert run("s3", "ls", "plain").lines() == []
+    run("s3", "buckets", "delete", "plain").lines()
 
 
 def test_more_than_a_page_is_listed_and_removed(

@@ -15,7 +15,6 @@ from lakebed.seglake.errors import (
     PreconditionFailed,
 )
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.listing import Page
 from lakebed.seglake.model import NULL_VERSION, Condition, State, Versioning
 from lakebed.seglake.versions import Deleted
 from tests.seglake.lakes import BUCKET, add_bucket, keys, open_lake, stored, told_versions
@@ -251,15 +250,22 @@ def test_a_null_version_in_the_middle_can_be_deleted(lake: Lake) -> None:
 # Disabled.
 
 
-def test_an_unversioned_bucket_has_one_object_a_key_and_shows_no_versions(tmp_path: Path) -> None:
+def test_an_unversioned_bucket_has_one_object_a_key_which_is_its_null_version(
+    tmp_path: Path,
+) -> None:
     with open_lake(tmp_path) as lake:
         add_bucket(lake, Versioning.DISABLED)
         put(lake, b"1")
         put(lake, b"2")
         assert stored(lake, "key") == b"2"
         assert stored(lake, "key", version_id=NULL_VERSION) == b"2"
-        assert lake.objects.list_versions(BUCKET) == Page([], [])
+        assert versions(lake) == [NULL_VERSION]
         assert lake.objects.delete(BUCKET, "key") == Deleted("key", None, is_marker=False)
+        check_hidden(lake, None)
+        put(lake, b"3")
+        for _ in range(2):
+            gone = lake.objects.delete(BUCKET, "key", version_id=NULL_VERSION)
+            assert gone == Deleted("key", None, is_marker=False), "it has no version ids"
         check_hidden(lake, None)
         lake.buckets.delete(BUCKET)
 

@@ -110,7 +110,6 @@ STATUSES: Mapping[str, int] = {
     "OperationAborted": 409,
     "MissingContentLength": 411,
     "PreconditionFailed": 412,
-    "InvalidPartNumber": 416,
     "InvalidRange": 416,
     "InternalError": 500,
     "NotImplemented": 501,

@@ -97,7 +97,10 @@ async def list_parts(
         )
     )
     document = xml_documents.list_parts(
-        page, marker=operation.part_number_marker, max_parts=max_parts
+        page,
+        marker=operation.part_number_marker,
+        max_parts=max_parts,
+        is_url_encoded=operation.is_url_encoded,
     )
     return Response(200, [XML], document)
 

@@ -14,6 +14,7 @@ from lakebed.seglake.model import BucketInfo, Chunk, Versioning
 from lakebed.seglake.names import check_bucket_name
 from lakebed.seglake.versions import require_bucket
 
+MARKERS_AT_ONCE = 1000
 CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
 
 
@@ -103,18 +104,26 @@ class Buckets:
         return Change(self._commits, apply)
 
     def delete(self, name: str) -> None:
-        self.deletion(name).run()
+        while not self.deletion(name).run():
+            pass
 
-    def deletion(self, name: str) -> Change[None]:
-        """An empty one: delete markers do not count, old versions and uploads do."""
+    def deletion(self, name: str) -> Change[bool]:
+        """An empty one: old versions count, delete markers and uploads do not.
+
+        Returns whether it is gone. If not, some of its delete markers are: repeat it. So a bucket
+        with millions of them does not keep others waiting for one long transaction.
+        """
         self._guard.check_change(name)
 
-        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
             if not writer.is_empty(name):
                 raise BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
+            if writer.remove_markers(name, MARKERS_AT_ONCE) == MARKERS_AT_ONCE:
+                return False
             writer.remove_bucket(name)
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
+            return True
 
         return Change(self._commits, apply)
 

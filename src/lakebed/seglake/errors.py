@@ -53,7 +53,7 @@ class BucketExists(AlreadyExists):
 
 
 class BucketNotEmpty(InputError):
-    """Objects, versions or uploads are left in it."""
+    """Objects or old versions are left in it."""
 
 
 class ReservedBucket(InputError):

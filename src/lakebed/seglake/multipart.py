@@ -191,8 +191,10 @@ class Uploads:
         self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:
             raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
+        where = f"{bucket}/{shown(key)}, part {number}"
         with self._database.reading() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
+            self._check_whole(reader, upload_id, number, size or 0)
         wanted = wanted_algorithms(algorithm, expected)
         if upload.algorithm is None:
             wanted = list(dict.fromkeys((*wanted, DEFAULT_ALGORITHM)))
@@ -203,10 +205,10 @@ class Uploads:
             raise InputError(
                 f"the checksum of the upload is {upload.algorithm.value}, of the part {told}"
             )
-        where = f"{bucket}/{shown(key)}, part {number}"
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
             require_upload(writer, bucket, key, upload_id)
+            self._check_whole(writer, upload_id, number, body.size)
             part = PartInfo(
                 number=number,
                 etag=body.md5.hex(),
@@ -407,9 +409,17 @@ class Uploads:
                     minimum=minimum,
                 )
         size = sum(part.size for part in parts)
+        self._check_size(size)
+        return size
+
+    def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
+        """`TooLarge` if the object could not be completed with a part of that size."""
+        if self._config.max_object_size:
+            self._check_size(size + reader.part_bytes(upload_id, excluding=number))
+
+    def _check_size(self, size: int) -> None:
         if self._config.max_object_size and size > self._config.max_object_size:
             raise TooLarge("the object", size=size, limit=self._config.max_object_size)
-        return size
 
 
 def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> UploadInfo:

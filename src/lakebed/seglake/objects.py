@@ -168,7 +168,7 @@ class Objects(ObjectReading):
         config: SeglakeConfig,
         runner: Runner,
     ) -> None:
-        super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner)
+        super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner, config=config)
         self._segments = segments
         self._buffers = ChunkBuffers()
         self._commits = commits

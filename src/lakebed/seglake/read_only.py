@@ -70,7 +70,7 @@ class ReadOnlyLake:
         self.buckets = ReadOnlyBuckets(self.metadata)
         self.keys = ReadOnlyKeys(self.metadata)
         self.objects = ObjectReading(
-            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner
+            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner, config=config
         )
 
     def close(self) -> None:

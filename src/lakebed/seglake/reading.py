@@ -13,6 +13,7 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import KIB, shown
 from lakebed.seglake.chunk_reader import ChunkReader, FilePlace
 from lakebed.seglake.conditions import ReadCondition
+from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MethodNotAllowed, NoSuchVersion
 from lakebed.seglake.listing import ListedVersion, Page, list_objects, list_versions
 from lakebed.seglake.manifest import Manifest, decode
@@ -131,7 +132,9 @@ class ObjectReading:
         *,
         mark_damaged: MarkDamaged,
         runner: Runner,
+        config: SeglakeConfig,
     ) -> None:
+        self._hides_null_versions = config.spec_version_listing
         self._manifests = ManifestCache(mutex=runner.mutex())
         self.read_count = 0  # about: for whoever works beside reads
         self._database = database
@@ -209,10 +212,11 @@ class ObjectReading:
     ) -> Page[ListedVersion]:
         """A page of all versions and delete markers, a key's newest first.
 
-        A bucket without versions has none to show.
+        In an unversioned bucket these are the null versions, or none with `spec_version_listing`.
         """
         with self._database.reading() as reader:
-            if require_bucket(reader, bucket).versioning is Versioning.DISABLED:
+            is_unversioned = require_bucket(reader, bucket).versioning is Versioning.DISABLED
+            if is_unversioned and self._hides_null_versions:
                 return Page([], [])
             return list_versions(
                 reader,

@@ -132,12 +132,13 @@ class VersionRules:
 
         A version that is not there is deleted already.
         """
-        require_bucket(writer, bucket)
+        is_versioned = require_bucket(writer, bucket).versioning is not Versioning.DISABLED
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")
         row = find_version(writer, bucket, key, version_id)
+        told_id = version_id if is_versioned else None
         if row is None:
-            return Deleted(key, version_id, is_marker=False)
+            return Deleted(key, told_id, is_marker=False)
         self._remove(writer, row)
         if current is not None and current.version_id == row.version_id:
             before = writer.newest(bucket, key, excluding=row.version_id)
@@ -145,7 +146,7 @@ class VersionRules:
                 writer.clear_current(bucket, key)
             else:
                 writer.set_current(before)
-        return Deleted(key, version_id, is_marker=row.state is State.DELETED)
+        return Deleted(key, told_id, is_marker=row.state is State.DELETED)
 
     def _manifest(self, bucket: BucketInfo, key: str, state: State, new: NewVersion) -> Manifest:
         now_ms = self._clock.wall_ns() // NS_PER_MS

@@ -305,7 +305,7 @@ class Store:
         return Bucket(self.lake, name)
 
     def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
+        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
         self.lake.buckets.delete(name)
 
     def topic_names(self) -> list[str]:
