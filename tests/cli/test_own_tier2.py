@@ -14,7 +14,7 @@ from lakebed.store.lake_object_store import BUCKET
 from tests.cli.conftest import Lakebed
 from tests.cli.in_process import Run, runner
 from tests.cli.tiered_stores import LINES, SEALED, objects, tiers_of, write_segments
-from tests.store.lake_tiers import damage_object, keys, open_store
+from tests.store.lake_tiers import damage_object, keys, open_store, tier2
 
 pytestmark = pytest.mark.thorough
 
@@ -78,10 +78,30 @@ def test_the_log_moves_to_the_folder_and_back(run: Run, root: Path) -> None:
     assert run("aof", "cat", "orders").out == LINES
 
 
+def test_the_bucket_of_the_logs_is_not_changed_by_commands(run: Run, root: Path) -> None:
+    with open_store(root) as store:
+        key, *_ = found = keys(store)
+    place = f"{BUCKET}/{key}"
+    for command in (
+        ("s3", "rm", place),
+        ("s3", "rm", place, "--version-id", "null"),
+        ("s3", "rm", BUCKET, "--recursive"),
+        ("s3", "rm", BUCKET, "--recursive", "--versions", "--yes"),
+        ("s3", "put", place, root / "lakebed.toml"),
+        ("s3", "buckets", "delete", BUCKET),
+        ("s3", "buckets", "versioning", BUCKET, "enabled"),
+    ):
+        done = run(*command)
+        assert done.exit_code == 77, command
+        assert b"belongs to the logs of this store: it can only be read" in done.err
+    with open_store(root) as store:
+        assert keys(store) == found
+
+
 def test_a_missing_object_is_told_and_made_anew(run: Run, root: Path) -> None:
     with open_store(root) as store:
         key = keys(store)[1]
-        store.bucket(BUCKET).delete(key)
+        tier2(store).delete(key)
     problem = f"{OWN}/{key}: corrupt: segment 1 should be there, and is not"
     for command in (("manifest", "verify", "orders"), ("aof", "verify", "orders", "--tier2")):
         done = run(*command)

@@ -95,6 +95,19 @@ def test_what_is_put_is_got_again(run: Run, photos: str, tmp_path: Path, size: i
     assert run("s3", "get", "photos/copy").out == BIG[:size]
 
 
+def test_an_object_is_put_only_in_place_of_the_one_that_is_named(run: Run, root: Path) -> None:
+    root.mkdir()
+    (root / "lakebed.toml").write_text('[s3]\nrequire_if_match_buckets = "photos"\n')
+    run("s3", "buckets", "create", "photos")
+    (root / "file").write_bytes(b"hello")
+    run("s3", "put", "photos/k", root / "file").lines()
+    etag = "5d41402abc4b2a76b9719d911017c592"
+    refused = run("s3", "put", "photos/k", root / "file")
+    assert refused.exit_code == 64
+    assert f"there is such an object, with ETag {etag}" in refused.err.decode()
+    run("s3", "put", "photos/k", root / "file", "--if-match", etag).lines()
+
+
 def test_stat_tells_everything(run: Run, photos: str, tmp_path: Path) -> None:
     source = tmp_path / "city.jpg"
     source.write_bytes(b"hello")
@@ -161,7 +174,8 @@ def test_an_object_is_put_only_where_there_is_none(run: Run, photos: str) -> Non
     assert run("s3", "put", "photos/k", "-", "--if-none-match", stdin=b"one").exit_code == 0
     refused = run("s3", "put", "photos/k", "-", "--if-none-match", stdin=b"two")
     assert (refused.exit_code, refused.out) == (64, b"")
-    assert refused.error_line() == "photos/'k': there is such an object"
+    etag = "f97c5d29941bfb1b2fdab0874906ab82"
+    assert refused.error_line() == f"photos/'k': there is such an object, with ETag {etag}"
     assert run("s3", "get", "photos/k").out == b"one"
     assert len(run("s3", "ls", "photos", "--versions").lines()) == 1
 
@@ -229,13 +243,14 @@ def test_versions_and_delete_markers_are_listed(run: Run, photos: str) -> None:
     assert run("s3", "ls", "photos").lines() == []
 
 
-def test_where_no_versions_are_kept_none_are_listed(run: Run) -> None:
+def test_where_no_versions_are_kept_the_null_version_is_listed_and_removed(run: Run) -> None:
     run("s3", "buckets", "create", "plain", "--versioning", "unversioned")
     put(run, "plain/k", b"one")
-    done = run("s3", "ls", "plain", "--versions")
-    assert (done.exit_code, done.out) == (0, b"")
-    assert done.error_line() == "plain is unversioned: it has no versions to list"
-    assert len(run("s3", "ls", "plain").lines()) == 1
+    [line] = run("s3", "ls", "plain", "--versions").lines()
+    assert line.split()[2:] == ["null", "newest", "k"]
+    run("s3", "rm", "plain", "--recursive", "--versions", "--yes").lines()
+    assert run("s3", "ls", "plain").lines() == []
+    run("s3", "buckets", "delete", "plain").lines()
 
 
 def test_more_than_a_page_is_listed_and_removed(

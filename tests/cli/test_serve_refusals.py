@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.store.store import Store
 from tests.cli.conftest import Finished, Lakebed
 from tests.s3.endpoint import Endpoint
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.process
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104
 COMMAND = (sys.executable, "-m", "lakebed.cli")
-INPUT, DISK, RETRY, CONFIG = 64, 74, 75, 78  # of sysexits.h
+INPUT, DATA, DISK, RETRY, CONFIG = 64, 65, 74, 75, 78  # of sysexits.h
 
 
 def serve(
@@ -52,6 +53,18 @@ def test_a_second_node_on_one_folder_says_who_has_it(tmp_path: Path) -> None:
         assert f"locked by process {endpoint.pid}" in second.error_line()
         assert second.exit_code == RETRY
         assert (tmp_path / "root" / "lakebed.sock").exists()  # the first one's is left alone
+
+
+def test_a_node_does_not_start_on_a_store_that_has_lost_its_metadata(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with Store.open(root, serves=False) as store:
+        store.bucket("photos").put("a", b"bytes")
+    (root / "meta.db").unlink()
+    done = serve(root)
+    assert "meta.db: is missing" in done.error_line()
+    assert "lakebed restore" in done.error_line()
+    assert done.exit_code == DATA
+    assert not (root / "meta.db").exists()
 
 
 @pytest.mark.parametrize("option", ["--s3-port", "--http-port"])

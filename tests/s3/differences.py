@@ -258,7 +258,10 @@ ANSWERS: Final = (
     Answer("upload_part_copy", NO_VERSION, (404, "404"), "moto tells no code"),
     Answer("upload_part_copy", CHANGES_NOTHING, (404, "404"), "a delete marker is no source"),
     Answer("copy_object", CHANGES_NOTHING, NO_VERSION, "a delete marker is no source"),
-    Answer("get_object", (416, "InvalidPartNumber"), (416, "416"), "moto tells no code"),
+    Answer(
+        "get_object", (400, "InvalidPart"), (416, "416"), "a part that is not there is no range"
+    ),
+    Answer("head_object", (400, "400"), (416, "416"), "as above"),
     Answer("get_object", (405, "MethodNotAllowed"), NO_VERSION, "a delete marker has no GET"),
     Answer("head_object", (405, "405"), (404, "404"), "as above"),
     *(

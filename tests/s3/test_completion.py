@@ -16,7 +16,6 @@ from lakebed.s3.operations import CompleteMultipartUpload
 from lakebed.s3.service import Service
 from lakebed.s3.uploads import complete_multipart_upload
 from lakebed.seglake.digests import BodyDigests
-from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.model import Algorithm, Versioning
 from tests.s3.bodies import crc32_of, md5_of, sent, signed
 from tests.s3.calls import call, document, header, open_service, request, target, texts
@@ -213,8 +212,7 @@ def test_conditions_are_kept(service: Service) -> None:
 
 
 def test_a_guarded_bucket_is_not_overwritten(tmp_path: Path) -> None:
-    config = EndpointConfig(require_if_match_buckets="*")
-    with open_service(tmp_path / "lake", config=config, part_bytes_min=5) as service:
+    with open_service(tmp_path / "lake", require_if_match_buckets="*", part_bytes_min=5) as service:
         service.lake.buckets.create(BUCKET)
         service.lake.objects.put(BUCKET, "key", b"before")
         with pytest.raises(LakebedError) as refused:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from lakebed.s3.conditions import COPY_SOURCE, range_applies, read_condition, write_condition
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.conditions import NotModified
-from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.errors import PreconditionFailed
 from lakebed.seglake.model import Condition
 from tests.s3.test_fields import info
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.thorough
 
 ETAG = "ab" * 16
 BEFORE, THEN, AFTER = (f"Tue, 14 Nov 2023 22:13:{second} GMT" for second in (19, 20, 21))
-OPEN = EndpointConfig()
-GUARDED = EndpointConfig(require_if_match_buckets="other, photos")
 
 
 def outcome(headers: dict[str, str], start: str = "") -> int:
@@ -103,7 +100,7 @@ def test_conditions_of_a_copy_s_source_are_not_those_of_its_target() -> None:
     ids=str,
 )
 def test_conditions_of_a_write(headers: dict[str, str], condition: Condition) -> None:
-    assert write_condition(headers, OPEN, "photos") == condition
+    assert write_condition(headers) == condition
 
 
 @pytest.mark.parametrize(
@@ -118,18 +115,8 @@ def test_conditions_of_a_write(headers: dict[str, str], condition: Condition) ->
 )
 def test_conditions_that_a_write_does_not_have_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(S3Error) as refused:
-        write_condition(headers, OPEN, "photos")
+        write_condition(headers)
     assert refused.value.code == "NotImplemented"
-
-
-def test_in_a_guarded_bucket_only_what_names_the_object_overwrites_it() -> None:
-    absent = Condition(if_none_match="*")
-    assert write_condition({}, GUARDED, "photos") == absent
-    assert write_condition({}, EndpointConfig(require_if_match_buckets="*"), "any") == absent
-    assert write_condition({}, GUARDED, "photo") == Condition()
-    named = Condition(if_match=ETAG)
-    assert write_condition({"if-match": f'"{ETAG}"'}, GUARDED, "photos") == named
-    assert write_condition({"if-none-match": "*"}, GUARDED, "photos") == absent
 
 
 @pytest.mark.parametrize(

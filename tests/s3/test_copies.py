@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -12,13 +15,13 @@ from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
 from lakebed.s3.copies import copy_object, source_of, upload_part_copy
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.operations import CopyObject, UploadPartCopy
+from lakebed.s3.listings import list_objects
+from lakebed.s3.operations import CopyObject, ListObjects, UploadPartCopy
 from lakebed.s3.service import Service
-from lakebed.seglake.endpoint_config import EndpointConfig
-from lakebed.seglake.model import Algorithm, Checksum, Versioning
+from lakebed.seglake.model import CHUNK_BYTES, Algorithm, Checksum, Versioning
 from tests.s3.bodies import crc32_of, etag_of, get, put
-from tests.s3.calls import call, document, header, open_service, request, texts
-from tests.seglake.lakes import BUCKET, add_bucket, keys, stored
+from tests.s3.calls import call, document, header, identity, open_service, request, texts
+from tests.seglake.lakes import BUCKET, add_bucket, body, keys, stored
 
 pytestmark = pytest.mark.usefixtures("bucket")
 
@@ -187,8 +190,7 @@ def test_conditions_of_the_target(service: Service) -> None:
 
 
 def test_a_guarded_bucket_is_not_overwritten_by_a_copy(tmp_path: Path) -> None:
-    config = EndpointConfig(require_if_match_buckets=BUCKET)
-    with open_service(tmp_path / "lake", config=config) as service:
+    with open_service(tmp_path / "lake", require_if_match_buckets=BUCKET) as service:
         service.lake.buckets.create(BUCKET)
         put(service, "from", DATA)
         copy(service)
@@ -264,3 +266,52 @@ def test_a_part_of_no_upload_is_refused(service: Service) -> None:
     with pytest.raises(LakebedError) as refused:
         copy_part(service, 1, upload_id="missing")
     assert to_s3(refused.value).code == "NoSuchUpload"
+
+
+class OneThread(ThreadPoolExecutor):
+    """With one thread, which notes how many jobs it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.jobs = 0
+
+    def submit(self, *arguments: Any, **named: Any) -> Any:
+        self.jobs += 1
+        return super().submit(*arguments, **named)
+
+
+@pytest.mark.parametrize("is_part", [True, False], ids=["part", "checksum"])
+def test_a_copy_that_takes_long_gives_its_thread_to_others_between_chunks(
+    service: Service, *, is_part: bool
+) -> None:
+    chunks = 6
+    data = body(chunks * CHUNK_BYTES)
+    service.lake.objects.put(BUCKET, "from", data)
+    upload_id = service.lake.uploads.create(BUCKET, "to").upload_id
+    sources = {"x-amz-copy-source": SOURCE, "x-amz-checksum-algorithm": "SHA256"}
+    with OneThread() as executor:
+        alone = Service(
+            lake=service.lake, config=service.config, clock=service.clock, executor=executor
+        )
+
+        async def run() -> None:
+            copying: Any
+            made = request("PUT", headers=sources)
+            if is_part:
+                operation = UploadPartCopy(
+                    bucket=BUCKET, key="to", upload_id=upload_id, part_number=1
+                )
+                copying = upload_part_copy(alone, operation, made, identity())
+            else:
+                target = CopyObject(bucket=BUCKET, key="to")
+                copying = copy_object(alone, target, made, identity())
+            copied = asyncio.ensure_future(copying)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # its first step was handed over
+            listed = await list_objects(alone, ListObjects(bucket=BUCKET), made, identity())
+            assert listed.status == 200
+            assert executor.jobs <= chunks, "the copy was not done first"
+            assert (await copied).status == 200
+
+        asyncio.run(run())
+        assert executor.jobs > chunks

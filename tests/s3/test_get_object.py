@@ -253,7 +253,7 @@ def test_the_parts_of_an_object(in_parts: Service) -> None:
     assert header(whole, "x-amz-checksum-type") == "COMPOSITE"
     with pytest.raises(S3Error) as refused:
         get(in_parts, "key", part_number=4)
-    assert refused.value.code == "InvalidPartNumber"
+    assert refused.value.code == "InvalidPart"
     with pytest.raises(S3Error) as refused:
         get(in_parts, "key", part_number=1, headers={"range": "bytes=0-1"})
     assert refused.value.code == "InvalidRequest"
@@ -274,7 +274,25 @@ def test_an_object_that_was_put_whole_is_its_own_first_part(service: Service) ->
     assert (response.status, header(response, "x-amz-mp-parts-count")) == (200, "1")
     with pytest.raises(S3Error) as refused:
         get(service, "key", part_number=2)
-    assert refused.value.code == "InvalidPartNumber"
+    assert refused.value.code == "InvalidPart"
+
+
+def test_an_empty_last_part_is_answered_without_bytes(tmp_path: Path) -> None:
+    with open_service(tmp_path / "lake", part_bytes_min=1) as service:
+        service.lake.buckets.create(BUCKET)
+        uploads = service.lake.uploads
+        for key, first in (("small", b"one"), ("large", bytes(300_000))):
+            place = (BUCKET, key, uploads.create(BUCKET, key).upload_id)
+            parts = [
+                uploads.put_part(*place, number, data) for number, data in ((1, first), (2, b""))
+            ]
+            uploads.complete(*place, [NamedPart(part.number, part.etag) for part in parts])
+            response = get(service, key, part_number=2)
+            assert (response.status, response.body) == (206, b"")
+            assert header(response, "Content-Range") is None
+            assert header(response, "x-amz-mp-parts-count") == "2"
+            assert head(service, key, part_number=2).length == 0
+            assert get(service, key, part_number=1).body == first
 
 
 def answer(service: Service) -> Response:
@@ -310,6 +328,7 @@ def test_a_damaged_small_object_is_an_error(tmp_path: Path) -> None:
         damage(tmp_path / "lake", SMALL)
         with pytest.raises(Damaged):
             get(service, "key")
+        service.lake.buckets.create(BUCKET)  # committed after the mark
         assert service.lake.objects.head(BUCKET, "key").state is State.DAMAGED
 
 

@@ -230,12 +230,24 @@ def test_versions_and_markers_are_told_in_their_order(tmp_path: Path, max_keys: 
         assert [one["Size"] for one in versions if one["Key"] == "e"] == [4, 1]
 
 
-def test_a_bucket_without_versions_shows_none(service: Service) -> None:
+def test_an_unversioned_bucket_lists_null_versions(service: Service) -> None:
     service.lake.buckets.create(BUCKET, versioning=Versioning.DISABLED)
-    service.lake.objects.put(BUCKET, "a", b"")
-    page = list_versions(service)
-    assert "Versions" not in page
-    assert not page["IsTruncated"]
+    for key in ("a", "b", "b"):
+        service.lake.objects.put(BUCKET, key, b"")
+    found = list_versions(service)["Versions"]
+    told = [(one["Key"], one["VersionId"], one["IsLatest"]) for one in found]
+    assert told == [("a", "null", True), ("b", "null", True)]
+
+
+def test_an_unversioned_bucket_lists_no_versions_if_the_specification_is_followed(
+    tmp_path: Path,
+) -> None:
+    with open_service(tmp_path / "other", spec_version_listing=True) as service:
+        service.lake.buckets.create(BUCKET, versioning=Versioning.DISABLED)
+        service.lake.objects.put(BUCKET, "a", b"")
+        page = list_versions(service)
+        assert "Versions" not in page
+        assert not page["IsTruncated"]
 
 
 def test_uploads_under_way_are_told_with_their_checksums(service: Service) -> None:

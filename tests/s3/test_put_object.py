@@ -284,9 +284,7 @@ def test_conditions_are_kept(service: Service, data: bytes, *, is_streamed: bool
 
 
 def test_a_guarded_bucket_is_overwritten_only_with_if_match(tmp_path: Path) -> None:
-    with open_service(
-        tmp_path / "lake", config=EndpointConfig(require_if_match_buckets=BUCKET)
-    ) as service:
+    with open_service(tmp_path / "lake", require_if_match_buckets=BUCKET) as service:
         service.lake.buckets.create(BUCKET)
         first = put(service, "key", SMALL)
         with pytest.raises(PreconditionFailed):

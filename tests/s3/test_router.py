@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from lakebed.s3 import operations as ops
 from lakebed.s3.errors import STATUSES, S3Error
-from lakebed.s3.guard import CHANGES, check_change
-from lakebed.s3.router import READS, route
+from lakebed.s3.router import route
 from lakebed.s3.routes import ROUTES, SELECTORS, Level
 from lakebed.s3.unsupported import ABSENT, SUBRESOURCES
 from tests.s3.calls import refused, request
@@ -342,21 +341,6 @@ def test_methods_that_are_none_of_s3_are_refused() -> None:
         assert refused(method, target).code == "MethodNotAllowed"
     for target in ("/b", "/b/k"):
         assert refused("POST", target).code == "NotImplemented"
-
-
-def test_the_bucket_of_the_logs_can_only_be_read() -> None:
-    for method, target, asked in ASKED:
-        own = target.replace("/b", "/lakebed-tier2", 1)
-        found = route(request(method, own), domain="")
-        assert type(found) is type(asked)
-        if method in READS:
-            check_change(found)
-        else:
-            with pytest.raises(S3Error) as caught:
-                check_change(found)
-            assert caught.value.code == "AccessDenied"
-        check_change(asked)
-    assert {row.operation for place, row in ROUTES.items() if place.method not in READS} == CHANGES
 
 
 @given(key=st.text(min_size=1))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote_plus
 
 import pytest
 
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import LakebedError, TooLarge
 from lakebed.http.request import ClientGone
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
@@ -36,7 +38,7 @@ from tests.s3.bodies import (
     signed,
     trailed_headers,
 )
-from tests.s3.calls import GivenBody, call, document, header, request, texts
+from tests.s3.calls import GivenBody, call, document, header, open_service, request, texts
 from tests.seglake.lakes import BUCKET, body
 
 pytestmark = pytest.mark.usefixtures("bucket")
@@ -252,6 +254,38 @@ def test_parts_are_listed_in_pages(service: Service) -> None:
     assert texts(rest, "Part/Size") == [str(9 * len(DATA))]
     assert texts(rest, "IsTruncated") == ["false"]
     assert texts(document(listed(service, upload_id, max_parts=99_999)), "MaxParts") == ["1000"]
+
+
+def test_the_key_of_an_upload_is_listed_as_the_client_wants_it_encoded(service: Service) -> None:
+    key = "a b/\x01+é"
+    upload_id = service.lake.uploads.create(BUCKET, key).upload_id
+    operation = ListParts(bucket=BUCKET, key=key, upload_id=upload_id, is_url_encoded=True)
+    found = document(call(list_parts, service, operation, request("GET")))
+    assert texts(found, "EncodingType") == ["url"]
+    assert [unquote_plus(one) for one in texts(found, "Key")] == [key]
+    assert texts(found, "Key") != [key]
+
+
+def test_a_part_with_which_the_object_would_be_too_large_is_refused(tmp_path: Path) -> None:
+    with open_service(tmp_path / "other", max_object_size=25, part_bytes_min=1) as service:
+        service.lake.buckets.create(BUCKET)
+        upload_id = begun(service)
+        for number in (1, 2, 2):  # of the second, the last counts
+            upload(service, upload_id, number, b"0123456789")
+        for data, is_streamed in ((b"012345", False), (bytes(100_000), True)):
+            with pytest.raises(TooLarge) as refused:
+                upload(service, upload_id, 3, data, is_streamed=is_streamed)
+            assert to_s3(refused.value).code == "EntityTooLarge"
+        upload(service, upload_id, 3, b"01234")
+        assert sizes(service, upload_id) == [10, 10, 5]
+        uploads = service.lake.uploads
+        racing = [uploads.begin_part(BUCKET, "key", upload_id, number) for number in (2, 3)]
+        uploads.put_part(BUCKET, "key", upload_id, 2, b"1")
+        for put in racing:
+            put.write(b"0123456789")
+        racing[0].finish()
+        with pytest.raises(TooLarge):
+            racing[1].finish()
 
 
 def test_an_aborted_upload_is_gone(service: Service) -> None:

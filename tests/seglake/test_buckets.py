@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.seglake import buckets
 from lakebed.seglake.errors import (
     BadBucketName,
     BadState,
@@ -13,6 +14,7 @@ from lakebed.seglake.errors import (
     BucketNotEmpty,
     NoSuchBucket,
     NoSuchKey,
+    NoSuchUpload,
 )
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import Versioning
@@ -144,12 +146,45 @@ def test_old_versions_behind_a_marker_still_count(lake: Lake) -> None:
     lake.buckets.delete(BUCKET)
 
 
-def test_uploads_under_way_count(lake: Lake) -> None:
+def test_uploads_under_way_are_aborted_with_their_bucket(lake: Lake) -> None:
     upload = lake.uploads.create(BUCKET, "key")
+    lake.uploads.put_part(BUCKET, "key", upload.upload_id, 1, b"part")
+    lake.buckets.delete(BUCKET)
+    lake.buckets.create(BUCKET)
+    assert lake.uploads.list(BUCKET).items == []
+    with pytest.raises(NoSuchUpload):
+        lake.uploads.put_part(BUCKET, "key", upload.upload_id, 2, b"part")
+    with lake.metadata.reading() as reader:
+        assert reader.parts_by_id() == []
+
+
+def test_many_delete_markers_are_removed_in_bounded_transactions(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "MARKERS_AT_ONCE", 4)
+    for number in range(10):
+        lake.objects.delete(BUCKET, f"key {number % 5}")
+    steps = [lake.buckets.deletion(BUCKET).run() for _ in range(2)]
+    assert steps == [False, False]
+    left = lake.objects.list_versions(BUCKET).items
+    assert len(left) == 2, "four at a time"
+    lake.buckets.delete(BUCKET)
+    lake.buckets.create(BUCKET)
+    assert lake.objects.list_versions(BUCKET).items == []
+
+
+def test_a_bucket_that_gets_an_object_while_it_is_deleted_stays(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "MARKERS_AT_ONCE", 4)
+    upload = lake.uploads.create(BUCKET, "key")
+    for number in range(5):
+        lake.objects.delete(BUCKET, f"key {number}")
+    assert not lake.buckets.deletion(BUCKET).run()
+    lake.objects.put(BUCKET, "new", b"")
     with pytest.raises(BucketNotEmpty):
         lake.buckets.delete(BUCKET)
-    lake.uploads.abort(BUCKET, "key", upload.upload_id)
-    lake.buckets.delete(BUCKET)
+    assert lake.uploads.parts(BUCKET, "key", upload.upload_id).parts == [], "it goes on"
 
 
 def test_delete_markers_go_with_their_bucket(lake: Lake) -> None:

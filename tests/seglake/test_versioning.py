@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.base.clock import NS_PER_S, SystemClock
+from lakebed.base.clock import NS_PER_MS, NS_PER_S, SystemClock
 from lakebed.seglake.errors import (
     MethodNotAllowed,
     NoSuchKey,
@@ -15,7 +15,6 @@ from lakebed.seglake.errors import (
     PreconditionFailed,
 )
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.listing import Page
 from lakebed.seglake.model import NULL_VERSION, Condition, State, Versioning
 from lakebed.seglake.versions import Deleted
 from tests.seglake.lakes import BUCKET, add_bucket, keys, open_lake, stored, told_versions
@@ -251,15 +250,22 @@ def test_a_null_version_in_the_middle_can_be_deleted(lake: Lake) -> None:
 # Disabled.
 
 
-def test_an_unversioned_bucket_has_one_object_a_key_and_shows_no_versions(tmp_path: Path) -> None:
+def test_an_unversioned_bucket_has_one_object_a_key_which_is_its_null_version(
+    tmp_path: Path,
+) -> None:
     with open_lake(tmp_path) as lake:
         add_bucket(lake, Versioning.DISABLED)
         put(lake, b"1")
         put(lake, b"2")
         assert stored(lake, "key") == b"2"
         assert stored(lake, "key", version_id=NULL_VERSION) == b"2"
-        assert lake.objects.list_versions(BUCKET) == Page([], [])
+        assert versions(lake) == [NULL_VERSION]
         assert lake.objects.delete(BUCKET, "key") == Deleted("key", None, is_marker=False)
+        check_hidden(lake, None)
+        put(lake, b"3")
+        for _ in range(2):
+            gone = lake.objects.delete(BUCKET, "key", version_id=NULL_VERSION)
+            assert gone == Deleted("key", None, is_marker=False), "it has no version ids"
         check_hidden(lake, None)
         lake.buckets.delete(BUCKET)
 
@@ -336,3 +342,27 @@ def test_the_clock_goes_on_behind_what_was_removed(tmp_path: Path) -> None:
     with open_lake(tmp_path, clock=clock) as lake:
         put(lake, b"2")
         assert lake.objects.list_versions(BUCKET).items[0].row.hlc > newest
+
+
+def test_a_put_under_a_wrong_clock_does_not_freeze_last_modified(tmp_path: Path) -> None:
+    clock = MovableClock()
+    year_ns = 365 * 24 * 3600 * NS_PER_S
+    with open_lake(tmp_path, clock=clock) as lake:
+        lake.buckets.create(BUCKET)
+        clock.back_ns = -year_ns
+        put(lake, b"from the future")
+        clock.back_ns = 0
+        put(lake, b"now")
+    with open_lake(tmp_path, clock=clock) as lake:
+        put(lake, b"after a restart")
+        lake.buckets.create("new")
+        now_ms = clock.wall_ns() // NS_PER_MS
+        found = [row for row, _ in lake.objects.list_versions(BUCKET).items]
+        ages_ms = [now_ms - row.modified_ms for row in found]
+        assert all(0 <= age_ms < year_ns // NS_PER_MS for age_ms in ages_ms[:2])
+        assert ages_ms[2] < 0
+        assert now_ms >= lake.buckets.get("new").created_ms
+        assert stored(lake, "key") == b"after a restart", "the hybrid clock still orders them"
+        assert [row.hlc for row in found] == sorted((row.hlc for row in found), reverse=True)
+        ids = {row.version_id[2:14] for row in found}
+        assert len(ids) > 1, "manifest files are spread over folders again"

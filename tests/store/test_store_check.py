@@ -12,9 +12,10 @@ import pytest
 from lakebed.base.errors import NotFound
 from lakebed.keratin.format import LOG_HEADER
 from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import State
 from lakebed.seglake.verify_plan import ChunksPiece, UploadPiece, VersionsPiece
-from lakebed.store.damage_marks import NamedVersion, damaged_versions, mark_damaged
+from lakebed.store.damage_marks import NamedVersion, mark_damaged, versions_to_mark
 from lakebed.store.lake_object_store import BUCKET
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -207,7 +208,7 @@ def test_a_store_with_nothing_in_it_is_whole(tmp_path: Path) -> None:
 
 def test_the_writer_marks_what_is_damaged_and_only_that(root: Path) -> None:
     damage_chunk(root)
-    versions = damaged_versions(verify_store(root).objects)
+    versions = versions_to_mark(verify_store(root).objects)
     assert versions == [NamedVersion("photos", "big", _version_id(root, "photos", "big"))]
     others = [
         NamedVersion("photos", "small", _version_id(root, "photos", "small")),
@@ -225,7 +226,7 @@ def test_the_writer_marks_what_is_damaged_and_only_that(root: Path) -> None:
     assert told.gone == tuple(others[2:])
     assert told.failed == ()
     assert steps == [(number, 5) for number in range(1, 6)]
-    assert damaged_versions(verify_store(root).objects) == versions
+    assert versions_to_mark(verify_store(root).objects) == versions
 
 
 def test_a_mark_is_made_of_what_is_on_the_disk_whatever_is_cached(root: Path) -> None:
@@ -240,9 +241,30 @@ def test_a_mark_is_made_of_what_is_on_the_disk_whatever_is_cached(root: Path) ->
         assert photos.head("small").state is State.DAMAGED
 
 
+def test_the_mark_of_an_object_that_is_whole_again_is_cleared(root: Path) -> None:
+    flip_chunk(root, "photos", "small")
+    versions = versions_to_mark(verify_store(root).objects)
+    with open_store(root) as store:
+        mark_damaged(store, versions, progress=lambda *_: None)
+    flip_chunk(root, "photos", "small")  # as from a backup
+    report = verify_store(root)
+    assert report.is_good
+    assert versions_to_mark(report.objects) == versions
+    with open_store(root) as store:
+        photos = store.bucket("photos")
+        assert photos.head("small").state is State.DAMAGED
+        with pytest.raises(Damaged):
+            photos.copy("small", "copy")
+        assert mark_damaged(store, versions, progress=lambda *_: None).whole == tuple(versions)
+        assert photos.head("small").state is State.ACTIVE
+        assert [row.state for row in photos.list("small")] == [State.ACTIVE]
+        photos.copy("small", "copy")
+    assert versions_to_mark(verify_store(root).objects) == []
+
+
 def test_an_object_of_tier_2_is_marked_as_well(root: Path) -> None:
     DAMAGES["cold"](root)
-    [version] = damaged_versions(verify_store(root).objects)
+    [version] = versions_to_mark(verify_store(root).objects)
     assert version.bucket == BUCKET
     with open_store(root) as store:
         assert mark_damaged(store, [version], progress=lambda *_: None).marked == (version,)

@@ -61,6 +61,7 @@ _NAMES = {module.__name__ for module in _MODULES} | {__name__, "lakebed.api.medi
 
 STATUSES: Final[Mapping[type[LakebedError], int]] = {
     Unauthenticated: 401,
+    seglake_errors.ReservedBucket: 403,
     errors.TooLarge: 413,
     errors.NotFound: 404,
     keratin_errors.OffsetOutOfRange: 416,

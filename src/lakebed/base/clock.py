@@ -85,6 +85,10 @@ class HybridClock:
         self._last = HybridTime(wall, 0) if wall > self._last.wall_ns else _after(self._last)
         return self._last
 
+    def wall_ns(self) -> int:
+        """The wall clock's own time, for what people read: right again once that clock is set."""
+        return self._clock.wall_ns()
+
     def observe(self, remote: HybridTime) -> HybridTime:
         """Take note of a peer's time and issue one behind it; refuse one too far ahead."""
         ahead_ns = remote.wall_ns - self._clock.wall_ns()

@@ -49,9 +49,7 @@ def ls(
     where = parse_place(place)
     delimiter = "" if recursive else "/"
     with open_to_read(run) as store:
-        bucket = store.lake.buckets.get(where.bucket)
-        if versions and bucket.versioning.value == "disabled":
-            run.output.note(f"{bucket.name} is unversioned: it has no versions to list")
+        store.lake.buckets.get(where.bucket)
         objects = store.lake.objects
         pages: Iterator[AnyPage] = (
             _version_pages(objects, where, delimiter, count_max)

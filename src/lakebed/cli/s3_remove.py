@@ -164,7 +164,7 @@ def _pages(objects: ObjectReading, place: Place, *, versions: bool) -> Iterator[
                 for row, _ in page.items
             ]
         marker, marker_id = page.next_marker, page.next_id
-    # A bucket without versions has none to list, and its objects are removed for good.
+    # With spec_version_listing an unversioned bucket lists none; its objects are removed for good.
     marker = ""
     while marker is not None:
         found = objects.list(place.bucket, prefix=place.key, after=marker, max_keys=_PAGE_MAX)

@@ -47,6 +47,9 @@ def put(
     if_none_match: Annotated[
         bool, typer.Option("--if-none-match", help="Only if there is no such object.")
     ] = False,
+    if_match: Annotated[
+        str | None, typer.Option(metavar="ETAG", help="Only in place of that object.")
+    ] = None,
 ) -> None:
     """Store a file as an object, and wait until it is durable.
 
@@ -80,7 +83,11 @@ def put(
                 interrupts.raise_kept()
 
         info = bucket_of(store, where.bucket).put(
-            where.key, pieces(), content=content, if_none_match="*" if if_none_match else None
+            where.key,
+            pieces(),
+            content=content,
+            if_match=if_match,
+            if_none_match="*" if if_none_match else None,
         )
     line = f"{where}: stored {info.size} bytes, version {info.shown_version_id}"
     run.output.result(info_document(info), lines=[line])

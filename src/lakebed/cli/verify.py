@@ -24,7 +24,10 @@ def verify(
         bool, typer.Option("--tier2/--no-tier2", help="Read all objects of logs in Tier 2 as well.")
     ] = True,
     mark: Annotated[
-        bool, typer.Option("--mark", help="Mark objects as damaged that have lost bytes.")
+        bool,
+        typer.Option(
+            "--mark", help="Mark objects that have lost bytes as damaged, and clear wrong marks."
+        ),
     ] = False,
 ) -> None:
     """Check every checksum: of logs in all tiers, topics, groups, objects, and the key of secrets.
@@ -63,10 +66,10 @@ def verify(
 
 def _mark(run: Invocation, report: StoreReport) -> MarkReport:
     from lakebed.cli.writers import open_writer
-    from lakebed.store.damage_marks import MarkReport, damaged_versions
+    from lakebed.store.damage_marks import MarkReport, versions_to_mark
     from lakebed.store.marking import mark_through
 
-    versions = damaged_versions(report.objects)
+    versions = versions_to_mark(report.objects)
     if not versions:
         return MarkReport()
     with quiet("lakebed"), Progress("mark") as progress, open_writer(run.root) as store:

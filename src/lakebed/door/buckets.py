@@ -47,7 +47,8 @@ async def set_versioning(service: Service, call: Call) -> objects.BucketState:
 
 async def delete_bucket(service: Service, call: Call) -> None:
     lake = await lake_of(service)
-    await commit(service, lake.buckets.deletion(call.names["bucket"]))
+    while not await commit(service, lake.buckets.deletion(call.names["bucket"])):
+        pass
 
 
 async def list_objects(service: Service, call: Call) -> objects.ObjectPage:

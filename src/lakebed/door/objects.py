@@ -108,6 +108,7 @@ async def get_object(service: Service, call: Call) -> Response:
         call.names["key"],
         version_id=query.version_id,
         byte_range=byte_range,
+        waits=False,
     )
     reader = await service.run(find)
     info = reader.info

@@ -20,7 +20,6 @@ from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.auth.inflight import InflightLimit
 from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
-from lakebed.s3.guard import check_change
 from lakebed.s3.operations import Operation
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
@@ -83,7 +82,6 @@ class App:
             operation = route(request, domain=self._domain)
             bucket: str = getattr(operation, "bucket", "")
             request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
-            check_change(operation)
             verb = VERBS[type(operation)]
             if not self._limit.try_enter(identity):
                 return self._answer_later(verb, operation, request, identity)

@@ -101,7 +101,8 @@ def _check_location(location: str, *, region: str) -> None:
 async def delete_bucket(
     service: Service, operation: DeleteBucket, _request: Request, _identity: Identity
 ) -> Response:
-    await service.commit(service.lake.buckets.deletion(operation.bucket))
+    while not await service.commit(service.lake.buckets.deletion(operation.bucket)):
+        pass
     return Response(204)
 
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.conditions import ReadCondition
-from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.model import Condition, ObjectInfo
 
 COPY_SOURCE: Final = "x-amz-copy-source-"
@@ -22,7 +21,6 @@ COPY_SOURCE: Final = "x-amz-copy-source-"
 _MS_PER_S: Final = 1000
 _ANY: Final = "*"
 _NO_CONDITION: Final = Condition()
-_IF_ABSENT: Final = Condition(if_none_match=_ANY)
 
 
 def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition | None:
@@ -41,14 +39,11 @@ def read_condition(headers: Mapping[str, str], start: str = "") -> ReadCondition
     )
 
 
-def write_condition(headers: Mapping[str, str], config: EndpointConfig, bucket: str) -> Condition:
-    """What must hold of the object that is written over.
-
-    In a bucket that is guarded, what does not say which object it replaces replaces none.
-    """
+def write_condition(headers: Mapping[str, str]) -> Condition:
+    """What must hold of the object that is written over."""
     match, none_match = headers.get("if-match"), headers.get("if-none-match")
     if match is None and none_match is None:
-        return _IF_ABSENT if is_guarded(config, bucket) else _NO_CONDITION
+        return _NO_CONDITION
     if none_match is not None and none_match.strip() != _ANY:
         raise _not_implemented("If-None-Match")
     wanted = None
@@ -58,14 +53,6 @@ def write_condition(headers: Mapping[str, str], config: EndpointConfig, bucket: 
             raise _not_implemented("If-Match")
         wanted = etags[0]
     return Condition(if_match=wanted, if_none_match=None if none_match is None else _ANY)
-
-
-def is_guarded(config: EndpointConfig, bucket: str) -> bool:
-    """Whether objects of that bucket are overwritten only with `If-Match`."""
-    names = config.require_if_match_buckets
-    if not names:
-        return False
-    return any(name.strip() in (_ANY, bucket) for name in names.split(","))
 
 
 def range_applies(headers: Mapping[str, str], info: ObjectInfo) -> bool:

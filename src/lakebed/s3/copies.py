@@ -7,7 +7,6 @@ that AWS has for it. A copied part is read and written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from lakebed.http.request import Request
@@ -49,12 +48,11 @@ async def copy_object(
     if not is_replaced and algorithm is None:
         _check_change(operation, source)
     content: Content | None = content_of(headers) if is_replaced else None
-    condition = write_condition(headers, service.config, operation.bucket)
+    condition = write_condition(headers)
     source_condition = read_condition(headers, COPY_SOURCE)
     info = _look_at(service, source)
     told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
-    prepare = partial(
-        service.lake.objects.copying,
+    steps = service.lake.objects.copying(
         source.bucket,
         source.key,
         operation.bucket,
@@ -67,7 +65,7 @@ async def copy_object(
     )
 
     async def work() -> ObjectInfo:
-        return await service.commit(await service.run(prepare))
+        return await service.commit(await service.prepared(steps))
 
     def answer(copied: ObjectInfo) -> tuple[HeaderList, bytes]:
         version_id = told_version(service, copied)
@@ -84,8 +82,7 @@ async def upload_part_copy(
     source = source_of(headers)
     info = _look_at(service, source)
     told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
-    read = partial(
-        service.lake.uploads.part_copying,
+    steps = service.lake.uploads.part_copying(
         source.bucket,
         source.key,
         operation.bucket,
@@ -98,7 +95,7 @@ async def upload_part_copy(
     )
 
     async def work() -> PartInfo:
-        change = await service.run(read)
+        change = await service.prepared(steps)
         return await service.done(await service.handed_over(change))
 
     return await answer_patiently(

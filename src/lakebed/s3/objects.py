@@ -27,7 +27,7 @@ async def put_object(
     objects, expected = service.lake.objects, said.expected
     bucket, key = operation.bucket, operation.key
     content = content_of(headers)
-    condition = write_condition(headers, service.config, bucket)
+    condition = write_condition(headers)
     if body.is_here:
         data, trailing = body.taken()
         if trailing is not None:

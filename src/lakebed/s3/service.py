@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakebed.base.clock import Clock
 from lakebed.http.completions import Completions
 from lakebed.s3.errors import S3Error
-from lakebed.seglake.commits import Change, Pending
+from lakebed.seglake.commits import Change, ChangeInSteps, Pending
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.lake import Lake
 
@@ -21,6 +21,8 @@ Result = TypeVar("Result")
 
 STREAMED_MAX = 64
 PLACE_S = 20.0
+PREPARED_MAX = 16  # of some megabytes each
+PREPARING_THREADS_MAX = 4
 
 
 class Service:
@@ -34,6 +36,8 @@ class Service:
         self.clock = clock
         self.executor = executor  # for reads and writes that may wait for the disk
         self._places = asyncio.Semaphore(STREAMED_MAX)
+        self._preparing = asyncio.Semaphore(PREPARED_MAX)
+        self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
         self.completions = Completions()
 
     @contextlib.asynccontextmanager
@@ -56,6 +60,23 @@ class Service:
         would take the threads from all others: those are for `commit` and `done`."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.executor, copy_context().run, work)
+
+    async def prepared(self, steps: ChangeInSteps[Result]) -> Change[Result]:
+        """A change that takes long to prepare: its steps take turns with those of others.
+
+        Many of them do not take all threads: others have to read and list meanwhile.
+        """
+        try:
+            change = await self.run(steps.step)
+            if change is None:
+                async with self._preparing:
+                    while change is None:
+                        async with self._preparing_threads:
+                            change = await self.run(steps.step)
+        finally:
+            with contextlib.suppress(ValueError):  # a thread is still at it: the node is ending
+                steps.close()
+        return change
 
     async def commit(self, change: Change[Result]) -> Result:
         """What it did, once that is durable; `Busy` if too much waits for that already."""

@@ -97,7 +97,10 @@ async def list_parts(
         )
     )
     document = xml_documents.list_parts(
-        page, marker=operation.part_number_marker, max_parts=max_parts
+        page,
+        marker=operation.part_number_marker,
+        max_parts=max_parts,
+        is_url_encoded=operation.is_url_encoded,
     )
     return Response(200, [XML], document)
 
@@ -106,7 +109,7 @@ async def complete_multipart_upload(
     service: Service, operation: CompleteMultipartUpload, request: Request, identity: Identity
 ) -> Response:
     headers = request.headers
-    condition = write_condition(headers, service.config, operation.bucket)
+    condition = write_condition(headers)
     checksum = checksums.whole_checksum(headers)
     size = _announced_size(headers)
     document = await _document_of(request, identity)

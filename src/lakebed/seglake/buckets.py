@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakebed.base.clock import NS_PER_MS, HybridClock
 from lakebed.base.units import shown
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
@@ -13,6 +14,7 @@ from lakebed.seglake.model import BucketInfo, Chunk, Versioning
 from lakebed.seglake.names import check_bucket_name
 from lakebed.seglake.versions import require_bucket
 
+MARKERS_AT_ONCE = 1000
 CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
 
 
@@ -26,12 +28,14 @@ class Buckets:
         *,
         clock: HybridClock,
         site_id: str,
+        guard: BucketGuard,
         config: SeglakeConfig,
     ) -> None:
         self._database = database
         self._commits = commits
         self._clock = clock
         self._site_id = site_id
+        self._guard = guard
         self._config = config
 
     def list(self) -> list[BucketInfo]:
@@ -44,13 +48,18 @@ class Buckets:
         with self._database.reading() as reader:
             return require_bucket(reader, name)
 
-    def create(self, name: str, *, versioning: Versioning | None = None) -> BucketInfo:
-        return self.creation(name, versioning=versioning).run()
+    def create(
+        self, name: str, *, versioning: Versioning | None = None, as_owner: bool = False
+    ) -> BucketInfo:
+        return self.creation(name, versioning=versioning, as_owner=as_owner).run()
 
-    def creation(self, name: str, *, versioning: Versioning | None = None) -> Change[BucketInfo]:
+    def creation(
+        self, name: str, *, versioning: Versioning | None = None, as_owner: bool = False
+    ) -> Change[BucketInfo]:
         """A new bucket; one that is there already is fine, unless it should be another kind.
 
         Without `versioning` it is what the configuration says, or whatever the bucket has.
+        `as_owner` is for the owner of a reserved bucket: nobody else creates it.
         """
         check_bucket_name(name)
         if versioning is Versioning.SUSPENDED:
@@ -64,14 +73,14 @@ class Buckets:
                         f"bucket {name} is there, and its versioning is {found.versioning.value}"
                     )
                 return found
-            now = self._clock.now()
+            self._guard.check_change(name, as_owner=as_owner)
             bucket = BucketInfo(
                 name=name,
-                created_ms=now.wall_ns // NS_PER_MS,
+                created_ms=self._clock.wall_ns() // NS_PER_MS,
                 versioning=versioning or self._config.versioning,
             )
             writer.add_bucket(bucket)
-            self._note(writer, CREATE, name, hlc=str(now))
+            self._note(writer, CREATE, name, hlc=str(self._clock.now()))
             return bucket
 
         return Change(self._commits, apply)
@@ -81,6 +90,7 @@ class Buckets:
 
     def configuration(self, name: str, versioning: Versioning) -> Change[BucketInfo]:
         """Enabled or suspended; never back to unversioned."""
+        self._guard.check_change(name)
         if versioning is Versioning.DISABLED:
             raise BadState("versioning can be enabled or suspended, a bucket stays versioned")
 
@@ -94,17 +104,26 @@ class Buckets:
         return Change(self._commits, apply)
 
     def delete(self, name: str) -> None:
-        self.deletion(name).run()
+        while not self.deletion(name).run():
+            pass
 
-    def deletion(self, name: str) -> Change[None]:
-        """An empty one: delete markers do not count, old versions and uploads do."""
+    def deletion(self, name: str) -> Change[bool]:
+        """An empty one: old versions count, delete markers and uploads do not.
 
-        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
+        Returns whether it is gone. If not, some of its delete markers are: repeat it. So a bucket
+        with millions of them does not keep others waiting for one long transaction.
+        """
+        self._guard.check_change(name)
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
             if not writer.is_empty(name):
                 raise BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
+            if writer.remove_markers(name, MARKERS_AT_ONCE) == MARKERS_AT_ONCE:
+                return False
             writer.remove_bucket(name)
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
+            return True
 
         return Change(self._commits, apply)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from lakebed.base.commit import Barrier
@@ -82,3 +82,35 @@ class Change(Generic[Result]):
     def submit(self, *, timeout: float | None = None) -> Pending[Result]:
         """Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`."""
         return self._commits.submit(self._request, timeout=timeout)
+
+
+class ChangeInSteps(Generic[Result]):
+    """A change that may take long to prepare: the first step is quick, each other handles a chunk.
+
+    One step at a time, each in any thread: so others have their turn in between. To be closed.
+    """
+
+    def __init__(self, steps: Generator[None, None, Change[Result]]) -> None:
+        self._steps = steps
+
+    def step(self) -> Change[Result] | None:
+        """Returns the change once all is prepared."""
+        try:
+            next(self._steps)
+        except StopIteration as end:
+            change: Change[Result] = end.value
+            return change
+        return None
+
+    def run(self) -> Result:
+        """Take all steps here and make the change, durable when it returns."""
+        try:
+            while (change := self.step()) is None:
+                pass
+        finally:
+            self.close()
+        return change.run()
+
+    def close(self) -> None:
+        """Give up what was prepared and not handed over. Idempotent."""
+        self._steps.close()

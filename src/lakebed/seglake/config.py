@@ -37,6 +37,10 @@ class SeglakeConfig(EndpointConfig):
     """So many connections to the metadata are kept for reading."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
     """Writes leave so much of the disk free."""
+    require_if_match_buckets: str = ""
+    """Buckets where overwriting needs `If-Match`, separated by commas; `*`: all."""
+    spec_version_listing: bool = False
+    """Whether ListObjectVersions of an unversioned bucket is empty, and not a list of `null`s."""
     default_versioning: str = "enabled"
     """Whether new buckets keep old versions: `enabled`, or `unversioned`."""
 

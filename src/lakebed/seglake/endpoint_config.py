@@ -24,8 +24,6 @@ class EndpointConfig:
     """Whether a body may come without a signature of its own."""
     require_content_md5: bool = False
     """Whether every body needs a `Content-MD5`."""
-    require_if_match_buckets: str = ""
-    """Buckets where overwriting needs `If-Match`, separated by commas; `*`: all."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
     """A signature is remembered so long, to notice that it comes again; 0: not at all."""
     replay_block: bool = False

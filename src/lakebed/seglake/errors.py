@@ -34,6 +34,10 @@ class SecretKeyMismatch(DataError):
     """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
 
 
+class MetadataLost(DataError):
+    """The database is missing or empty, and what it described is there."""
+
+
 class MethodNotAllowed(InputError):
     """The version asked for is a delete marker: it can be deleted, nothing else."""
 
@@ -49,7 +53,13 @@ class BucketExists(AlreadyExists):
 
 
 class BucketNotEmpty(InputError):
-    """Objects, versions or uploads are left in it."""
+    """Objects or old versions are left in it."""
+
+
+class ReservedBucket(InputError):
+    """The bucket belongs to the store itself: it can be read, and not changed."""
+
+    exit_code = 77
 
 
 class BadBucketName(BadName):

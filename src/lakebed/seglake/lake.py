@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -22,13 +24,15 @@ from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.commit import CommitSink, Request
-from lakebed.seglake.commits import Commits
+from lakebed.seglake.commits import Change, Commits
 from lakebed.seglake.config import SeglakeConfig
-from lakebed.seglake.errors import Damaged
+from lakebed.seglake.errors import Damaged, MetadataLost
 from lakebed.seglake.keys import Keys
+from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.meta.database import Database
@@ -61,14 +65,19 @@ class Lake:
         config: SeglakeConfig | None = None,
         connector: Connector = connect,
         random: Random | None = None,
+        reserved_buckets: Iterable[str] = (),
     ) -> None:
-        """`connector` opens the metadata on the same disk."""
+        """`connector` opens the metadata on the same disk. `reserved_buckets` are changed only by
+        their owner."""
         self._config = config or SeglakeConfig()
         self._runner = runner
         self._disk = disk
         self.counters = Counters()
+        self._marking_mutex = runner.mutex()
+        self._marking: set[str] = set()  # guarded by it: versions whose mark is being committed
         random = random or Random()
         self._paths = paths = LakePaths(root)
+        self._lost_check = LostMetadataCheck(disk, paths)
         for folder in (paths.segments, paths.manifests):
             make_folders(disk, folder)
         with contextlib.ExitStack() as undo:
@@ -87,10 +96,18 @@ class Lake:
             sink = CommitSink(self._segments, self._database, rules.put_all, clock=runner.clock)
             self._barrier = self._make_barrier(sink)
             self._commits = Commits(self._barrier)
-            self.buckets = Buckets(
-                self._database, self._commits, clock=clock, site_id=site_id, config=self._config
+            guard = BucketGuard(
+                reserved=reserved_buckets, if_match_buckets=self._config.require_if_match_buckets
             )
-            self.objects = self._make_objects(chunks, rules)
+            self.buckets = Buckets(
+                self._database,
+                self._commits,
+                clock=clock,
+                site_id=site_id,
+                guard=guard,
+                config=self._config,
+            )
+            self.objects = self._make_objects(chunks, rules, guard)
             self.uploads = self._make_uploads(rules, random)
             self.keys = self._make_keys(paths, disk)
             self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
@@ -103,6 +120,10 @@ class Lake:
     def failure(self) -> LakebedError | None:
         """Why nothing can be changed until it is opened again. A disk that failed is no reason:
         the next change goes to other files, and to a database that is opened anew."""
+        try:
+            self._lost_check.check_file()
+        except MetadataLost as error:
+            return error
         return self._barrier.failure
 
     @property
@@ -133,8 +154,9 @@ class Lake:
         self.close()
 
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
-        """Read all of a version, past every cache: whether it is whole. If not, it is marked.
+        """Read all of a version, past every cache: whether it is whole.
 
+        If not, it is marked as damaged. If it is, and was marked, the mark is cleared.
         `NoSuchVersion` and the like if there is none; `MethodNotAllowed` for a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
@@ -149,8 +171,10 @@ class Lake:
             except Damaged:
                 if self._find(bucket, key, version_id).manifest != found.manifest:
                     return True  # another one by now, or moved while it was read
-                self._set_damaged(found.row.version_id)
+                self._set_state(found.row.version_id, State.DAMAGED).run()
                 return False
+        if found.row.state is State.DAMAGED:
+            self._set_state(found.row.version_id, found.manifest.state).run()
         return True
 
     def _find(self, bucket: str, key: str, version_id: str) -> Found:
@@ -166,6 +190,7 @@ class Lake:
             connector=connector,
             runner=self._runner,
             readers_max=self._config.readers_max,
+            new_check=self._lost_check,
         )
 
     def _make_barrier(self, sink: CommitSink) -> Barrier[Request, Any]:
@@ -184,7 +209,9 @@ class Lake:
             counters=self.counters,
         )
 
-    def _make_objects(self, chunks: ChunkReader, rules: VersionRules) -> Objects:
+    def _make_objects(
+        self, chunks: ChunkReader, rules: VersionRules, guard: BucketGuard
+    ) -> Objects:
         return Objects(
             self._database,
             chunks,
@@ -192,6 +219,7 @@ class Lake:
             segments=self._segments,
             commits=self._commits,
             rules=rules,
+            guard=guard,
             config=self._config,
             runner=self._runner,
         )
@@ -231,11 +259,32 @@ class Lake:
     def _wake(self) -> None:
         self._committing.wake()
 
-    def _mark_damaged(self, version_id: str) -> None:
-        """Reading found it; whether it could be noted or not, the reader hears of the damage."""
-        _log.error("version %s is damaged", version_id)
-        with contextlib.suppress(LakebedError):
-            self._set_damaged(version_id)
+    def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
+        """Whether or not it can be noted, the reader is told of the damage.
 
-    def _set_damaged(self, version_id: str) -> None:
-        self._commits.run(lambda writer, _chunks: writer.set_state(version_id, State.DAMAGED))
+        If the reader does not wait, one mark of a version is under way at a time.
+        """
+        change = self._set_state(version_id, State.DAMAGED)
+        with contextlib.suppress(LakebedError):
+            if waits:
+                _log.error("version %s is damaged", version_id)
+                change.run()
+            elif self._begin_mark(version_id):
+                _log.error("version %s is damaged", version_id)
+                try:
+                    change.submit(timeout=0).when_done(partial(self._end_mark, version_id))
+                except LakebedError:
+                    self._end_mark(version_id)
+
+    def _begin_mark(self, version_id: str) -> bool:
+        with self._marking_mutex:
+            is_new = version_id not in self._marking
+            self._marking.add(version_id)
+            return is_new
+
+    def _end_mark(self, version_id: str) -> None:
+        with self._marking_mutex:
+            self._marking.discard(version_id)
+
+    def _set_state(self, version_id: str, state: State) -> Change[None]:
+        return Change(self._commits, lambda writer, _chunks: writer.set_state(version_id, state))

@@ -7,7 +7,7 @@ the same transaction. So a crash leaves an upload with its parts, or the object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from lakebed.base.errors import InputError, TooLarge
 from lakebed.base.units import GIB, shown
 from lakebed.seglake import digests
 from lakebed.seglake.body import Body, Source, pieces_of
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.commits import Change, ChangeInSteps, Commits
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import Expected
@@ -50,7 +50,6 @@ from lakebed.seglake.objects import (
     NOTHING_EXPECTED,
     Objects,
     Put,
-    check_write,
     wanted_algorithms,
 )
 from lakebed.seglake.ranges import ByteRange
@@ -101,6 +100,7 @@ class Uploads:
     ) -> None:
         self._database = database
         self._objects = objects
+        self._guard = objects.guard
         self._commits = commits
         self._rules = rules
         self._config = config
@@ -131,6 +131,7 @@ class Uploads:
     ) -> Change[UploadInfo]:
         """Begin an upload. By default CRC64NVME is of the whole object, all others composite."""
         check_key(key)
+        self._guard.check_change(bucket)
         if is_composite is None:
             is_composite = algorithm is not None and algorithm is not Algorithm.CRC64NVME
         if algorithm is not None:
@@ -187,10 +188,13 @@ class Uploads:
         A checksum, or one of that algorithm, is of the kind that was chosen for the upload; if
         none was, it is stored beside the CRC64NVME that the object will have.
         """
+        self._guard.check_change(bucket)
         if not 1 <= number <= PART_NUMBER_MAX:
             raise InputError(f"part {number}: parts have numbers from 1 to {PART_NUMBER_MAX}")
+        where = f"{bucket}/{shown(key)}, part {number}"
         with self._database.reading() as reader:
             upload = require_upload(reader, bucket, key, upload_id)
+            self._check_whole(reader, upload_id, number, size or 0)
         wanted = wanted_algorithms(algorithm, expected)
         if upload.algorithm is None:
             wanted = list(dict.fromkeys((*wanted, DEFAULT_ALGORITHM)))
@@ -201,10 +205,10 @@ class Uploads:
             raise InputError(
                 f"the checksum of the upload is {upload.algorithm.value}, of the part {told}"
             )
-        where = f"{bucket}/{shown(key)}, part {number}"
 
         def apply(writer: Writer, body: Body, chunks: tuple[Chunk, ...]) -> PartInfo:
             require_upload(writer, bucket, key, upload_id)
+            self._check_whole(writer, upload_id, number, body.size)
             part = PartInfo(
                 number=number,
                 etag=body.md5.hex(),
@@ -261,19 +265,26 @@ class Uploads:
         source_version_id: str | None = None,
         source_condition: ReadCondition | None = None,
         byte_range: ByteRange | None = None,
-    ) -> Change[PartInfo]:
+    ) -> ChangeInSteps[PartInfo]:
         """A part from the bytes of an object; they are read, since the part's MD5 is told."""
-        source = self._objects.get_source(
-            source_bucket,
-            source_key,
-            version_id=source_version_id,
-            byte_range=byte_range,
-            condition=source_condition,
-        )
-        with self.begin_part(bucket, key, upload_id, number) as put:
-            for piece in source:
-                put.write(piece)
-            return put.change()
+        self._guard.check_change(bucket)
+
+        def steps() -> Generator[None, None, Change[PartInfo]]:
+            source = self._objects.get_source(
+                source_bucket,
+                source_key,
+                version_id=source_version_id,
+                byte_range=byte_range,
+                condition=source_condition,
+            )
+            yield
+            with self.begin_part(bucket, key, upload_id, number) as put:
+                for piece in source:
+                    put.write(piece)
+                    yield
+                return put.change()
+
+        return ChangeInSteps(steps())
 
     def parts(
         self, bucket: str, key: str, upload_id: str, *, after: int = 0, max_parts: int = LISTED_MAX
@@ -315,6 +326,7 @@ class Uploads:
 
     def abortion(self, bucket: str, key: str, upload_id: str) -> Change[None]:
         """Forget it and its parts."""
+        self._guard.check_change(bucket)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
             require_upload(writer, bucket, key, upload_id)
@@ -352,7 +364,7 @@ class Uploads:
 
         `checksum` and `size`, if given, are what those of the whole must be.
         """
-        check_write(condition)
+        condition = self._guard.write_condition(bucket, condition)
         if not parts:
             raise InputError("an upload is completed with at least one part")
         numbers = [part.number for part in parts]
@@ -397,9 +409,17 @@ class Uploads:
                     minimum=minimum,
                 )
         size = sum(part.size for part in parts)
+        self._check_size(size)
+        return size
+
+    def _check_whole(self, reader: Reader, upload_id: str, number: int, size: int) -> None:
+        """`TooLarge` if the object could not be completed with a part of that size."""
+        if self._config.max_object_size:
+            self._check_size(size + reader.part_bytes(upload_id, excluding=number))
+
+    def _check_size(self, size: int) -> None:
         if self._config.max_object_size and size > self._config.max_object_size:
             raise TooLarge("the object", size=size, limit=self._config.max_object_size)
-        return size
 
 
 def require_upload(reader: Reader, bucket: str, key: str, upload_id: str) -> UploadInfo:

@@ -6,7 +6,7 @@ transaction that makes the change, so of many who put if absent exactly one succ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -22,13 +22,14 @@ from lakebed.seglake.body import (
     pieces_of,
     small_body,
 )
+from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commits import Change, Commits, Pending
+from lakebed.seglake.commits import Change, ChangeInSteps, Commits, Pending
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import BodyDigests, Expected, decoded
-from lakebed.seglake.errors import ConditionConflict, PreconditionFailed
+from lakebed.seglake.errors import ConditionConflict, Damaged, PreconditionFailed
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import (
@@ -38,6 +39,7 @@ from lakebed.seglake.model import (
     Condition,
     Content,
     ObjectInfo,
+    State,
 )
 from lakebed.seglake.names import check_key
 from lakebed.seglake.ranges import ByteRange
@@ -162,14 +164,16 @@ class Objects(ObjectReading):
         segments: Segments,
         commits: Commits,
         rules: VersionRules,
+        guard: BucketGuard,
         config: SeglakeConfig,
         runner: Runner,
     ) -> None:
-        super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner)
+        super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner, config=config)
         self._segments = segments
         self._buffers = ChunkBuffers()
         self._commits = commits
         self._rules = rules
+        self.guard = guard
         self._config = config
         self._runner = runner
 
@@ -223,7 +227,7 @@ class Objects(ObjectReading):
         """Store a body of at most `INLINE_BYTES_MAX` that is all there."""
         assert len(data) <= INLINE_BYTES_MAX, "a large body is written as it comes"
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition)
         body = small_body(
             data,
             algorithms=wanted_algorithms(algorithm, expected),
@@ -250,13 +254,15 @@ class Objects(ObjectReading):
         algorithm: Algorithm | None = None,
         expected: Expected = NOTHING_EXPECTED,
         size: int | None = None,
+        as_owner: bool = False,
     ) -> Put[ObjectInfo]:
         """Store a body that comes in pieces. `size` is what was announced, if it was.
 
-        A CRC64NVME is stored if neither an algorithm nor a checksum is given.
+        A CRC64NVME is stored if neither an algorithm nor a checksum is given. `as_owner` is for
+        the owner of a reserved bucket.
         """
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition, as_owner=as_owner)
         where = f"{bucket}/{shown(key)}"
 
         def plan(body: Body, chunks: tuple[Chunk, ...]) -> PlannedPut:
@@ -338,21 +344,20 @@ class Objects(ObjectReading):
         content: Content | None = None,
         condition: Condition = NO_CONDITION,
         algorithm: Algorithm | None = None,
-    ) -> Change[ObjectInfo]:
+    ) -> ChangeInSteps[ObjectInfo]:
         """The same chunks under another key (or the same), with `content` in place of its own.
 
         Nothing is read or written, unless a checksum is asked for that the source does not have.
         """
         check_key(key)
-        check_write(condition)
+        condition = self.guard.write_condition(bucket, condition)
         known: tuple[str, Checksum] | None = None
-        if algorithm is not None:
-            known = self._checksum_of(source_bucket, source_key, source_version_id, algorithm)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ObjectInfo:
             found = require_object(writer, source_bucket, source_key, source_version_id)
             if source_condition is not None:
                 _check_source(source_condition, found)
+            _check_whole(found)
             manifest = found.manifest
             checksums = manifest.checksums
             if known is not None:
@@ -370,7 +375,17 @@ class Objects(ObjectReading):
             )
             return self._rules.put(writer, bucket, key, new, condition)
 
-        return Change(self._commits, apply)
+        def steps() -> Generator[None, None, Change[ObjectInfo]]:
+            nonlocal known
+            if algorithm is not None:
+                source = self.get(
+                    source_bucket, source_key, version_id=source_version_id, waits=False
+                )
+                checksum = yield from _computed(source, algorithm)
+                known = source.info.version_id, checksum
+            return Change(self._commits, apply)
+
+        return ChangeInSteps(steps())
 
     def get_source(
         self,
@@ -384,7 +399,12 @@ class Objects(ObjectReading):
         """What a copy reads: `PreconditionFailed` also where a reader would have it already."""
         try:
             return self.get(
-                bucket, key, version_id=version_id, byte_range=byte_range, condition=condition
+                bucket,
+                key,
+                version_id=version_id,
+                byte_range=byte_range,
+                condition=condition,
+                waits=False,
             )
         except NotModified as error:
             raise PreconditionFailed(str(error)) from error
@@ -396,8 +416,9 @@ class Objects(ObjectReading):
         *,
         version_id: str | None = None,
         condition: Condition = NO_CONDITION,
+        as_owner: bool = False,
     ) -> Deleted:
-        return self.deletion(bucket, Doomed(key, version_id, condition)).run()
+        return self.deletion(bucket, Doomed(key, version_id, condition), as_owner=as_owner).run()
 
     def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
         """Up to 1,000; each by itself, its error in its place."""
@@ -421,6 +442,7 @@ class Objects(ObjectReading):
         """As `delete_many`, still to be done."""
         if len(doomed) > DELETED_AT_ONCE_MAX:
             raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+        self.guard.check_change(bucket)
         with self._database.reading() as reader:
             require_bucket(reader, bucket)
         changes: list[Change[Deleted] | LakebedError] = []
@@ -431,10 +453,11 @@ class Objects(ObjectReading):
                 changes.append(error)
         return changes
 
-    def deletion(self, bucket: str, doomed: Doomed) -> Change[Deleted]:
+    def deletion(self, bucket: str, doomed: Doomed, *, as_owner: bool = False) -> Change[Deleted]:
         """The newest version, or for good the one given. What is not there is deleted already."""
         key, version_id, condition = doomed
         check_key(key)
+        self.guard.check_change(bucket, as_owner=as_owner)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> Deleted:
             if version_id is None:
@@ -443,18 +466,18 @@ class Objects(ObjectReading):
 
         return Change(self._commits, apply)
 
-    def _checksum_of(
-        self, bucket: str, key: str, version_id: str | None, algorithm: Algorithm
-    ) -> tuple[str, Checksum]:
-        """Of the whole object: the one it has, or computed."""
-        reader = self.get(bucket, key, version_id=version_id)
-        for checksum in reader.info.checksums:
-            if checksum.algorithm is algorithm and not checksum.is_composite:
-                return reader.info.version_id, checksum
-        digests = BodyDigests([algorithm])
-        for piece in reader:
-            digests.update(piece)
-        return reader.info.version_id, digests.checksums()[0]
+
+def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:
+    """The checksum of a whole object: the one it has, or computed chunk by chunk."""
+    for checksum in source.info.checksums:
+        if checksum.algorithm is algorithm and not checksum.is_composite:
+            return checksum
+    yield
+    digests = BodyDigests([algorithm])
+    for piece in source:
+        digests.update(piece)
+        yield
+    return digests.checksums()[0]
 
 
 def planned_put(
@@ -474,9 +497,11 @@ def wanted_algorithms(algorithm: Algorithm | None, expected: Expected) -> list[A
     return given or [DEFAULT_ALGORITHM]
 
 
-def check_write(condition: Condition) -> None:
-    if condition.if_none_match not in (None, "*"):
-        raise InputError('If-None-Match of a write takes only "*"')
+def _check_whole(found: Found) -> None:
+    """A copy shares the chunks of its source, and would pass for whole."""
+    if found.row.state is State.DAMAGED:
+        row = found.row
+        raise Damaged(f"{row.bucket}/{shown(row.key)}: it is damaged, and cannot be copied")
 
 
 def _check_source(condition: ReadCondition, found: Found) -> None:

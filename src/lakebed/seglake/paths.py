@@ -17,4 +17,5 @@ class LakePaths:
         self.manifests = os.path.join(self.root, "objects", "manifests")
         self.database = os.path.join(self.root, DATABASE_NAME)
         self.secret_key = os.path.join(self.root, SECRET_KEY_NAME)
+        self.traces = (self.database, self.segments)  # if none is there, no object ever was
         self.quarantine = os.path.join(self.root, "quarantine")

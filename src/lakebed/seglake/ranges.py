@@ -36,12 +36,12 @@ class ByteRange(NamedTuple):
         return f"bytes={first}-{last}"
 
 
-def part_range(info: ObjectInfo, number: int) -> ByteRange | None:
-    """The bytes of a part; None if they are all of an object, which may be empty."""
+def part_range(info: ObjectInfo, number: int) -> range | None:
+    """The bytes of a part, which may be none; None if they are all of an object."""
     sizes = info.part_sizes
     if not sizes and number == 1:
         return None
     if not 1 <= number <= len(sizes):
         raise InputError(f"there is no part {number} in an object of {max(1, len(sizes))}")
     first = sum(sizes[: number - 1])
-    return ByteRange(first, first + sizes[number - 1] - 1)
+    return range(first, first + sizes[number - 1])

@@ -6,7 +6,7 @@
 
 It takes no lock, repairs nothing, marks nothing as damaged and creates nothing but what SQLite's
 readers share with its writer (`meta.db-wal`, `meta.db-shm`). It sees what is committed. A root
-without metadata has no buckets, until somebody makes one.
+without metadata has no buckets, until somebody makes one; if it lost them, reading is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.keys import ReadOnlyKeys
+from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.meta.connection import Connector, connect_read_only
 from lakebed.seglake.meta.snapshots import ReadOnlyMetadata, Snapshots
 from lakebed.seglake.model import BucketInfo
@@ -63,12 +64,13 @@ class ReadOnlyLake:
             runner=runner,
             readers_max=config.readers_max,
             connector=connector,
+            new_check=LostMetadataCheck(disk, self.paths),
         )
         self.chunks = ChunkReader(self.paths.segments, disk=disk, runner=runner, config=config)
         self.buckets = ReadOnlyBuckets(self.metadata)
         self.keys = ReadOnlyKeys(self.metadata)
         self.objects = ObjectReading(
-            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner
+            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner, config=config
         )
 
     def close(self) -> None:
@@ -83,5 +85,5 @@ class ReadOnlyLake:
         self.close()
 
 
-def _leave_it(_version_id: str) -> None:
+def _leave_it(version_id: str, *, waits: bool) -> None:
     """The reader hears of the damage; marking it is the writer's."""

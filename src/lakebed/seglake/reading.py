@@ -13,6 +13,7 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import KIB, shown
 from lakebed.seglake.chunk_reader import ChunkReader, FilePlace
 from lakebed.seglake.conditions import ReadCondition
+from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MethodNotAllowed, NoSuchVersion
 from lakebed.seglake.listing import ListedVersion, Page, list_objects, list_versions
 from lakebed.seglake.manifest import Manifest, decode
@@ -29,8 +30,10 @@ PLACED_BYTES_MIN = 256 * KIB  # what is smaller is cheap to copy
 
 Read = TypeVar("Read")
 
-MarkDamaged = Callable[[str], None]
-"""Told of a version id."""
+
+class MarkDamaged(Protocol):
+    def __call__(self, version_id: str, *, waits: bool) -> None:
+        """Note the damage; if it `waits`, durably, as far as that is possible."""
 
 
 class Found(NamedTuple):
@@ -56,6 +59,7 @@ class ObjectReader:
         start: int,
         end: int,
         mark_damaged: MarkDamaged,
+        waits: bool = True,
     ) -> None:
         self.info = found.info
         self._found = found
@@ -63,6 +67,7 @@ class ObjectReader:
         self.end = end
         self._chunks = chunks
         self._mark_damaged = mark_damaged
+        self._waits = waits
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -97,13 +102,19 @@ class ObjectReader:
         try:
             return read(chunk)
         except Damaged:
-            self._mark_damaged(self.info.version_id)
+            if self.info.state is not State.DAMAGED:
+                self._mark_damaged(self.info.version_id, waits=self._waits)
             raise
 
     def between(self, start: int, end: int) -> ObjectReader:
         """Other bytes of the same version."""
         return ObjectReader(
-            self._found, self._chunks, start=start, end=end, mark_damaged=self._mark_damaged
+            self._found,
+            self._chunks,
+            start=start,
+            end=end,
+            mark_damaged=self._mark_damaged,
+            waits=self._waits,
         )
 
     def read(self) -> bytes:
@@ -121,7 +132,9 @@ class ObjectReading:
         *,
         mark_damaged: MarkDamaged,
         runner: Runner,
+        config: SeglakeConfig,
     ) -> None:
+        self._hides_null_versions = config.spec_version_listing
         self._manifests = ManifestCache(mutex=runner.mutex())
         self.read_count = 0  # about: for whoever works beside reads
         self._database = database
@@ -140,8 +153,13 @@ class ObjectReading:
         version_id: str | None = None,
         byte_range: ByteRange | None = None,
         condition: ReadCondition | None = None,
+        waits: bool = True,
     ) -> ObjectReader:
-        """What is read is one version, whatever is written meanwhile."""
+        """What is read is one version, whatever is written meanwhile.
+
+        A reader that finds damage waits until that is noted, unless `waits` is false: as in the
+        thread of an event loop, or in one of few threads.
+        """
         found = self._find(bucket, key, version_id)
         manifest = found.manifest
         if condition is not None:
@@ -150,7 +168,12 @@ class ObjectReading:
         if byte_range is not None:
             start, end = byte_range.resolve(manifest.size)
         return ObjectReader(
-            found, self._chunks, start=start, end=end, mark_damaged=self._mark_damaged
+            found,
+            self._chunks,
+            start=start,
+            end=end,
+            mark_damaged=self._mark_damaged,
+            waits=waits,
         )
 
     def _find(self, bucket: str, key: str, version_id: str | None) -> Found:
@@ -189,10 +212,11 @@ class ObjectReading:
     ) -> Page[ListedVersion]:
         """A page of all versions and delete markers, a key's newest first.
 
-        A bucket without versions has none to show.
+        In an unversioned bucket these are the null versions, or none with `spec_version_listing`.
         """
         with self._database.reading() as reader:
-            if require_bucket(reader, bucket).versioning is Versioning.DISABLED:
+            is_unversioned = require_bucket(reader, bucket).versioning is Versioning.DISABLED
+            if is_unversioned and self._hides_null_versions:
                 return Page([], [])
             return list_versions(
                 reader,

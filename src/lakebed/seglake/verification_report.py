@@ -60,6 +60,13 @@ class Report:
     manifest_files: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    whole_again: list[Problem] = field(default_factory=list)  # marked as damaged, and are not
+
+    def add_whole(self, about: Problem) -> None:
+        """Of a version that is marked as damaged, and is not."""
+        where = f"{about.bucket}/{about.key}, version {about.version_id}"
+        self.notes.append(f"{where}: it is marked as damaged, and is whole")
+        self.whole_again.append(about)
 
 
 class VersionPart(NamedTuple):
@@ -100,17 +107,12 @@ def damage_text(damaged: int, first: str, *, count: int) -> str:
     return f"{damaged} of {count} chunks are lost, the first: {first}"
 
 
-def whole_note(about: Problem) -> str:
-    """Of a version that is marked as damaged, and is not."""
-    where = f"{about.bucket}/{about.key}, version {about.version_id}"
-    return f"{where}: it is marked as damaged, and is whole"
-
-
 def _add(whole: Report, report: Report) -> None:
     for name in ("versions", "parts", "chunks", "bytes", "segments", "manifest_files"):
         setattr(whole, name, getattr(whole, name) + getattr(report, name))
     whole.problems += report.problems
     whole.notes += report.notes
+    whole.whole_again += report.whole_again
 
 
 def _add_version(whole: Report, parts: list[VersionPart]) -> None:
@@ -121,4 +123,4 @@ def _add_version(whole: Report, parts: list[VersionPart]) -> None:
         why = damage_text(damaged, first, count=sum(part.chunks for part in parts))
         whole.problems.append(replace(about, why=why))
     elif all(part.is_marked for part in parts):
-        whole.notes.append(whole_note(about))
+        whole.add_whole(about)

@@ -51,7 +51,6 @@ from lakebed.seglake.verification_report import (
     VersionPart,
     damage_text,
     join,
-    whole_note,
 )
 from lakebed.seglake.verify_files import FileChecks
 from lakebed.seglake.verify_plan import (
@@ -253,7 +252,7 @@ class LakeCheck:
             is_there = partial(self._has_version, row, data)
             is_whole = self._check_chunks(manifest, of_object, is_there)
             if is_whole and row.state is State.DAMAGED:
-                self.report.notes.append(whole_note(about))
+                self.report.add_whole(about)
         if stored.file_state == WRITTEN:
             self._files.check_manifest_file(row.version_id, data, about)
 

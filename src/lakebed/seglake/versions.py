@@ -5,7 +5,8 @@
     disabled    there is one null version; a delete removes it
 
 All of it runs inside the transaction that decides it, so conditions are never out of date. Every
-write is stamped by the hybrid clock and noted in the operation log, a removal as a tombstone.
+write is stamped by the hybrid clock, which orders it, and noted in the operation log, a removal as
+a tombstone. Last-Modified is the wall clock's: it is right again as soon as that is.
 """
 
 from __future__ import annotations
@@ -131,12 +132,13 @@ class VersionRules:
 
         A version that is not there is deleted already.
         """
-        require_bucket(writer, bucket)
+        is_versioned = require_bucket(writer, bucket).versioning is not Versioning.DISABLED
         current = writer.current(bucket, key)
         check_condition(condition, current, what=f"{bucket}/{shown(key)}")
         row = find_version(writer, bucket, key, version_id)
+        told_id = version_id if is_versioned else None
         if row is None:
-            return Deleted(key, version_id, is_marker=False)
+            return Deleted(key, told_id, is_marker=False)
         self._remove(writer, row)
         if current is not None and current.version_id == row.version_id:
             before = writer.newest(bucket, key, excluding=row.version_id)
@@ -144,25 +146,25 @@ class VersionRules:
                 writer.clear_current(bucket, key)
             else:
                 writer.set_current(before)
-        return Deleted(key, version_id, is_marker=row.state is State.DELETED)
+        return Deleted(key, told_id, is_marker=row.state is State.DELETED)
 
     def _manifest(self, bucket: BucketInfo, key: str, state: State, new: NewVersion) -> Manifest:
-        now = self._clock.now()
+        now_ms = self._clock.wall_ns() // NS_PER_MS
         return Manifest(
             bucket=bucket.name,
             key=key,
-            version_id=new_version_id(now.wall_ns // NS_PER_MS, self._random),
+            version_id=new_version_id(now_ms, self._random),
             size=new.size,
             chunks=new.chunks,
             state=state,
             etag=new.etag,
-            modified_ms=now.wall_ns // NS_PER_MS,
+            modified_ms=now_ms,
             is_null=bucket.versioning is not Versioning.ENABLED,
             content=new.content,
             checksums=new.checksums,
             part_sizes=new.part_sizes,
             tags=new.tags,
-            hlc=str(now),
+            hlc=str(self._clock.now()),
             site_id=self._site_id,
         )
 
@@ -227,8 +229,8 @@ def find_version(reader: Reader, bucket: str, key: str, version_id: str) -> Vers
 def check_condition(condition: Condition, row: VersionRow | None, *, what: str) -> None:
     """Of the object as it is now; a delete marker is none."""
     exists = row is not None and row.state is not State.DELETED
-    if condition.if_none_match is not None and exists:
-        raise PreconditionFailed(f"{what}: there is such an object")
+    if condition.if_none_match is not None and row is not None and exists:
+        raise PreconditionFailed(f"{what}: there is such an object, with ETag {row.etag}")
     wanted = condition.if_match
     if wanted is None:
         return

@@ -93,8 +93,13 @@ class Bucket(ReadOnlyBucket):
         bucket: str | None = None,
         version_id: str | None = None,
         content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """The object under another key, or in another bucket; no byte of it is moved."""
+        """The object under another key, or in another bucket; no byte of it is moved.
+
+        The conditions are those of the target, as in `put`.
+        """
         if content is not None:
             check_content(content)
         return self._lake.objects.copy(
@@ -104,6 +109,7 @@ class Bucket(ReadOnlyBucket):
             target,
             source_version_id=version_id,
             content=content,
+            condition=Condition(if_match=if_match, if_none_match=if_none_match),
         )
 
     def upload(

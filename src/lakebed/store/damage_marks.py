@@ -1,7 +1,7 @@
-"""Marking the objects that a verification found to be damaged: by the writer, which looks itself.
+"""Marks the objects that a verification found to be damaged: by the writer, which looks itself.
 
-A verification only reads. What it found may be old by the time it is told: each version is read
-again, past every cache, and marked if it is damaged still.
+A verification only reads. What it found may be old by the time it is reported: each version is read
+again, past every cache, and marked if it is damaged still; the mark of a whole one is cleared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MarkReport(NamedTuple):
     """Each version is in one of them."""
 
     marked: tuple[NamedVersion, ...] = ()
-    whole: tuple[NamedVersion, ...] = ()  # they could be read now
+    whole: tuple[NamedVersion, ...] = ()  # they could be read now, and have no mark
     gone: tuple[NamedVersion, ...] = ()
     failed: tuple[str, ...] = ()  # could not be looked at, and why
 
@@ -42,15 +42,13 @@ class MarkReport(NamedTuple):
         )
 
 
-def damaged_versions(report: LakeReport) -> list[NamedVersion]:
-    """Those with lost bytes. A part of an upload has no version id, and no mark."""
+def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
+    """Those with lost bytes, and those whose mark is wrong. A part of an upload has no mark."""
+    lost = [one for one in report.problems if one.kind is Kind.OBJECT]
     return [
         NamedVersion(one.bucket, one.key, one.version_id)
-        for one in report.problems
-        if one.kind is Kind.OBJECT
-        and one.bucket is not None
-        and one.key is not None
-        and one.version_id is not None
+        for one in [*lost, *report.whole_again]
+        if one.bucket is not None and one.key is not None and one.version_id is not None
     ]
 
 

@@ -37,7 +37,7 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[Failed]:
-    """Of all that is open. Looks at memory alone."""
+    """Of all that is open. Reads no file."""
     found: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
         *((LOG_UPKEEP, name, error) for name, error in upkeep.items()),

@@ -1,7 +1,8 @@
 """Tier 2 of a store's logs in its own object store: no network, no second copy of the root.
 
 The objects stand in the bucket `lakebed-tier2`, which the first `put` creates without versions: an
-object that is replaced or deleted leaves nothing behind. The lake is opened when an object is asked
+object that is replaced or deleted leaves nothing behind. It is a reserved bucket of the lake, which
+only this module changes. The lake is opened when an object is asked
 for the first time; a store whose logs stay in Tier 0 has none.
 
 Invariants:
@@ -120,36 +121,31 @@ class LakeObjectStore(ReadOnlyLakeObjectStore):
     def put(self, key: str, source: RangeSource, *, metadata: Mapping[str, str]) -> PutResult:
         check_key(key)
         check_metadata(metadata)
-        with self._putting(key):
+        with _translating("put", key):
             lake = _opened(self._open_writing)
             self._ensure_bucket(lake)
             put = lake.objects.begin_put(
-                BUCKET, key, content=Content(metadata=dict(metadata)), size=source.size
+                BUCKET,
+                key,
+                content=Content(metadata=dict(metadata)),
+                size=source.size,
+                as_owner=True,
             )
         with put:
             for piece in pieces(source, bytes_max=CHUNK_BYTES):  # its errors are the caller's
-                with self._putting(key):
+                with _translating("put", key):
                     put.write(piece)
-            with self._putting(key):
+            with _translating("put", key):
                 return PutResult(put.finish().etag)
 
     def delete(self, key: str) -> None:
         check_key(key)
         with contextlib.suppress(Missing), _translating("delete", key):
-            _opened(self._open_writing).objects.delete(BUCKET, key)
-
-    @contextlib.contextmanager
-    def _putting(self, key: str) -> Iterator[None]:
-        with _translating("put", key):
-            try:
-                yield
-            except NoSuchBucket:  # somebody deleted it: the next try makes it again
-                self._has_bucket = False
-                raise
+            _opened(self._open_writing).objects.delete(BUCKET, key, as_owner=True)
 
     def _ensure_bucket(self, lake: Lake) -> None:
         if not self._has_bucket:
-            lake.buckets.create(BUCKET, versioning=Versioning.DISABLED)
+            lake.buckets.create(BUCKET, versioning=Versioning.DISABLED, as_owner=True)
             self._has_bucket = True
 
 

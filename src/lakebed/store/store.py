@@ -41,6 +41,7 @@ from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
 from lakebed.store.doorway import open_doorway
 from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.opened import Opened
@@ -315,7 +316,7 @@ class Store:
         return Bucket(self.lake, name)
 
     def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
+        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
         self.lake.buckets.delete(name)
 
     def topic_names(self) -> list[str]:
@@ -324,7 +325,8 @@ class Store:
 
     def bucket_names(self) -> list[str]:
         """Of all buckets; a store that never had one stays without an object store."""
-        is_there = self._lakes.opened() or self.disk.exists(LakePaths(self.root).database)
+        paths = LakePaths(self.root)
+        is_there = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
         return [bucket.name for bucket in self.buckets()] if is_there else []
 
     def configuration(self) -> dict[str, dict[str, Any]]:
@@ -377,6 +379,7 @@ class Store:
             runner=self.runner,
             config=config,
             connector=connector,
+            reserved_buckets=(TIER2_BUCKET,),
         )
         try:
             self.damage.record(*(_lost_objects(self.root, *found) for found in lake.damage))

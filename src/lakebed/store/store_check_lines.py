@@ -18,7 +18,7 @@ def mark_lines(marks: MarkReport) -> list[str]:
     """What became of the objects that were found to be damaged."""
     lines = [f"{'/'.join(one[:2])}, version {one[2]}: marked as damaged" for one in marks.marked]
     lines += [
-        f"{'/'.join(one[:2])}, version {one[2]}: not marked, the writer reads it whole"
+        f"{'/'.join(one[:2])}, version {one[2]}: the writer reads it whole, so it has no mark"
         for one in marks.whole
     ]
     return [*lines, *(f"not marked: {why}" for why in marks.failed)]

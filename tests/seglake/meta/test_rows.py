@@ -167,7 +167,7 @@ def test_a_state_is_changed_wherever_it_is_kept(database: Database) -> None:
         assert [row.state for row in found] == [State.DAMAGED, State.CONFLICT]
 
 
-def test_old_versions_and_uploads_fill_a_bucket_and_markers_do_not(database: Database) -> None:
+def test_old_versions_fill_a_bucket_and_markers_and_uploads_do_not(database: Database) -> None:
     row = version("a", 1)
 
     def is_empty() -> bool:
@@ -182,7 +182,7 @@ def test_old_versions_and_uploads_fill_a_bucket_and_markers_do_not(database: Dat
     write(database, lambda writer: writer.remove_version(row.version_id))
     assert is_empty()
     write(database, lambda writer: writer.add_upload(upload("a", "u1")))
-    assert not is_empty()
+    assert is_empty()
 
 
 def test_a_removed_bucket_leaves_files_to_be_removed_and_nothing_else(database: Database) -> None:
@@ -193,6 +193,7 @@ def test_a_removed_bucket_leaves_files_to_be_removed_and_nothing_else(database: 
     write(database, put(gone))
     write(database, lambda writer: writer.add_upload(upload("a", "u1")))
     write(database, lambda writer: writer.put_part(part("u1", 1)))
+    write(database, lambda writer: writer.remove_markers(BUCKET, 10))
     write(database, lambda writer: writer.remove_bucket(BUCKET))
     with database.reading() as reader:
         assert reader.buckets() == [bucket("other")]

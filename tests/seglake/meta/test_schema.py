@@ -54,6 +54,7 @@ WHOLE_TABLES |= {
     "SEGMENT_COUNT",
     "VERSION_TOTALS",
     "MANIFEST_COUNT",
+    "HAS_HISTORY",  # of each table, the first row
 }  # now and then
 WHOLE_INDEX = "SCAN manifests USING INDEX manifests_pending"  # it holds what is pending, no more
 

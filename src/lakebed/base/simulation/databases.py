@@ -243,8 +243,11 @@ class _Files(apsw.VFS):
         path = name if isinstance(name, str) else name.filename()
         self.check("a file system")
         with self.operation(apsw.SQLITE_CANTOPEN):
-            file = _open(self.disk, path, flags[0])
-        return _File(self, file, flags)
+            if not self.disk.faults.read_only:
+                return _File(self, _open(self.disk, path, flags[0]), flags)
+            opened = _File(self, self.disk.open(path), flags)
+        flags[1] = flags[0] & ~apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_READONLY
+        return opened
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         if self.is_over:

@@ -130,6 +130,8 @@ class SimulatedDisk:
 
     def open(self, path: PathLike, *, writable: bool = False) -> SimulatedFile:
         self.look("open", path)
+        if writable and self.faults.read_only:
+            raise simulated_error(errno.EROFS, "open", path)
         return SimulatedFile(self, self._node(path), os.fspath(path), writable=writable)
 
     def exists(self, path: PathLike) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+_CHANGES = frozenset({"create", "pwrite", "truncate", "mkdir", "rmdir", "rename", "unlink"})
+
 
 class AfterFailedSync(Enum):
     """What a file shows after its sync failed; none of it need be on the device."""
@@ -31,6 +33,7 @@ class Faults:
 
     crash_at_step: int | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
+    read_only: bool = False  # as a file system that met an error: from then on nothing changes
     _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
@@ -48,4 +51,6 @@ class Faults:
     def due(self, operation: str) -> Fault | None:
         """Count one operation; the fault planned for it."""
         self._counts[operation] += 1
+        if self.read_only and operation in _CHANGES:
+            return Fault(errno.EROFS, AfterFailedSync.KEPT)
         return self._planned.get((operation, self._counts[operation]))

@@ -125,7 +125,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         disk.step("pwrite", self._path, before_crash=lambda: self._node.write(offset, part))
         fault = disk.faults.due("pwrite")
         if fault is not None:
-            self._node.write(offset, part)
+            if fault.code != errno.EROFS:
+                self._node.write(offset, part)
             raise OSError(fault.code, os.strerror(fault.code))
         room = self._room(offset, len(data))
         if not room:

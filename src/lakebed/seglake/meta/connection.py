@@ -8,6 +8,7 @@ So nobody opens `meta.db` but SQLite itself.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from functools import partial
 
@@ -31,6 +32,8 @@ from lakebed.seglake.meta.shared_memory import guarded
 
 Connector = Callable[[str], apsw.Connection]
 """Opens the file, creating it: the operating system's, or that of a simulated disk."""
+
+RESTORE = "restore a backup (lakebed restore)"  # the way back
 
 BUSY_MS = 10_000  # how long another process may hold a lock
 _STATEMENTS_KEPT = 128
@@ -70,15 +73,23 @@ def connect_read_only(path: str) -> apsw.Connection:
     )
 
 
+def is_blank(connection: apsw.Connection) -> bool:
+    """Whether the file has no byte. A statement would make SQLite delete its write-ahead log."""
+    if not connection.filename:
+        return False  # it is in memory
+    has_one, _ = connection.read("main", 0, 0, 1)
+    return not has_one
+
+
 def prepare_writer(
-    connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection, str], object]
+    connection: apsw.Connection, path: str, *, check: Callable[[apsw.Connection], None]
 ) -> None:
     """Make it a WAL database, or refuse: anything else would not be what was promised.
 
     `check` raises for what is not ours, before anything is changed.
     """
     _prepare(connection)
-    check(connection, path)
+    check(connection)
     mode = connection.execute(statements.MAKE_WAL).get
     if mode != "wal":
         raise DiskError("open", path, why=f"journal_mode is {mode}, and must be wal")
@@ -87,8 +98,17 @@ def prepare_writer(
     connection.execute(statements.WRITER_CACHE)
 
 
-def prepare_reader(connection: apsw.Connection, path: str) -> None:
+def prepare_reader(
+    connection: apsw.Connection,
+    path: str,
+    *,
+    check: Callable[[apsw.Connection], None] = lambda _: None,
+) -> None:
+    """`check` raises for what must not be read, `NoMetadata` comes if there is nothing yet."""
     _prepare(connection)
+    check(connection)
+    if is_blank(connection):
+        raise NoMetadata(path)
     mode = connection.execute(statements.IS_WAL).get
     if mode != "wal" and not connection.execute(statements.TABLE_COUNT).get:
         raise NoMetadata(path)  # its making was cut short, or goes on
@@ -128,9 +148,9 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
     why = str(error)
     match error:
         case apsw.CorruptError():
-            return Corrupt(f"the metadata are damaged ({why})", path=path)
+            return Corrupt(f"the metadata are damaged ({why}): {RESTORE}", path=path)
         case apsw.NotADBError():
-            return Corrupt("not a database of metadata", path=path)
+            return Corrupt(f"not a database of metadata: {RESTORE}", path=path)
         case apsw.FullError():
             return NoSpace(f"{path}: {why}")
         case apsw.BusyError() | apsw.LockedError():
@@ -147,6 +167,8 @@ def translated(error: apsw.Error, *, path: str) -> LakebedError:
             return DiskError("read", path, why=why)
         case apsw.CantOpenError():
             return NotFound(f"{path}: {why}")
+        case apsw.ReadOnlyError() if _extended(error) == apsw.SQLITE_READONLY:
+            return WriteFailed("write", path, code=errno.EROFS)
         case apsw.ReadOnlyError():
             return DiskError("open", path, why="it must be opened for writing once, after a crash")
         case _:

@@ -17,26 +17,39 @@ from lakebed.seglake.meta.connection import (
     NoMetadata,
     connect,
     connect_read_only,
+    is_blank,
     prepare_reader,
     translated,
 )
-from lakebed.seglake.meta.migration import check_ours
+from lakebed.seglake.meta.migration import version_of
+from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import SegmentRow
 
 _AT_ONCE = 1000
 
 
-def copy_metadata(path: str, target: str, *, connector: Connector = connect_read_only) -> None:
+def copy_metadata(
+    path: str,
+    target: str,
+    *,
+    connector: Connector = connect_read_only,
+    new_check: NewCheck = NO_CHECK,
+) -> None:
     """Write what is committed now into a new file of the operating system's.
 
     `NotFound` if there are no metadata, `UnknownVersion` if they are newer than this program.
     """
-    with translating(path), contextlib.closing(connector(path)) as source:
-        prepare_reader(source, path)
-        check_ours(source, path)
-        if not source.execute(statements.TABLE_COUNT).get:
+    new_check.check_file()
+
+    def check(source: apsw.Connection) -> None:
+        if not version_of(source, path):
+            new_check.check_empty(is_blank=is_blank(source))
             raise NoMetadata(path)  # whoever was making them was cut short
+
+    with translating(path), contextlib.closing(connector(path)) as source:
+        prepare_reader(source, path, check=check)
+        new_check.check_history(Reader(source))
         with (
             contextlib.closing(connect(target)) as copy,
             copy.backup("main", source, "main") as backup,
@@ -47,7 +60,7 @@ def copy_metadata(path: str, target: str, *, connector: Connector = connect_read
 def check_metadata_version(path: str) -> None:
     """`UnknownVersion` if they are newer than this program; nothing is changed."""
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
-        check_ours(connection, path)
+        version_of(connection, path)
 
 
 def segments_of(path: str) -> list[SegmentRow]:

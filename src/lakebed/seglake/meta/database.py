@@ -6,6 +6,7 @@
 - After an I/O error no connection is used again, for nobody knows what it believes. The outcome
   of that transaction is unknown, and nothing is repeated. The next use settles the write-ahead
   log (`wal`) and opens everything anew: then the transaction is there, whole and durable, or not.
+  On a file system that has gone read-only nothing can be settled: reads go on, writes fail.
 - In a forked child nothing is closed and everything is refused: SQLite must not run there.
 
 Nothing that was acknowledged is lost by a crash. The log is carried over into the database by
@@ -14,15 +15,17 @@ Nothing that was acknowledged is lost by a crash. The log is carried over into t
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 import apsw
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, Corrupt, InputError, LakebedError, NotFound
+from lakebed.base.errors import Closed, Corrupt, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
@@ -30,6 +33,7 @@ from lakebed.seglake.meta.connection import (
     Connector,
     NoMetadata,
     connect,
+    is_blank,
     is_harmless,
     is_isolated,
     prepare_checkpointer,
@@ -37,9 +41,10 @@ from lakebed.seglake.meta.connection import (
     prepare_writer,
     translated,
 )
-from lakebed.seglake.meta.migration import check_ours, check_version, migrate
+from lakebed.seglake.meta.migration import check_version, migrate, version_of
+from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
-from lakebed.seglake.meta.wal import settle_wal, wal_path
+from lakebed.seglake.meta.wal import settle_wal, wal_bytes
 from lakebed.seglake.meta.writer import Writer
 
 _TRUNCATE_TRIES = 20  # a millisecond apart: for readers that are under way to end
@@ -68,14 +73,19 @@ class Database:
         readers_max: int,
         connector: Connector = connect,
         read_only: bool = False,
+        new_check: NewCheck = NO_CHECK,
     ) -> None:
-        """Opens it, or makes it; if only reading is wanted it must be there (`NotFound`)."""
+        """Opens it, or makes it; if only reading is wanted it must be there (`NotFound`).
+
+        `new_check` raises if one that looks new cannot be.
+        """
         self._path = os.fspath(path)
         self._disk = disk
         self._runner = runner
         self._readers_max = readers_max
         self._connector = connector
         self._read_only = read_only
+        self._new_check = new_check
         self._process = forking.generation()
         self._writing = runner.mutex()  # held for a whole transaction: writers queue up here
         self._checkpointing = runner.mutex()  # held for a whole checkpoint, taken before _writing
@@ -94,11 +104,7 @@ class Database:
     @property
     def wal_bytes(self) -> int:
         """How long the write-ahead log is, for whoever decides on checkpoints."""
-        try:
-            with self._disk.open(wal_path(self._path)) as file:
-                return file.size()
-        except NotFound:
-            return 0
+        return wal_bytes(self._disk, self._path)
 
     def reading(self) -> Reading:
         """A snapshot to read from, in a `with`. It never waits for the writer."""
@@ -119,6 +125,7 @@ class Database:
         assert not self._read_only, "opened for reading only"
         with self._writing:
             self._check_usable()
+            self._new_check.check_file()  # nothing is acknowledged into a file that was deleted
             writer = self._writer or self._open_writer()
             try:
                 return _transact(writer, operations, path=self._path)
@@ -184,10 +191,7 @@ class Database:
         """A connection that nobody else has, and the era it belongs to."""
         self._check_usable()
         if self._writer is None and not self._read_only:
-            with self._writing:  # nothing is being written: it failed
-                self._check_usable()
-                if self._writer is None:
-                    self._open_writer()
+            self._recover()
         with self._mutex:
             era = self._era
             if self._idle:
@@ -209,16 +213,34 @@ class Database:
 
     # Opening and closing.
 
+    def _recover(self) -> None:
+        """After a failure, before anything is read: open the writer again, which settles the log.
+
+        A file system that has gone read-only refuses that. Then nothing can be appended to the log
+        either, so it is read as it is: it may show a change that failed with an unknown outcome.
+        """
+        with self._writing:
+            self._check_usable()
+            if self._writer is not None:
+                return
+            try:
+                self._open_writer()
+            except DiskError as error:
+                if error.code != errno.EROFS:
+                    raise
+
     def _open(self) -> None:
         if not self._read_only:
             with self._writing:
                 self._open_writer()
             return
+        self._new_check.check_file()
         if not self._disk.exists(self._path):
             raise NoMetadata(self._path)
-        reader = self._open_reader()
+        reader = self._open_reader(check=self._check_empty)
         try:
             check_version(reader.connection, self._path)
+            self._new_check.check_history(reader)
         except apsw.Error as error:
             reader.connection.close()
             raise translated(error, path=self._path) from error
@@ -227,14 +249,20 @@ class Database:
             raise
         self._idle.append(reader)
 
+    def _check_empty(self, connection: apsw.Connection) -> None:
+        if not version_of(connection, self._path):
+            self._new_check.check_empty(is_blank=is_blank(connection))
+
     def _open_writer(self) -> Writer:
         """Holds _writing, and no connection of this process is open."""
+        self._new_check.check_file()
         settle_wal(self._disk, self._path)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
 
         def prepare(connection: apsw.Connection) -> None:
-            prepare_writer(connection, self._path, check=check_ours)
+            prepare_writer(connection, self._path, check=self._check_empty)
             migrate(connection, self._path, now_ms=now_ms)
+            self._new_check.check_history(Reader(connection))
 
         connection = self._connect(prepare)
         try:
@@ -246,8 +274,9 @@ class Database:
         self._writer = Writer(connection)
         return self._writer
 
-    def _open_reader(self) -> Reader:
-        return Reader(self._connect(lambda connection: prepare_reader(connection, self._path)))
+    def _open_reader(self, *, check: Callable[[apsw.Connection], None] = lambda _: None) -> Reader:
+        prepare = partial(prepare_reader, path=self._path, check=check)
+        return Reader(self._connect(prepare))
 
     def _connect(self, prepare: Callable[[apsw.Connection], None]) -> apsw.Connection:
         try:

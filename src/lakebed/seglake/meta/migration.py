@@ -6,17 +6,17 @@ import apsw
 
 from lakebed.base.errors import Corrupt, UnknownVersion
 from lakebed.seglake.meta import statements
-from lakebed.seglake.meta.connection import NoMetadata
+from lakebed.seglake.meta.connection import NoMetadata, is_blank
 from lakebed.seglake.meta.schema import APPLICATION_ID, MIGRATIONS
 
 
 def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
     """A new database gets all of them. `UnknownVersion` if it is newer than this program."""
-    if _version(connection, path) == len(MIGRATIONS):
+    if version_of(connection, path) == len(MIGRATIONS):
         return
     connection.execute(statements.BEGIN_WRITING)
     try:
-        for version in range(_version(connection, path) + 1, len(MIGRATIONS) + 1):
+        for version in range(version_of(connection, path) + 1, len(MIGRATIONS) + 1):
             connection.execute(statements.CREATE_MIGRATIONS)
             connection.execute(f"{statements.APPLICATION_ID} = {APPLICATION_ID}")
             connection.execute(MIGRATIONS[version - 1])
@@ -30,7 +30,7 @@ def migrate(connection: apsw.Connection, path: str, *, now_ms: int) -> None:
 
 def check_version(connection: apsw.Connection, path: str) -> None:
     """For whoever only reads: it must be there, and be this program's."""
-    version = _version(connection, path)
+    version = version_of(connection, path)
     if not version:
         raise NoMetadata(path)
     if version != len(MIGRATIONS):
@@ -42,14 +42,9 @@ def check_version(connection: apsw.Connection, path: str) -> None:
         )
 
 
-def check_ours(connection: apsw.Connection, path: str) -> None:
-    """Nothing yet, or of a version that is known; else `Corrupt` or `UnknownVersion`."""
-    _version(connection, path)
-
-
-def _version(connection: apsw.Connection, path: str) -> int:
-    """0 of a new database."""
-    if not connection.execute(statements.TABLE_COUNT).get:
+def version_of(connection: apsw.Connection, path: str) -> int:
+    """0 of a new database; `Corrupt` if it is not ours, `UnknownVersion` if it is newer."""
+    if is_blank(connection) or not connection.execute(statements.TABLE_COUNT).get:
         return 0
     if connection.execute(statements.APPLICATION_ID).get != APPLICATION_ID:
         raise Corrupt("a database of something else", path=path)

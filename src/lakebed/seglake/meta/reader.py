@@ -58,8 +58,8 @@ class Reader:
         return [_bucket(row) for row in self._execute(statements.BUCKETS)]
 
     def is_empty(self, bucket: str) -> bool:
-        """Whether it has no version with data and no upload. Delete markers do not count."""
-        questions = (statements.HAS_OBJECTS, statements.HAS_UPLOADS, statements.HAS_DATA)
+        """Whether it has no version with data. Delete markers and uploads do not count."""
+        questions = (statements.HAS_OBJECTS, statements.HAS_DATA)
         return not any(self._execute(sql, (bucket,)).get for sql in questions)
 
     # Versions.
@@ -98,6 +98,10 @@ class Reader:
         """The largest that was ever stored, of the last change: where the hybrid clock goes on."""
         found: str | None = self._execute(statements.LAST_HLC).get
         return None if found is None else HybridTime.parse(found)
+
+    def has_history(self) -> bool:
+        """Whether any change was ever recorded."""
+        return bool(self._execute(statements.HAS_HISTORY).get)
 
     # Ranges, in order, fetched row by row: stop whenever enough was seen.
 
@@ -164,6 +168,11 @@ class Reader:
         """By number, those behind `after`."""
         found = self._execute(statements.PARTS, (upload_id, after, limit))
         return [PartRow(*row) for row in found]
+
+    def part_bytes(self, upload_id: str, *, excluding: int) -> int:
+        """Of all parts of an upload but the one of that number."""
+        found: int = self._execute(statements.PART_BYTES, (upload_id, excluding)).get
+        return found
 
     def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
         """Of all uploads, with the number of the row, behind which the next ones are."""

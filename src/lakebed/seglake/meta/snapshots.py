@@ -16,9 +16,11 @@ import apsw
 from lakebed.base.errors import Closed
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
+from lakebed.seglake.errors import MetadataLost
 from lakebed.seglake.meta.connection import Connector, NoMetadata, connect_read_only
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.migration import migrate
+from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 
 
@@ -43,12 +45,14 @@ class ReadOnlyMetadata:
         runner: Runner,
         readers_max: int,
         connector: Connector = connect_read_only,
+        new_check: NewCheck = NO_CHECK,
     ) -> None:
         self.path = path
         self._disk = disk
         self._runner = runner
         self._readers_max = readers_max
         self._connector = connector
+        self._new_check = new_check
         self._mutex = runner.mutex()
         self._database: Database | None = None  # guarded by _mutex
         self._is_closed = False
@@ -75,15 +79,24 @@ class ReadOnlyMetadata:
                 raise Closed(f"{self.path}: the metadata were closed")
             if self._database is None:
                 with contextlib.suppress(NoMetadata):
-                    self._database = Database(
-                        self.path,
-                        disk=self._disk,
-                        runner=self._runner,
-                        readers_max=self._readers_max,
-                        connector=self._connector,
-                        read_only=True,
-                    )
+                    try:
+                        self._database = self._open()
+                    except MetadataLost:
+                        # Perhaps they were made, and used, while it looked. What it found then is
+                        # no news to them any more.
+                        self._database = self._open()
             return self._database
+
+    def _open(self) -> Database:
+        return Database(
+            self.path,
+            disk=self._disk,
+            runner=self._runner,
+            readers_max=self._readers_max,
+            connector=self._connector,
+            read_only=True,
+            new_check=self._new_check,
+        )
 
 
 @contextlib.contextmanager

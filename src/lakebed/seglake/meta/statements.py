@@ -61,17 +61,21 @@ ADD_BUCKET = "INSERT INTO buckets (name, created_ms, versioning) VALUES (?, ?, ?
 SET_VERSIONING = "UPDATE buckets SET versioning = ? WHERE name = ?"
 REMOVE_BUCKET = "DELETE FROM buckets WHERE name = ?"
 REMOVE_BUCKET_POLICY = "DELETE FROM bucket_policies WHERE bucket = ?"
-DISCARD_BUCKET_MANIFESTS = """
+DISCARD_MARKER_MANIFESTS = """
 UPDATE manifests SET file_state = 2, data = NULL
-WHERE id IN (SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ?)"""
-REMOVE_BUCKET_VERSIONS = "DELETE FROM versions INDEXED BY versions_by_key WHERE bucket = ?"
+WHERE id IN (
+    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ? ORDER BY key LIMIT ?
+)"""
+REMOVE_MARKERS = """
+DELETE FROM versions
+WHERE id IN (
+    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ? ORDER BY key LIMIT ?
+)"""
 HAS_OBJECTS = "SELECT EXISTS (SELECT 1 FROM objects_current WHERE bucket = ?)"
 HAS_DATA = """
 SELECT EXISTS (
     SELECT 1 FROM versions INDEXED BY versions_by_key WHERE bucket = ? AND state <> 'DELETED'
 )"""
-HAS_UPLOADS = """
-SELECT EXISTS (SELECT 1 FROM multipart_uploads INDEXED BY uploads_by_key WHERE bucket = ?)"""
 
 # Versions and current objects. The order of columns is that of `VersionRow`.
 
@@ -196,6 +200,8 @@ DELETE FROM multipart_parts WHERE upload_id IN (
 PARTS = """
 SELECT upload_id, number, etag, size, modified_ms, chunks, checksums
 FROM multipart_parts WHERE upload_id = ? AND number > ? ORDER BY number LIMIT ?"""
+PART_BYTES = """
+SELECT coalesce(sum(size), 0) FROM multipart_parts WHERE upload_id = ? AND number <> ?"""
 PARTS_BY_ID = """
 SELECT id, upload_id, number, etag, size, modified_ms, chunks, checksums
 FROM multipart_parts WHERE id > ? ORDER BY id LIMIT ?"""
@@ -234,6 +240,9 @@ MANIFEST_COUNT = "SELECT count(*) FROM manifests"
 OPLOG_AFTER = """
 SELECT sequence, hlc, site_id, op, bucket, key, version_id, bytes
 FROM oplog WHERE sequence > ? ORDER BY sequence LIMIT ?"""
+HAS_HISTORY = """
+SELECT EXISTS (SELECT 1 FROM oplog) OR EXISTS (SELECT 1 FROM versions)
+    OR EXISTS (SELECT 1 FROM buckets)"""
 LAST_HLC = "SELECT hlc FROM oplog WHERE sequence = (SELECT max(sequence) FROM oplog)"
 ADD_OPLOG = """
 INSERT INTO oplog (hlc, site_id, op, bucket, key, version_id, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)"""

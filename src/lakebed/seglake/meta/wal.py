@@ -12,6 +12,7 @@ Opening and closing this file is safe: SQLite's locks are on the other two.
 
 from __future__ import annotations
 
+from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk
 from lakebed.base.units import MIB
 
@@ -20,15 +21,23 @@ def wal_path(database_path: str) -> str:
     return f"{database_path}-wal"
 
 
+def wal_bytes(disk: Disk, database_path: str) -> int:
+    """How long the log is; 0 if there is none."""
+    try:
+        with disk.open(wal_path(database_path)) as file:
+            return file.size()
+    except NotFound:
+        return 0
+
+
 def settle_wal(disk: Disk, database_path: str) -> None:
     """To be called while no connection of this process writes."""
     path = wal_path(database_path)
-    if not disk.exists(path):
+    if not wal_bytes(disk, database_path):
         return
     with disk.open(path, writable=True) as file:
         size = file.size()
         for offset in range(0, size, MIB):
             file.pwrite(offset, file.pread(offset, min(MIB, size - offset)))
-        if size:
-            file.truncate(size)  # the length may have been lost as well
-            file.sync()
+        file.truncate(size)  # the length may have been lost as well
+        file.sync()

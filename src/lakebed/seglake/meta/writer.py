@@ -23,12 +23,16 @@ class Writer(Reader):
         row = (bucket.name, bucket.created_ms, bucket.versioning.value)
         self._execute(statements.ADD_BUCKET, row)
 
+    def remove_markers(self, bucket: str, limit: int) -> int:
+        """Remove at most so many delete markers of a bucket without data; returns how many."""
+        assert self.is_empty(bucket), "the bucket is not empty"
+        self._execute(statements.DISCARD_MARKER_MANIFESTS, (bucket, limit))
+        self._execute(statements.REMOVE_MARKERS, (bucket, limit))
+        return self.connection.changes()
+
     def remove_bucket(self, name: str) -> None:
-        """With its delete markers, its policy, and uploads if there are any."""
-        assert not self._execute(statements.HAS_OBJECTS, (name,)).get, "the bucket is not empty"
+        """With its policy and its uploads. It has no version any more, and no delete marker."""
         for sql in (
-            statements.DISCARD_BUCKET_MANIFESTS,
-            statements.REMOVE_BUCKET_VERSIONS,
             statements.REMOVE_BUCKET_PARTS,
             statements.REMOVE_BUCKET_UPLOADS,
             statements.REMOVE_BUCKET_POLICY,

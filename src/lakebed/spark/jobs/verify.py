@@ -24,7 +24,7 @@ from lakebed.spark.jobs.verify_remote import UNSEEN, check_remote
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
-from lakebed.store.damage_marks import MarkReport, damaged_versions
+from lakebed.store.damage_marks import MarkReport, versions_to_mark
 from lakebed.store.marking import mark_through
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store_check import (
@@ -64,7 +64,7 @@ def verify(
     """`tier2`: read all objects of logs as well. `is_good` is False if there is any damage."""
     watcher = watcher or NobodyWatches()
     checked = check(spark, place, tier2=tier2, watcher=watcher)
-    versions = damaged_versions(checked.report.objects) if mark else []
+    versions = versions_to_mark(checked.report.objects) if mark else []
     marks = MarkReport()
     if versions:
         from lakebed.spark.sinks.settings import writing

@@ -22,6 +22,7 @@ from lakebed.base.errors import DataError, DiskError, NotFound, UnknownVersion
 from lakebed.base.files import Disk
 from lakebed.base.units import KIB, MIB
 from lakebed.kernels.disk import real_disk
+from lakebed.seglake.errors import MetadataLost
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
 from lakebed.store.backup.copying import (
@@ -46,11 +47,8 @@ def copy_objects(
     """Nothing if nobody has stored an object yet."""
     paths = LakePaths(root)
     rows: list[SegmentRow] | None = []
-    if disk.exists(paths.database):
-        rows = _copy_metadata(copier, paths, connector)
-    elif _has_files(disk, paths.segments) and not disk.exists(paths.database):
-        copier.problems.append(f"{paths.database}: is missing")
-        rows = None
+    if any(map(disk.exists, paths.traces)):
+        rows = _copy_metadata(copier, disk, paths, connector)
     if rows is None:
         copy_tree(copier, disk, os.path.dirname(paths.segments))
     for row in rows or ():
@@ -60,9 +58,10 @@ def copy_objects(
 
 
 def _copy_metadata(
-    copier: Copier, paths: LakePaths, connector: Connector | None
+    copier: Copier, disk: Disk, paths: LakePaths, connector: Connector | None
 ) -> list[SegmentRow] | None:
-    """The segments that they name; None if they cannot tell."""
+    """The segments that they name; None if they cannot tell, or are lost."""
+    from lakebed.seglake.lost_metadata import LostMetadataCheck
     from lakebed.seglake.meta.connection import NoMetadata, connect_read_only
     from lakebed.seglake.meta.copies import copy_metadata, segments_of
 
@@ -71,10 +70,19 @@ def _copy_metadata(
     with tempfile.TemporaryDirectory(prefix="lakebed-backup-") as scratch:
         copy = os.path.join(scratch, "meta.db")
         try:
-            copy_metadata(paths.database, copy, connector=connector)
+            copy_metadata(
+                paths.database,
+                copy,
+                connector=connector,
+                new_check=LostMetadataCheck(disk, paths),
+            )
             rows = segments_of(copy)
         except NoMetadata:
             return []
+        except MetadataLost as error:
+            copier.problems.append(str(error))
+            copy_as_it_is(copier, f"{paths.database}-wal")
+            return None
         except UnknownVersion:
             raise
         except (DataError, DiskError) as error:
@@ -117,7 +125,3 @@ def _copy_segment(copier: Copier, paths: LakePaths, row: SegmentRow) -> None:
     except SourceChanged:
         copier.problems.append(f"{path}: is shorter than the {row.size} bytes it had")
         copy_as_it_is(copier, path)
-
-
-def _has_files(disk: Disk, folder: str) -> bool:
-    return disk.is_folder(folder) and bool(disk.names(folder))

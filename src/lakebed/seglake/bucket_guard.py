@@ -1,0 +1,45 @@
+"""The rules that protect buckets, checked below every way into the store.
+
+- A reserved bucket belongs to a part of the store itself, such as the logs that keep cold segments
+  in it. It can be listed and read; only its owner, which says so, changes it.
+- In the buckets of `require_if_match_buckets` an object is only overwritten by a request that names
+  the ETag it replaces. The owner of a reserved bucket is exempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lakebed.base.errors import InputError
+from lakebed.base.units import shown
+from lakebed.seglake.errors import ReservedBucket
+from lakebed.seglake.model import Condition
+
+_ANY: Final = "*"
+_IF_ABSENT: Final = Condition(if_none_match=_ANY)
+
+
+class BucketGuard:
+    def __init__(self, *, reserved: Iterable[str] = (), if_match_buckets: str = "") -> None:
+        """`if_match_buckets` are names separated by commas; `*` means all."""
+        self._reserved = frozenset(reserved)
+        self._if_match = frozenset(name.strip() for name in if_match_buckets.split(","))
+
+    def check_change(self, bucket: str, *, as_owner: bool = False) -> None:
+        """`ReservedBucket` if somebody else than its owner changes a reserved bucket."""
+        if bucket in self._reserved and not as_owner:
+            raise ReservedBucket(
+                f"bucket {shown(bucket)} belongs to the logs of this store: it can only be read"
+            )
+
+    def write_condition(
+        self, bucket: str, condition: Condition, *, as_owner: bool = False
+    ) -> Condition:
+        """Returns the condition that a write into the bucket must meet."""
+        if condition.if_none_match not in (None, _ANY):
+            raise InputError('If-None-Match of a write takes only "*"')
+        self.check_change(bucket, as_owner=as_owner)
+        if condition.is_given or as_owner or self._if_match.isdisjoint((_ANY, bucket)):
+            return condition
+        return _IF_ABSENT
