@@ -18,6 +18,7 @@ from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import DiskError, SyncFailed
 from lakebed.base.units import TIB
 from lakebed.door.guard import Identity
+from lakebed.door.site import Site
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.node import pages as node_pages
@@ -69,6 +70,7 @@ async def pages(
         made = Pages(
             store,
             guard=OneKey(),
+            site=Site("here"),
             readiness=Readiness(store, is_draining=lambda: scene.is_draining, answer_s=answer_s),
             facts=lambda: FACTS,
             is_public=is_public,

@@ -28,6 +28,7 @@ from lakebed.door.handlers import HANDLERS, Handler
 from lakebed.door.refusals import Refusals
 from lakebed.door.router import Router
 from lakebed.door.service import Service
+from lakebed.door.site import Site
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import Asked, ClientGone, Request
 from lakebed.http.response import Piece, Response
@@ -47,11 +48,13 @@ class App:
         service: Service,
         *,
         guard: Guard | None = None,
+        site: Site | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """Without a guard everybody is trusted."""
+        """Without a guard everybody is trusted; without a site, pages of other sites are too."""
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
+        self._site = site
         self._handlers = handlers
         self._router = Router(one for one in OPERATIONS if one in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
@@ -86,6 +89,8 @@ class App:
         asked.name = operation.name
         request.asked = Asked(operation.name)
         handler = self._handlers[operation]
+        if self._site is not None:
+            self._site.check(request)
         if operation.is_public:
             call = Call(operation, names, request)
             return response_of(await handler(self._service, call), call)

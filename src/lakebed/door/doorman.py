@@ -12,6 +12,7 @@ from lakebed.door.app import App
 from lakebed.door.guard import Guard
 from lakebed.door.limits import DoorLimits
 from lakebed.door.service import Service
+from lakebed.door.site import Site
 from lakebed.door.work import WorkKind
 from lakebed.http.answering import Handler
 from lakebed.http.limits import Limits
@@ -30,6 +31,7 @@ class Door:
         store: Store,
         *,
         guard: Guard,
+        site: Site | None = None,
         works: Mapping[str, WorkKind] = {},
         limits: Limits | None = None,
         door_limits: DoorLimits | None = None,
@@ -49,7 +51,7 @@ class Door:
         self.service = Service(
             store, self._executor, works=works, limits=door_limits, clock=self._clock
         )
-        app = App(self.service, guard=guard)
+        app = App(self.service, guard=guard, site=site)
         self.server = Server(
             wrap(app),
             limits=limits,

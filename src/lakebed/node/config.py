@@ -51,6 +51,8 @@ class NodeConfig:
     """The address of HTTP."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
     """The port of HTTP; 0 takes a free one."""
+    http_names: str = ""
+    """More names of the node, as a proxy's, separated by commas; `*`: any. Others are refused."""
     http_insecure: bool = False
     """Whether other machines may send access keys to it without TLS."""
     tls_cert: str = ""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from lakebed.door.doorman import Door
 from lakebed.door.guard import Guard
 from lakebed.door.key_guard import KeyGuard
+from lakebed.door.site import Site
 from lakebed.http.answering import Handler
 from lakebed.http.server import Done
 from lakebed.seglake.key_ring import Credentials, KeyRing
@@ -22,6 +23,7 @@ def door_endpoint(
     store: Store,
     *,
     first: Credentials | None,
+    site: Site | None = None,
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
 ) -> Door:
@@ -30,6 +32,7 @@ def door_endpoint(
     return Door(
         store,
         guard=guard,
+        site=site,
         works=WORKS,
         wrap=lambda calls: wrap(calls, guard),
         on_done=on_done,

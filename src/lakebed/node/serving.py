@@ -28,6 +28,7 @@ from lakebed.base.events import event
 from lakebed.base.settings import Settings
 from lakebed.door.doorman import Door
 from lakebed.door.guard import Guard
+from lakebed.door.site import Site
 from lakebed.http.answering import Handler
 from lakebed.http.tls import BadCertificate, TlsFiles
 from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
@@ -117,6 +118,7 @@ class _Node:
         self._first = first
         self._s3: S3Endpoint | None = None
         self._door: Door | None = None
+        self._site = Site(self._config.http_names, listens_on=self._config.http_host)
         self._observers = {name: Observer(name) for name in ("s3", "http")}
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()
@@ -163,6 +165,7 @@ class _Node:
         self._door = door_endpoint(
             self._store,
             first=self._first,
+            site=self._site,
             wrap=self._before_calls,
             on_done=self._observers["http"].done,
         )
@@ -172,6 +175,7 @@ class _Node:
         pages = Pages(
             self._store,
             guard=guard,
+            site=self._site,
             readiness=Readiness(self._store, is_draining=self._stops.is_set),
             facts=self._facts,
             is_public=self._config.metrics_public,
