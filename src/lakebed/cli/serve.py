@@ -161,7 +161,7 @@ def _node_options(given: Mapping[str, Any]) -> list[Option]:
 
     found = []
     for name in field_names(NodeConfig):
-        value = given[name]
+        value = given.get(name)  # not every setting has an option
         flag = "drain-seconds" if name == "drain_s" else name.replace("_", "-")
         origin = f"--no-{flag}" if value is False else f"--{flag}"
         plain = str(value) if isinstance(value, Path) else value

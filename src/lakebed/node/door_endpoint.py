@@ -13,6 +13,7 @@ from lakebed.door.guard import Guard
 from lakebed.door.key_guard import KeyGuard
 from lakebed.door.site import Site
 from lakebed.http.answering import Handler
+from lakebed.http.limits import Limits
 from lakebed.http.server import Done
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.store.store import Store
@@ -23,6 +24,7 @@ def door_endpoint(
     store: Store,
     *,
     first: Credentials | None,
+    limits: Limits | None = None,
     site: Site | None = None,
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
@@ -32,6 +34,7 @@ def door_endpoint(
     return Door(
         store,
         guard=guard,
+        limits=limits,
         site=site,
         works=WORKS,
         wrap=lambda calls: wrap(calls, guard),

@@ -157,6 +157,7 @@ class _Node:
             clock=self._store.runner.clock,
             config=self._settings.config(SeglakeConfig),
             first=self._first,
+            limits=config.limits(),
             observer=self._observers["s3"],
         )
         s3_url = await self._listen_on(self._s3, config.s3_host, config.s3_port)
@@ -165,6 +166,7 @@ class _Node:
         self._door = door_endpoint(
             self._store,
             first=self._first,
+            limits=config.limits(),
             site=self._site,
             wrap=self._before_calls,
             on_done=self._observers["http"].done,
