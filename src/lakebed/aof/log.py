@@ -49,7 +49,7 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import Busy, Closed, DiskError, InputError, LakebedError, NoSpace
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, RetryError
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
@@ -338,7 +338,7 @@ class Aof:
                 self._journaling.step(),
             ]
             return min((delay for delay in delays if delay is not None), default=None)
-        except (NoSpace, Busy):
+        except RetryError:
             self._metrics.metadata_retry_attempts.add()
             return self._backoff.next_ns()
 

@@ -15,7 +15,7 @@ from lakebed.aof.format import RECORDS_START
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.recovery import Recovered
-from lakebed.base.errors import Closed, LakebedError, NoSpace, Poisoned
+from lakebed.base.errors import Closed, LakebedError, Poisoned, RetryError
 from lakebed.base.runner import Runner
 
 
@@ -37,7 +37,7 @@ class LogState:
         self.last_timestamp = recovered.last_timestamp
         self.is_tail_full = False  # an append found no room and could not roll over
         self.is_closed = False
-        self.error: NoSpace | None = None  # why flushing fails at present
+        self.error: RetryError | None = None  # why flushing fails at present
         self.failure: LakebedError | None = None  # why nothing is written any more
 
     def check_writable(self) -> None:

@@ -15,16 +15,15 @@ from typing import Any, Final
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.operations import OPERATIONS
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Counter
 from lakebed.base.errors import LakebedError
-from lakebed.base.events import event
+from lakebed.base.events import RareEvent, event
 from lakebed.door.answer import problem_response, refusal_response, response_of
 from lakebed.door.budget import Share
 from lakebed.door.call import Call
 from lakebed.door.guard import LOCAL, Guard, Identity, TrustingGuard
 from lakebed.door.handlers import HANDLERS, Handler
-from lakebed.door.refusals import Refusals
 from lakebed.door.router import Router
 from lakebed.door.service import Service
 from lakebed.door.site import Site
@@ -56,7 +55,9 @@ class App:
         self._handlers = handlers
         self._router = Router(one for one in OPERATIONS if one in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
-        self._refusals = Refusals("request_refused", service.clock)
+        self._refusals = RareEvent(
+            _log, "request_refused", level=logging.WARNING, clock=service.clock, every_ns=NS_PER_S
+        )
 
     async def __call__(self, request: Request) -> Response:
         asked = _Asked()
