@@ -15,6 +15,7 @@ from lakebed.door.service import Service
 from lakebed.door.site import Site
 from lakebed.door.work import WorkKind
 from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.limits import Limits
 from lakebed.http.server import Done, Server
 from lakebed.http.tls import TlsFiles
@@ -34,6 +35,7 @@ class Door:
         site: Site | None = None,
         works: Mapping[str, WorkKind] = {},
         limits: Limits | None = None,
+        room: ConnectionRoom | None = None,
         door_limits: DoorLimits | None = None,
         clock: Clock | None = None,
         wrap: Callable[[Handler], Handler] = lambda handler: handler,
@@ -55,6 +57,7 @@ class Door:
         self.server = Server(
             wrap(app),
             limits=limits,
+            room=room,
             on_refusal=app.refusal,
             on_done=on_done,
             clock=self._clock,

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_body",
         "_got_eof",
         "_head",
+        "_is_known",
         "_is_reading",
         "_is_secure",
         "_linger_bytes",
@@ -105,6 +106,11 @@ class Connection(asyncio.Protocol):
             return None
         return found
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, or the rest of one's head."""
+        return self._phase is IDLE or (self._phase is HEAD and self._head is None)
+
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,7 +120,8 @@ class Connection(asyncio.Protocol):
         self._peer = str(address[0]) if isinstance(address, tuple) else ""
         self._out = Outgoing(self._transport, is_secure=self._is_secure, now_ns=self._since_ns)
         self._answering = Answering(self, self._server, self._out)
-        room = self._server.welcome(self)
+        self._is_known = not self._peer  # a local socket: its file is the guard
+        room = self._server.welcome(self, is_known=self._is_known)
         if self._server.is_draining:
             self.close()  # it was accepted just before the listener ended
         elif room < -REFUSED_MAX:
@@ -358,6 +365,9 @@ class Connection(asyncio.Protocol):
         request, self._request = self._request, None
         if request is not None:
             self._unsent = request
+            if not self._is_known and request.asked is not None and request.asked.access_key:
+                self._is_known = True
+                self._server.know(self)
             if self._out.is_writable or not self._out.is_open:
                 self._end_request()
         if body is not None:

@@ -13,6 +13,7 @@ from lakebed.door.guard import Guard
 from lakebed.door.key_guard import KeyGuard
 from lakebed.door.site import Site
 from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.limits import Limits
 from lakebed.http.server import Done
 from lakebed.seglake.key_ring import Credentials, KeyRing
@@ -25,6 +26,7 @@ def door_endpoint(
     *,
     first: Credentials | None,
     limits: Limits | None = None,
+    room: ConnectionRoom | None = None,
     site: Site | None = None,
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
@@ -35,6 +37,7 @@ def door_endpoint(
         store,
         guard=guard,
         limits=limits,
+        room=room,
         site=site,
         works=WORKS,
         wrap=lambda calls: wrap(calls, guard),
