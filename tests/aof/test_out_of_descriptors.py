@@ -26,9 +26,9 @@ class ExhaustedDisk(RealDisk):
         self.exhausted = ""
         self.refused = threading.Event()
 
-    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> RealFile:
+    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
         self._check(path)
-        return super().create(path, size=size, is_private=is_private)
+        return super().create(path, size=size)
 
     def open(self, path: PathLike, *, writable: bool = False) -> RealFile:
         self._check(path)

@@ -37,8 +37,8 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
 from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
-_FILE_MODE = 0o644
-_PRIVATE_MODE = 0o600
+_FILE_MODE = 0o600  # nobody's to read but the owner's
+_FOLDER_MODE = 0o700
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
@@ -341,9 +341,8 @@ class RealDisk:
         self._token = os.urandom(4).hex()
         self._temporaries = itertools.count()
 
-    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> RealFile:
-        mode = _PRIVATE_MODE if is_private else _FILE_MODE
-        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
+        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if size:
             try:
                 file.truncate(size)
@@ -368,7 +367,7 @@ class RealDisk:
 
     def make_folder(self, path: PathLike) -> None:
         with _translated("create", os.fspath(path)):
-            os.mkdir(path)
+            os.mkdir(path, _FOLDER_MODE)
 
     def remove_folder(self, path: PathLike) -> None:
         with _translated("remove", os.fspath(path)):
@@ -438,12 +437,12 @@ class RealDisk:
     def temporary_name(self, path: PathLike) -> str:
         return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"
 
-    def _open(self, operation: str, path: PathLike, flags: int, mode: int = _FILE_MODE) -> RealFile:
+    def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         path = os.fspath(path)
         with _translated(operation, path):
             # Non-blocking: opening a pipe that somebody put in the way must not wait for ever.
             flags |= os.O_NONBLOCK
-            fd = DESCRIPTORS.open(path, flags, mode)
+            fd = DESCRIPTORS.open(path, flags, _FILE_MODE)
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
                 DESCRIPTORS.note_closed()
