@@ -305,7 +305,10 @@ def greet_with_key(request: Request) -> Response:
     return hello(request)
 
 
-@pytest.mark.parametrize("says", [b"", b"GET / HTTP/1.1\r\nHost:"])
+@pytest.mark.parametrize(
+    "says",
+    [b"", b"GET / HTTP/1.1\r\nHost:", b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na"],
+)
 @in_loop
 async def test_the_oldest_idle_connection_without_a_key_makes_room(says: bytes) -> None:
     async with serving(greet_with_key, limits=Limits(connections_max=3)) as served:

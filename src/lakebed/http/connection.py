@@ -108,8 +108,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, or the rest of one's head."""
-        return self._phase is IDLE or (self._phase is HEAD and self._head is None)
+        """Whether it waits for a request, or the rest of a small one."""
+        return self._phase is IDLE or self._phase is HEAD
 
     # What the transport tells.
 

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 def local_connections_max() -> int:
     """A part of what the process's file descriptors allow."""
-    return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 4))
+    return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 
 
 def open_doorway(store: Store) -> Doorway | None:
