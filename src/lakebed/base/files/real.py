@@ -182,7 +182,9 @@ class RealFile:
             with _translated("map", self._path):
                 if os.fstat(fd).st_size == 0:
                     return memoryview(b"")
-                return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+                # The map has a copy of the descriptor.
+                mapped = DESCRIPTORS.with_room(lambda: mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+                return memoryview(mapped)
         finally:
             self._end()
 
