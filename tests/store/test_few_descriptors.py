@@ -56,3 +56,28 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_topics_and_logs_are_not_limited_by_descriptors(tmp_path: Path) -> None:
     done = run(MANY.format(limit=LIMIT), str(tmp_path / "root"), str(LIMIT // 2))
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+SEALED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))
+from lakebed.store.store import Store
+
+with Store.open(sys.argv[1]) as store:
+    topics = [store.topic(f"topic-{{number}}") for number in range(int(sys.argv[2]))]
+    for number, topic in enumerate(topics):
+        for turn in range(4):
+            topic.append_batch([b"%d-%d" % (number, turn)]).result()
+            topic.partitions[0].seal()
+    for _ in range(2):
+        for number, topic in enumerate(topics):
+            found = [bytes(one.value) for one in topic.partitions[0].read(0)]
+            assert found == [b"%d-%d" % (number, turn) for turn in range(4)]
+    assert not store.failures()
+"""
+
+
+@pytest.mark.process
+def test_sealed_segments_that_were_read_are_not_limited_by_descriptors(tmp_path: Path) -> None:
+    done = run(SEALED.format(limit=LIMIT), str(tmp_path / "root"), str(LIMIT // 2))
+    assert done.returncode == 0, done.stderr[-4000:]

@@ -2,8 +2,9 @@
 
 The limit (`RLIMIT_NOFILE`) is one for everything in the process, so what it is shared out to is
 too. Files that are open and not in use are parked when there are too many: their descriptors are
-closed, and opened again by the next use (`real.RealFile`). Connections are bounded by whoever
-serves them, to `connection_share`.
+closed, and opened again by the next use (`real.RealFile`). Readers keep no more than `map_share`
+segments together (`handles`), and connections are bounded by whoever serves them, to
+`connection_share`.
 
 Raising the limit is for a program that is ours, as a node: code of another program may rely on
 its descriptors being small numbers (`select`).
@@ -25,6 +26,7 @@ from lakebed.base.files import forking
 
 LOW_LIMIT: Final = 4096  # below it whoever runs a node is warned
 FILES_MAX: Final = 16_384
+MAPS_MAX: Final = 8_192
 _RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, the folder that is synced
 _MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
@@ -48,12 +50,17 @@ def raise_soft_limit() -> int:
 
 def file_share() -> int:
     """So many files stay open, unless more than that are in use at once."""
-    return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) * 3 // 8))
+    return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) // 4))
+
+
+def map_share() -> int:
+    """So many segments are kept open by readers: a map has a descriptor that cannot be parked."""
+    return max(8, min(MAPS_MAX, (soft_limit() - _RESERVED) // 8))
 
 
 def connection_share() -> int:
     """So many connections may there be: one that is sent a file has two descriptors."""
-    return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
+    return max(8, (soft_limit() - _RESERVED - file_share() - map_share()) // 2)
 
 
 class Parkable(Protocol):
