@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import DiskError, NotFound, Poisoned, TooManyFiles
-from lakebed.base.files import File
+from lakebed.base.files import File, descriptors
 from lakebed.base.files.descriptors import DESCRIPTORS
 from lakebed.base.files.real import RealDisk, RealFile
 from lakebed.kernels.disk import real_disk
@@ -187,3 +188,20 @@ def test_out_of_descriptors_is_an_error_to_try_again_after_idle_files_were_parke
         disk.create(tmp_path / "new")
     disk.sync_folder(tmp_path)
     disk.create(tmp_path / "new").close()
+
+
+@pytest.mark.parametrize("limit", [64, 256, 1024, 65_536, 1 << 30, resource.RLIM_INFINITY])
+def test_what_is_shared_out_is_within_the_limit(
+    monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    shares = (
+        descriptors.file_share(),
+        descriptors.map_share(),
+        descriptors.connection_share(),
+    )
+    assert min(shares) >= 8
+    if limit > 128:
+        assert shares[0] + shares[1] + 2 * shares[2] <= limit
+    if limit < 0 or limit > 65_536:
+        assert shares[:2] == (descriptors.FILES_MAX, descriptors.MAPS_MAX)

@@ -28,24 +28,22 @@ LOW_LIMIT: Final = 4096  # below it whoever runs a node is warned
 FILES_MAX: Final = 16_384
 MAPS_MAX: Final = 8_192
 _RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, the folder that is synced
+_UNLIMITED: Final = 1 << 20
 _MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 Result = TypeVar("Result")
 
 
 def soft_limit() -> int:
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _UNLIMITED if limit == resource.RLIM_INFINITY else limit
 
 
-def raise_soft_limit() -> int:
-    """To the hard one; what it is then."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):  # a container may forbid it
-            return soft
-    return hard
+def raise_soft_limit() -> None:
+    """To the hard one, if that is allowed."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def file_share() -> int:
