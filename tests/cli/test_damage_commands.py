@@ -108,8 +108,7 @@ def test_readers_do_not_pass_lost_messages_in_silence(
         partition = store.topic("orders").partition(0)
         seen = []
         with pytest.raises(Corrupt, match="lakebed damage acknowledge 1"):
-            for message in partition.read():
-                seen.append(message.offset)
+            seen.extend(message.offset for message in partition.read())
         assert seen == before
         with pytest.raises(Corrupt):
             partition.get(lost[0])

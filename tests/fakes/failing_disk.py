@@ -25,10 +25,10 @@ class FailingDisk(RealDisk):
         self.told_free_bytes = told_free_bytes
         self.is_full = False
 
-    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> RealFile:
+    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
         if self.is_full:
             raise NoSpace(f"{os.fspath(path)}: create: {os.strerror(errno.ENOSPC)}")
-        return super().create(path, size=size, is_private=is_private)
+        return super().create(path, size=size)
 
     def free_bytes(self, folder: PathLike) -> int:
         free_bytes = super().free_bytes(folder)

@@ -7,6 +7,7 @@ import os
 
 from lakebed.base.errors import DiskError
 from lakebed.base.files import PathLike
+from lakebed.base.files.descriptors import DESCRIPTORS
 from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.kernels import write_and_sync, zero_fill
 
@@ -20,20 +21,21 @@ class UnreadableDisk(RealDisk):
         super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
         self._bad = bad
 
-    def _open(self, operation: str, path: PathLike, flags: int, mode: int = 0o644) -> RealFile:
-        file = super()._open(operation, path, flags, mode)
+    def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
+        file = super()._open(operation, path, flags)
         start = self._bad.get(os.path.basename(path))
         if start is None:
             return file
-        fd, file._fd = file._fd, -1
-        return _BadFile(fd, os.fspath(path), self._writers, start)
+        file.close()
+        flags &= ~(os.O_CREAT | os.O_EXCL)
+        return _BadFile(os.fspath(path), self._writers, flags, bad_start=start)
 
 
 class _BadFile(RealFile):
     __slots__ = ("_bad_start",)
 
-    def __init__(self, fd: int, path: str, writers: Writers, bad_start: int) -> None:
-        super().__init__(fd, path, writers)
+    def __init__(self, path: str, writers: Writers, flags: int, *, bad_start: int) -> None:
+        super().__init__(DESCRIPTORS.open(path, flags), path, writers, flags=flags)
         self._bad_start = bad_start
 
     def pread(self, offset: int, length: int) -> bytes:

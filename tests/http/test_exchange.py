@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from lakebed.http.connection import REFUSED_MAX
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Request
+from lakebed.http.request import Asked, Request
 from lakebed.http.response import Response
+from lakebed.http.server import Server
 from tests.http.serving import Client, hello, in_loop, serving, tell_request, until
 
 
@@ -298,9 +300,55 @@ async def test_a_refusal_that_cannot_be_rendered_is_told_plainly(
             assert answer.body.startswith(b"505 ")
 
 
+def greet_with_key(request: Request) -> Response:
+    request.asked = Asked("greet", access_key="ada")
+    return hello(request)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [b"", b"GET / HTTP/1.1\r\nHost:", b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na"],
+)
+@in_loop
+async def test_the_oldest_idle_connection_without_a_key_makes_room(says: bytes) -> None:
+    async with serving(greet_with_key, limits=Limits(connections_max=3)) as served:
+        known = await served.connect()
+        known.get()
+        assert (await known.answer()).status == 200
+        strangers = [await served.connect() for _ in range(2)]
+        for stranger in strangers:
+            stranger.send_bytes(says)
+        await until(lambda: served.server.connection_count == 3)
+        for stranger in strangers:
+            fresh = await served.connect()
+            fresh.get()
+            assert (await fresh.answer()).status == 200
+            assert await stranger.rest() == b""
+        await until(lambda: served.server.connection_count == 3)
+        refused = await served.connect()
+        assert (await refused.answer()).status == 503, "all others have a key"
+        known.get()
+        assert (await known.answer()).status == 200
+
+
+@in_loop
+async def test_servers_may_share_the_room_for_connections() -> None:
+    room = ConnectionRoom(2)
+    servers = [Server(hello, room=room) for _ in range(2)]
+    ports = [await server.listen("127.0.0.1", 0) for server in servers]
+    clients = [await asyncio.open_connection("127.0.0.1", port) for port in (*ports, ports[1])]
+    await until(lambda: [server.connection_count for server in servers] == [0, 2])
+    assert await clients[0][0].read() == b""
+    for server in servers:
+        server.close()
+    for _, writer in clients:
+        writer.close()
+    await until(lambda: not any(server.connection_count for server in servers))
+
+
 @in_loop
 async def test_more_connections_than_allowed_are_refused() -> None:
-    async with serving(hello, limits=Limits(connections_max=2)) as served:
+    async with serving(greet_with_key, limits=Limits(connections_max=2)) as served:
         clients = [await served.connect() for _ in range(2)]
         for client in clients:
             client.get()
@@ -320,8 +368,11 @@ async def test_more_connections_than_allowed_are_refused() -> None:
 
 @in_loop
 async def test_far_more_connections_than_allowed_are_cut() -> None:
-    async with serving(hello, limits=Limits(connections_max=1)) as served:
-        clients = [await served.connect() for _ in range(1 + REFUSED_MAX)]
+    async with serving(greet_with_key, limits=Limits(connections_max=1)) as served:
+        clients = [await served.connect()]
+        clients[0].get()
+        assert (await clients[0].answer()).status == 200
+        clients += [await served.connect() for _ in range(REFUSED_MAX)]
         await until(lambda: served.server.connection_count == 1 + REFUSED_MAX)
         one_more = await served.connect()
         assert await one_more.rest() == b""

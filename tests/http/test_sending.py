@@ -308,3 +308,38 @@ async def test_a_file_goes_over_a_local_socket(
         client.get()
         assert (await client.answer()).body == data
         await client.close()
+
+
+@pytest.mark.parametrize("kind", ["plain", "pieces", "refused"])
+@pytest.mark.parametrize("goes_away", [False, True])
+@in_loop
+async def test_a_request_ends_when_its_response_is_taken_or_its_client_gone(
+    kind: str, goes_away: bool
+) -> None:
+    ended: list[str] = []
+    size = 16 * MIB
+
+    def handler(request: Request) -> Response:
+        request.at_end(lambda: ended.append(kind))
+        if kind == "plain":
+            return Response(200, body=bytes(size))
+        if kind == "pieces":
+            return Response(200, body=Pieces(*[bytes(MIB)] * 16), length=size)
+        raise ZeroDivisionError
+
+    async with serving(handler) as served:
+        client = await served.connect_slowly(buffer_bytes=4096)
+        client.get()
+        await client.reader.readuntil(b"\r\n\r\n")
+        if kind != "refused":
+            (connection,) = served.server._connections
+            await until(lambda: not connection._out.is_writable)
+            assert not ended
+            if goes_away:
+                client.reset()
+            else:
+                await client.reader.readexactly(size)
+        await until(lambda: bool(ended))
+        await client.close()
+        await served.is_empty()
+        assert ended == [kind]

@@ -110,6 +110,80 @@ async def test_a_body_that_stops_is_cut_while_it_is_waited_for() -> None:
 
 
 @in_loop
+async def test_a_small_body_below_the_minimum_rate_is_answered_and_cut() -> None:
+    async with serving(hello, limits=Limits(rate_bytes_min=10, rate_grace_s=20)) as served:
+        client = await served.connect()
+        client.send("PUT / HTTP/1.1", "Host: a", "Content-Length: 100", body=b"a")
+        await until(lambda: served.server.connection_count == 1)
+        await connected(served, b"a")
+        for count in range(2, 22):
+            served.pass_time(1)
+            client.send_bytes(b"a")
+            await connected(served, b"a" * count)
+        await served.keeps_one()
+        served.pass_time(3)
+        assert (await client.answer()).status == 408
+        assert await client.rest() == b""
+
+
+@in_loop
+async def test_the_time_that_the_handler_takes_is_not_the_clients() -> None:
+    may_read = asyncio.Semaphore(0)
+    bodies: list[IncomingBody] = []
+
+    async def handler(request: Request) -> Response:
+        assert isinstance(request.body, IncomingBody)
+        bodies.append(request.body)
+        count = 0
+        async for piece in request.body:
+            count += len(piece)
+            await may_read.acquire()
+        return Response(200, body=str(count).encode())
+
+    async with serving(handler, limits=Limits(rate_bytes_min=1000, rate_grace_s=10)) as served:
+        client = await served.connect()
+        client.send("PUT / HTTP/1.1", "Host: a", "Content-Length: 1000000", body=b"a")
+        for count in range(2, 6):
+            await until(lambda: bool(bodies) and not bodies[0].held_bytes)
+            served.pass_time(1000)
+            may_read.release()
+            await until(lambda: bodies[0].is_waited_for)
+            served.pass_time(2)
+            await served.keeps_one()
+            client.send_bytes(b"a")
+            await until(lambda: bodies[0].received_bytes == count)  # noqa: B023
+        may_read.release()
+        await until(lambda: bodies[0].is_waited_for)
+        served.pass_time(4)
+        await served.is_empty()
+
+
+@in_loop
+async def test_one_who_takes_less_than_the_minimum_of_its_response_is_cut() -> None:
+    given: list[int] = []
+
+    def handler(_: Request) -> Response:
+        return Response(200, body=many(b"x" * 65536, 1024, given), length=1024 * 65536)
+
+    limits = Limits(rate_bytes_min=MIB, rate_grace_s=20, write_s=1000)
+    async with serving(handler, limits=limits) as served:
+        client = await served.connect_slowly(buffer_bytes=4096)
+        client.get()
+        await client.reader.readuntil(b"\r\n\r\n")
+        (connection,) = served.server._connections
+        await until(lambda: not connection._out.is_writable)
+        seconds = 0
+        while served.server.connection_count and seconds < 100:
+            await client.reader.readexactly(65536)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            served.pass_time(1)
+            seconds += 1
+        await served.is_empty()
+        assert 20 < seconds < 100
+
+
+@in_loop
 async def test_a_handler_may_take_its_time() -> None:
     may_end = asyncio.Event()
 

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,16 @@ from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import DiskError, SyncFailed
 from lakebed.base.units import TIB
 from lakebed.door.guard import Identity
+from lakebed.door.site import Site
 from lakebed.http.request import Request
 from lakebed.http.response import Response
+from lakebed.keratin.config import TopicConfig
 from lakebed.node import pages as node_pages
 from lakebed.node import readiness
 from lakebed.node.metrics import OPEN_METRICS, TEXT, NodeFacts
 from lakebed.node.pages import Pages, is_local
 from lakebed.node.readiness import Readiness, look, reserve_of
+from lakebed.seglake.config import SeglakeConfig
 from lakebed.store.store import Store
 from tests.fakes.failing_disk import FailingDisk
 from tests.http.serving import Answer, Serving, in_loop, serving
@@ -69,6 +73,7 @@ async def pages(
         made = Pages(
             store,
             guard=OneKey(),
+            site=Site("here"),
             readiness=Readiness(store, is_draining=lambda: scene.is_draining, answer_s=answer_s),
             facts=lambda: FACTS,
             is_public=is_public,
@@ -135,6 +140,43 @@ async def test_below_the_reserve_it_is_not_ready(tmp_path: Path) -> None:
         assert b"\nlakebed_disk_reserve_bytes 1.099511627776e" in metrics
         disk.told_free_bytes = TIB
         assert (await scene.get("/readyz")).status == 200
+
+
+@pytest.mark.parametrize("free_bytes", [0, 4096])
+@in_loop
+async def test_on_a_full_disk_it_is_not_ready_though_nothing_is_kept_in_reserve(
+    tmp_path: Path, free_bytes: int
+) -> None:
+    config = AofConfig(flush=FlushConfig(reserve_bytes=0))
+    settings: dict[str, Any] = {
+        "topic_config": TopicConfig(reserve_bytes=0),
+        "object_config": SeglakeConfig(reserve_bytes=0),
+    }
+    disk = FailingDisk()
+    async with pages(tmp_path, config=config, disk=disk, **settings) as scene:
+        assert (await scene.get("/readyz")).status == 200
+        disk.told_free_bytes = free_bytes
+        answer = await scene.get("/readyz")
+        assert answer.status == 503
+        assert answer.body.startswith(b"the disk is full: ")
+
+
+def test_without_inodes_it_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statvfs = os.statvfs
+
+    def without_inodes(path: str, *, of: int) -> os.statvfs_result:
+        facts = list(statvfs(path))
+        facts[5:8] = [of, 0, 0]  # f_files, f_ffree, f_favail
+        return os.statvfs_result(facts)
+
+    with Store.open(tmp_path, serves=False) as store:
+        monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=1000))
+        problems = look(store).problems
+        monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=0))
+        without_a_number = look(store).problems
+        monkeypatch.undo()
+    assert problems == ("the disk has 0 inodes free: no file can be created",)
+    assert without_a_number == (), "this file system has as many as there is room for"
 
 
 @in_loop

@@ -29,9 +29,11 @@ class Endpoint:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
+        descriptor_limits: tuple[int, int] | None = None,
     ) -> None:
         """`arguments` go to `serve`. The ports are free, and stay the same over restarts. What it
-        says on its standard error is put in the file `log`, if there is one."""
+        says on its standard error is put in the file `log`, if there is one. The limits of its
+        descriptors are a soft and a hard one."""
         self.root = root
         self.access_key = ACCESS_KEY
         self.secret_key = SECRET_KEY
@@ -41,6 +43,7 @@ class Endpoint:
         self._arguments = arguments
         self._environment = dict(environment or {})
         self._log = log
+        self._limits = descriptor_limits
         self._port = 0
         self._http_port = 0
         self._process: subprocess.Popen[str] | None = None
@@ -58,6 +61,10 @@ class Endpoint:
         command = [sys.executable, "-m", "lakebed.cli", "--root", str(self.root), "--json", "serve"]
         command += ["--s3-port", str(self._port), "--http-port", str(self._http_port)]
         command += self._arguments
+        if self._limits is not None:
+            soft, hard = self._limits
+            limiting = f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"'
+            command = ["sh", "-c", limiting, "sh", *command]
         variables = {"LAKEBED_ACCESS_KEY": ACCESS_KEY, "LAKEBED_SECRET_KEY": SECRET_KEY}
         with contextlib.ExitStack() as stack:
             log = None if self._log is None else stack.enter_context(self._log.open("ab"))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lakebed.base.units import KIB, MIB
 from lakebed.http.limits import Limits
+from lakebed.s3.service import LARGE_MAX
 from lakebed.seglake.errors import NoSuchKey
 from tests.http.serving import in_loop, until
 from tests.s3.wire import BUCKET, Wire, error_code, s3_wire, signed_request
@@ -91,6 +93,10 @@ def test_a_body_that_stops_coming_is_cut_and_not_stored(
     assert not caplog.records
 
 
+def _has_taken(wire: Wire, count: int) -> bool:
+    return _received(wire) == count and _is_waiting(wire)
+
+
 def _received(wire: Wire) -> int:
     return sum(
         one._body.received_bytes for one in wire.served.server._connections if one._body is not None
@@ -162,5 +168,50 @@ def test_one_who_says_no_more_after_its_request_is_still_answered(tmp_path: Path
             wire.service.lake.objects.put(BUCKET, "large", bytes(2 * MIB))
             found = await wire.exchange(signed_request("GET", b"/bucket/large"))
             assert found.endswith(b"\r\n\r\n" + bytes(2 * MIB))
+
+    run()
+
+
+def test_a_small_upload_does_not_wait_for_any_number_of_slow_large_ones(tmp_path: Path) -> None:
+    begun = signed_request("PUT", b"/bucket/slow", payload=UNSIGNED, length=6 * MIB)
+    expecting = {"expect": "100-continue"}  # as boto3 does, however small the body is
+    small = signed_request("PUT", b"/bucket/small", body=b"x", headers=expecting)
+
+    @in_loop
+    async def run() -> None:
+        async with s3_wire(tmp_path) as wire:
+            for _ in range(2 * LARGE_MAX):
+                (await wire.connect()).send_bytes(begun + b"a")
+            await until(lambda: _received(wire) == 2 * LARGE_MAX)
+            client = await wire.connect()
+            client.send_bytes(small[:-1])
+            assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.send_bytes(small[-1:])
+            assert (await client.answer()).status == 200
+            assert has_object(wire, "small")
+
+    run()
+
+
+def test_an_upload_below_the_minimum_rate_is_cut_though_bytes_keep_coming(tmp_path: Path) -> None:
+    begun = signed_request("PUT", b"/bucket/slow", payload=UNSIGNED, length=6 * MIB)
+    limits = Limits(rate_grace_s=30, rate_bytes_min=1000)
+
+    @in_loop
+    async def run() -> None:
+        async with s3_wire(tmp_path, limits=limits) as wire:
+            slow, steady = await wire.connect(), await wire.connect()
+            for client in (slow, steady):
+                client.send_bytes(begun + b"a")
+            await until(lambda: _received(wire) == 2 and _is_waiting(wire))
+            for turn in range(1, 7):
+                wire.served.pass_time(5)
+                slow.send_bytes(b"a")
+                steady.send_bytes(bytes(5000))
+                await until(partial(_has_taken, wire, 2 + 5001 * turn))
+            wire.served.pass_time(1)
+            assert await slow.rest() == b""
+            await until(lambda: wire.served.server.connection_count == 1)
+            assert not has_object(wire, "slow")
 
     run()

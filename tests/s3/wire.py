@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from lakebed.http.limits import Limits
 from lakebed.s3.app import App
 from lakebed.s3.service import Service
-from lakebed.seglake.key_ring import KeyRing
+from lakebed.seglake.key_ring import KeyRing, KnownKey
 from tests.http.serving import Answer, Client, Serving, serving
 from tests.s3.auth.reference_signer import signed_by_header
 from tests.s3.auth.signed_requests import CREDENTIALS, clock_at
@@ -63,15 +63,24 @@ class Wire:
 
 @asynccontextmanager
 async def s3_wire(
-    root: Path, *, limits: Limits | None = None, **settings: Any
+    root: Path,
+    *,
+    limits: Limits | None = None,
+    inflight_max: int | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Wire]:
-    """`settings` are the lake's. The bucket is there."""
+    """`settings` are the lake's. The bucket is there. Requests are signed with the first
+    credentials, or with `inflight_max` by a key that may have so many of them in flight."""
     with open_service(root, **settings) as opened:
         service = Service(
             lake=opened.lake, config=opened.config, clock=clock_at(), executor=opened.executor
         )
         service.lake.buckets.create(BUCKET)
-        app = App(service, KeyRing(CREDENTIALS, service.lake.keys))
+        ring = KeyRing(CREDENTIALS if inflight_max is None else None)
+        if inflight_max is not None:
+            known = KnownKey(CREDENTIALS.secret, is_first=False, inflight_max=inflight_max)
+            ring.remember(CREDENTIALS.access_key, known, generation=ring.generation)
+        app = App(service, ring)
         async with serving(app, limits=limits, on_refusal=app.refusal) as served:
             yield Wire(served, service)
 

@@ -17,9 +17,10 @@ from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment import Chunk, Segment
 from lakebed.aof.spares import Spares
 from lakebed.aof.writer import SegmentSink
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.commit import Barrier, SpaceReserve, Ticket
 from lakebed.base.errors import DiskError, LakebedError, NotFound, RetryError
-from lakebed.base.events import event
+from lakebed.base.events import RareEvent
 from lakebed.base.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ class Flushing:
         self._state = context.state
         self._clock = context.clock
         self._metrics = context.metrics
+        self._failed = RareEvent(
+            _log, "flush_failed", level=logging.ERROR, clock=context.clock, every_ns=60 * NS_PER_S
+        )
         self._backoff = Backoff(RetryPolicy(), random)
         self._wake = wake
         self._on_change = on_change
@@ -152,6 +156,7 @@ class Flushing:
             had_failed, state.error = state.error is not None, None
             if had_failed:
                 self._backoff.reset()
+                self._failed.reset()
         self._publish(durable)
         self._on_change()
         if had_failed:
@@ -160,7 +165,7 @@ class Flushing:
     def _on_failure(self, segment: Segment, error: LakebedError) -> None:
         """The leader's: nothing of the batch was acknowledged."""
         self._metrics.flush_failures.add()
-        event(_log, "flush_failed", level=logging.ERROR, log=self._state.name, error=error)
+        self._failed.note(log=self._state.name, error=error)
         with self._state.mutex:
             segment.flush_failure = True
             if isinstance(error, RetryError):

@@ -53,13 +53,7 @@ from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
-from lakebed.base.errors import (
-    BadConfig,
-    Closed,
-    DiskError,
-    InputError,
-    LakebedError,
-)
+from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
 from lakebed.base.files import Disk, remove_temporaries
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer

@@ -30,6 +30,10 @@ class Unauthenticated(errors.InputError):
     """No access key, a wrong one, or one that is disabled."""
 
 
+class CrossSite(errors.InputError):
+    """The request came from a page of another site, or by a name that is not the node's."""
+
+
 class Unreachable(errors.RetryError):
     """Nobody answers: the store's writer is not there, or was lost on the way.
 
@@ -61,6 +65,7 @@ _NAMES = {module.__name__ for module in _MODULES} | {__name__, "lakebed.api.medi
 
 STATUSES: Final[Mapping[type[LakebedError], int]] = {
     Unauthenticated: 401,
+    CrossSite: 403,
     seglake_errors.ReservedBucket: 403,
     errors.TooLarge: 413,
     errors.NotFound: 404,
@@ -91,6 +96,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
+    CrossSite: "send the request from a program or a page of the node, by a name of the node",
     FileGone: "list the files again: there may be others by now",
     errors.InputError: "mend the call; nothing was changed",
     errors.RetryError: "wait and try again",

@@ -10,7 +10,8 @@
     ├── RetryError          nothing is wrong with the call; wait and try again
     │   ├── Busy            a bounded queue is full, or a time-out passed
     │   ├── Locked          another process or opener holds the lock
-    │   └── NoSpace         the disk is full, or below its reserve
+    │   ├── NoSpace         the disk is full, or below its reserve
+    │   └── TooManyFiles    no file descriptor is left: nothing was read or written
     ├── OutcomeUnknown      it was begun and may still be done; look before doing it again
     ├── DataError           bytes on disk are not what they must be; repair or restore
     │   ├── Torn            an unfinished write at the end of a file: can be cut
@@ -94,6 +95,13 @@ class Locked(RetryError):
 
 class NoSpace(RetryError):
     """The disk is full, or its free space is below the reserve."""
+
+
+class TooManyFiles(RetryError):
+    """No file descriptor is left in this process, or on the machine; nothing was read or written.
+
+    More are allowed by `ulimit -n`, or `LimitNOFILE=` of a service.
+    """
 
 
 class OutcomeUnknown(LakebedError):
@@ -182,6 +190,7 @@ class Closed(LakebedError):
 
 _READING = frozenset({"open", "stat", "read", "list", "map", "lock"})
 _NAMING = frozenset({"create", "open", "rename"})
+_TOO_MANY_CODES = frozenset({errno.EMFILE, errno.ENFILE})
 NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -197,6 +206,8 @@ def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str
         return AlreadyExists(f"{where}: exists already")
     if code in NO_SPACE_CODES:
         return NoSpace(f"{where}: {operation}: {os.strerror(code or 0)}")
+    if code in _TOO_MANY_CODES:
+        return TooManyFiles(f"{where}: {operation}: {os.strerror(code or 0)}")
     if code == errno.ENAMETOOLONG or (code == errno.EINVAL and operation in _NAMING):
         return BadName(f"{where}: {os.strerror(code)}")
     kind = DiskError if operation in _READING else WriteFailed

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 
+from lakebed.base.clock import Clock
+
 
 def event(
     logger: logging.Logger, name: str, /, *, level: int = logging.INFO, **facts: object
@@ -18,3 +20,32 @@ def event(
     if logger.isEnabledFor(level):
         text = " ".join([name, *(f"{key}={value}" for key, value in facts.items())])
         logger.log(level, "%s", text, extra={"event": name, "facts": facts})
+
+
+class RareEvent:
+    """An event that may happen very often: logged at most once in `every_ns`, with how many were
+    left out since the line before. For one thread at a time."""
+
+    def __init__(
+        self, logger: logging.Logger, name: str, *, level: int, clock: Clock, every_ns: int
+    ) -> None:
+        self._logger = logger
+        self._name = name
+        self._level = level
+        self._clock = clock
+        self._every_ns = every_ns
+        self._next_ns: int | None = None
+        self._left_out = 0
+
+    def note(self, **facts: object) -> None:
+        now_ns = self._clock.monotonic_ns()
+        if self._next_ns is not None and now_ns < self._next_ns:
+            self._left_out += 1
+            return
+        left_out, self._left_out = self._left_out, 0
+        self._next_ns = now_ns + self._every_ns
+        event(self._logger, self._name, level=self._level, **facts, left_out=left_out)
+
+    def reset(self) -> None:
+        """What it tells of has passed: the next time is news again."""
+        self._next_ns = None

@@ -39,6 +39,10 @@ HttpHost = Annotated[
     str | None,
     typer.Option(metavar="HOST", help="The address it listens on; beyond loopback, by TLS."),
 ]
+HttpNames = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="More names it is reached by, as that of a proxy."),
+]
 Http = Annotated[
     bool | None, typer.Option("--http/--no-http", help="Whether there is an HTTP API on a port.")
 ]
@@ -90,6 +94,7 @@ def serve(
     s3_host: S3Host = None,
     http_port: HttpPort = None,
     http_host: HttpHost = None,
+    http_names: HttpNames = None,
     http: Http = None,
     http_insecure: HttpInsecure = None,
     tls_cert: TlsCert = None,
@@ -156,7 +161,7 @@ def _node_options(given: Mapping[str, Any]) -> list[Option]:
 
     found = []
     for name in field_names(NodeConfig):
-        value = given[name]
+        value = given.get(name)  # not every setting has an option
         flag = "drain-seconds" if name == "drain_s" else name.replace("_", "-")
         origin = f"--no-{flag}" if value is False else f"--{flag}"
         plain = str(value) if isinstance(value, Path) else value

@@ -10,28 +10,26 @@ its status.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.operations import OPERATIONS
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Counter
 from lakebed.base.errors import LakebedError
-from lakebed.base.events import event
-from lakebed.base.layout import Buffer
+from lakebed.base.events import RareEvent, event
 from lakebed.door.answer import problem_response, refusal_response, response_of
 from lakebed.door.budget import Share
 from lakebed.door.call import Call
 from lakebed.door.guard import LOCAL, Guard, Identity, TrustingGuard
 from lakebed.door.handlers import HANDLERS, Handler
-from lakebed.door.refusals import Refusals
 from lakebed.door.router import Router
 from lakebed.door.service import Service
+from lakebed.door.site import Site
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import Asked, ClientGone, Request
-from lakebed.http.response import Piece, Response
-from lakebed.http.sending import close_pieces
+from lakebed.http.response import Response
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +45,19 @@ class App:
         service: Service,
         *,
         guard: Guard | None = None,
+        site: Site | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """Without a guard everybody is trusted."""
+        """Without a guard everybody is trusted; without a site, pages of other sites are too."""
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
+        self._site = site
         self._handlers = handlers
         self._router = Router(one for one in OPERATIONS if one in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
-        self._refusals = Refusals("request_refused", service.clock)
+        self._refusals = RareEvent(
+            _log, "request_refused", level=logging.WARNING, clock=service.clock, every_ns=NS_PER_S
+        )
 
     async def __call__(self, request: Request) -> Response:
         asked = _Asked()
@@ -86,6 +88,8 @@ class App:
         asked.name = operation.name
         request.asked = Asked(operation.name)
         handler = self._handlers[operation]
+        if self._site is not None:
+            self._site.check(request)
         if operation.is_public:
             call = Call(operation, names, request)
             return response_of(await handler(self._service, call), call)
@@ -95,17 +99,9 @@ class App:
         share = asked.share = self._service.budget.admit(
             asked.identity, held_bytes=self._held_bytes(operation, request)
         )
-        is_over = True
-        try:
-            call = Call(operation, names, request, share, run=self._service.run)
-            response = response_of(await handler(self._service, call), call)
-            if not isinstance(response.body, Buffer):
-                response.body = _Held(response.body, share)
-                is_over = False
-        finally:
-            if is_over:
-                share.release()
-        return response
+        request.at_end(share.release)
+        call = Call(operation, names, request, share, run=self._service.run)
+        return response_of(await handler(self._service, call), call)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
         """What a request holds from its beginning: a small body, or a part of one passed on."""
@@ -170,23 +166,6 @@ def _is_too_much(status: int, asked: _Asked) -> bool:
     """Whether it went beyond a limit of the door; 429 is also what a queue that is full says."""
     is_let_in = asked.share is not None and not asked.share.is_short
     return status == 413 or (status == 429 and not is_let_in)
-
-
-class _Held:
-    """A body in pieces, whose request is under way until its end."""
-
-    def __init__(self, pieces: AsyncIterable[Piece], share: Share) -> None:
-        self._pieces = pieces
-        self._share = share
-
-    def __aiter__(self) -> AsyncIterator[Piece]:
-        return self._pieces.__aiter__()
-
-    async def aclose(self) -> None:
-        try:
-            await close_pieces(self._pieces)
-        finally:
-            self._share.release()
 
 
 _OURS: Final = LakebedError("the request could not be carried out: see the server's log")

@@ -2,7 +2,7 @@
 
 A request is let in or told to come again before anything of its body is read. What it holds grows
 with what has come of its body, not with what was announced: a slow client holds little. All of it
-is given back when the request is answered.
+is given back when the client has the answer, or is gone.
 """
 
 from __future__ import annotations

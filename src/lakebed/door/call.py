@@ -58,7 +58,7 @@ class Call:
         self.names = names
         self.request = request
         self.query: Any = read_query(operation.query, request.raw_query)
-        self.media = _media_of(request)
+        self.media = media_of(request)
 
     def number(self, name: str) -> int:
         """A part of the path that is a number."""
@@ -128,7 +128,7 @@ class Call:
         return kind in self.request.headers.get("accept", "").lower()
 
 
-def _media_of(request: Request) -> str:
+def media_of(request: Request) -> str:
     """JSON if nothing is said."""
     said = request.headers.get("content-type", media.JSON)
     return said if said == media.MSGPACK else said.partition(";")[0].strip().lower()

@@ -12,8 +12,10 @@ from lakebed.door.app import App
 from lakebed.door.guard import Guard
 from lakebed.door.limits import DoorLimits
 from lakebed.door.service import Service
+from lakebed.door.site import Site
 from lakebed.door.work import WorkKind
 from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.limits import Limits
 from lakebed.http.server import Done, Server
 from lakebed.http.tls import TlsFiles
@@ -30,8 +32,10 @@ class Door:
         store: Store,
         *,
         guard: Guard,
+        site: Site | None = None,
         works: Mapping[str, WorkKind] = {},
         limits: Limits | None = None,
+        room: ConnectionRoom | None = None,
         door_limits: DoorLimits | None = None,
         clock: Clock | None = None,
         wrap: Callable[[Handler], Handler] = lambda handler: handler,
@@ -49,10 +53,11 @@ class Door:
         self.service = Service(
             store, self._executor, works=works, limits=door_limits, clock=self._clock
         )
-        app = App(self.service, guard=guard)
+        app = App(self.service, guard=guard, site=site)
         self.server = Server(
             wrap(app),
             limits=limits,
+            room=room,
             on_refusal=app.refusal,
             on_done=on_done,
             clock=self._clock,

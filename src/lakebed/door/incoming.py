@@ -8,29 +8,28 @@ stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lakebed.base.units import MIB
 from lakebed.door.service import Service
+from lakebed.http.receiving import Reception, Sent, gathered
 from lakebed.http.request import RequestBody
 
 if TYPE_CHECKING:
     from lakebed.seglake.commits import Change
     from lakebed.seglake.objects import Put
 
-GATHERED_BYTES: Final = 1 * MIB
-
 Result = TypeVar("Result")
-Sent = bytes | bytearray
 
 
-async def pumped(service: Service, body: RequestBody, put: Put[Result]) -> Change[Result]:
+async def pumped(
+    service: Service, body: RequestBody, put: Put[Result], reception: Reception
+) -> Change[Result]:
     """All of the body; what is left is to commit it. Its giver gives up what is not ended."""
     at_work: asyncio.Future[None] | None = None
     try:
-        async for pieces in _gathered(body):
+        async for pieces in gathered(body, reception):
             if at_work is not None:
                 await at_work
             at_work = asyncio.ensure_future(service.run(partial(_write, put, pieces)))
@@ -47,17 +46,3 @@ async def pumped(service: Service, body: RequestBody, put: Put[Result]) -> Chang
 def _write(put: Put[Result], pieces: Sequence[Sent]) -> None:
     for piece in pieces:
         put.write(piece)
-
-
-async def _gathered(body: RequestBody) -> AsyncIterator[Sequence[Sent]]:
-    """Pieces that together are worth a way to another thread."""
-    pieces: list[Sent] = []
-    size = 0
-    while piece := await body.read():
-        pieces.append(piece)
-        size += len(piece)
-        if size >= GATHERED_BYTES:
-            yield pieces
-            pieces, size = [], 0
-    if pieces:
-        yield pieces

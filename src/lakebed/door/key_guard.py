@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import binascii
 import hmac
+import logging
 from base64 import b64decode
 from typing import Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.clock import NS_PER_S, Clock, SystemClock
+from lakebed.base.events import RareEvent
 from lakebed.door.guard import Identity
-from lakebed.door.refusals import Refusals
 from lakebed.http.request import Request
 from lakebed.seglake.key_ring import KeyRing, KnownKey
 
@@ -26,6 +27,9 @@ _SHOWN_CHARACTERS: Final = 40
 _LOOK_UPS_MAX: Final = 4  # at a time: strangers cannot have all threads
 
 
+_log = logging.getLogger(__name__)
+
+
 class KeyGuard:
     """In the loop's thread."""
 
@@ -33,7 +37,9 @@ class KeyGuard:
         self._keys = keys
         self._clock = clock or SystemClock()
         self._looking_up = asyncio.Semaphore(_LOOK_UPS_MAX)
-        self._refusals = Refusals("access_refused", self._clock)
+        self._refusals = RareEvent(
+            _log, "access_refused", level=logging.WARNING, clock=self._clock, every_ns=NS_PER_S
+        )
 
     async def identify(self, request: Request) -> Identity:
         said = request.headers.get("authorization")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from lakebed.base.errors import Busy
 from lakebed.door.service import Service
+from lakebed.http.receiving import Receiving, Reception
 
 if TYPE_CHECKING:
     from lakebed.seglake.commits import Change, Pending
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-STREAMED_MAX: Final = 16  # bodies on their way in, of about ten megabytes of memory each
+LARGE_MAX: Final = 16  # bodies on their way in, of about ten megabytes of memory each
 PLACE_S: Final = 20.0
 
-_places: Final[WeakKeyDictionary[Service, asyncio.Semaphore]] = WeakKeyDictionary()
+_receiving: Final[WeakKeyDictionary[Service, Receiving]] = WeakKeyDictionary()
 _opened: Final[WeakKeyDictionary[Service, Lake]] = WeakKeyDictionary()
 
 
@@ -44,18 +43,6 @@ async def handed_over(service: Service, change: Change[Result]) -> Pending[Resul
         return await service.run(lambda: change.submit(timeout=PLACE_S))
 
 
-@contextlib.asynccontextmanager
-async def streaming(service: Service) -> AsyncIterator[None]:
-    """A place among those whose bodies are being received; `Busy` if none gets free.
-
-    They are bounded whoever sends them, however slowly.
-    """
-    places = _places.setdefault(service, asyncio.Semaphore(STREAMED_MAX))
-    try:
-        await asyncio.wait_for(places.acquire(), PLACE_S)
-    except TimeoutError:
-        raise Busy(f"{STREAMED_MAX} large objects are being received: no more at once") from None
-    try:
-        yield
-    finally:
-        places.release()
+def receiving(service: Service) -> AbstractContextManager[Reception]:
+    """A body on its way in."""
+    return _receiving.setdefault(service, Receiving(large_max=LARGE_MAX)).body()

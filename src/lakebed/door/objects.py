@@ -18,7 +18,7 @@ from lakebed.base.units import shown
 from lakebed.door.call import Call
 from lakebed.door.handler import Handler
 from lakebed.door.incoming import pumped
-from lakebed.door.lakes import commit, handed_over, lake_of, streaming
+from lakebed.door.lakes import commit, handed_over, lake_of, receiving
 from lakebed.door.service import Service
 from lakebed.door.streaming import streamed
 from lakebed.http.response import Response
@@ -60,12 +60,14 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
             algorithm=algorithm,
         )
         return state_of(await commit(service, change))
-    async with streaming(service):
-        with lake.objects.begin_put(
+    with (
+        receiving(service) as reception,
+        lake.objects.begin_put(
             bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
-        ) as put:
-            await service.run(put.check)  # rather than have the body sent
-            change = await pumped(service, body, put)
+        ) as put,
+    ):
+        await service.run(put.check)  # rather than have the body sent
+        change = await pumped(service, body, put, reception)
     return state_of(await service.done(await handed_over(service, change)))
 
 

@@ -31,6 +31,7 @@ _POSITIONS: Final = frozenset({"offset", "start", "first"})  # in queries: they 
 _REASONS: Final = {
     400: "The call is not as it should be; nothing was changed",
     401: "No access key, a wrong one, or one that is disabled",
+    403: "A page of another site, or a name that is not the node's",
     404: "Something that the call names is not there",
     405: "What is there cannot be called so",
     409: "It contradicts what is there",

@@ -93,6 +93,7 @@ class Answering:
                     await close_pieces(response.body)
         except asyncio.CancelledError:
             self._connection.abort()  # nobody would ever answer
+            request.end()
             raise
         except Exception as error:  # noqa: BLE001 - whatever a handler raises
             self._fail(request, error)

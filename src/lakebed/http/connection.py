@@ -20,6 +20,7 @@ from lakebed.http.answering import Answering
 from lakebed.http.body import IncomingBody, WholeBody
 from lakebed.http.chunks import ChunkedReader
 from lakebed.http.head import END, Head, check_begin
+from lakebed.http.pace import Pace
 from lakebed.http.refusal import Refused
 from lakebed.http.request import ClientGone, Request
 from lakebed.http.response_head import CONTINUE
@@ -58,10 +59,12 @@ class Connection(asyncio.Protocol):
         "_body",
         "_got_eof",
         "_head",
+        "_is_known",
         "_is_reading",
         "_is_secure",
         "_linger_bytes",
         "_out",
+        "_pace",
         "_peer",
         "_pending",
         "_phase",
@@ -70,6 +73,7 @@ class Connection(asyncio.Protocol):
         "_server",
         "_since_ns",
         "_transport",
+        "_unsent",
         "_wants_continue",
     )
 
@@ -85,7 +89,9 @@ class Connection(asyncio.Protocol):
         self._searched = 0  # so many of them have no end of a head in them
         self._head: Head | None = None  # one whose small body has not come whole
         self._request: Request | None = None  # the one under way
+        self._unsent: Request | None = None  # the one before, while much of its response waits
         self._body: IncomingBody | None = None  # of the request, if it did not come whole
+        self._pace: Pace | None = None  # of a body that did not come whole
         self._wants_continue = False
         self._is_reading = True
         self._got_eof = False
@@ -100,6 +106,11 @@ class Connection(asyncio.Protocol):
             return None
         return found
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, or the rest of a small one."""
+        return self._phase is IDLE or self._phase is HEAD
+
     # What the transport tells.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -109,7 +120,8 @@ class Connection(asyncio.Protocol):
         self._peer = str(address[0]) if isinstance(address, tuple) else ""
         self._out = Outgoing(self._transport, is_secure=self._is_secure, now_ns=self._since_ns)
         self._answering = Answering(self, self._server, self._out)
-        room = self._server.welcome(self)
+        self._is_known = not self._peer  # a local socket: its file is the guard
+        room = self._server.welcome(self, is_known=self._is_known)
         if self._server.is_draining:
             self.close()  # it was accepted just before the listener ended
         elif room < -REFUSED_MAX:
@@ -137,7 +149,7 @@ class Connection(asyncio.Protocol):
         elif phase is not CLOSING:
             self._pending += data
             if self._head is not None:
-                self._since_ns = self._server.clock.monotonic_ns()
+                self._note_body(len(data), was_waited_for=True)
             self._go_on()
 
     def eof_received(self) -> bool:
@@ -152,6 +164,7 @@ class Connection(asyncio.Protocol):
         self._phase = CLOSING
         self._pending.clear()
         self._out.lose()
+        self._end_request()
         self._lose_client()
         self._server.forget(self)
 
@@ -166,6 +179,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._out.resume()
+        self._end_request()
         if self._pending:
             self._go_on()
 
@@ -217,6 +231,7 @@ class Connection(asyncio.Protocol):
                 return self._begin(head, body, used=end + length)
             self._head = head
             self._wait_in(HEAD)
+            self._pace = self._new_pace()
             return self._cut(end)
         return self._take_large_body(head, data, end)
 
@@ -224,6 +239,7 @@ class Connection(asyncio.Protocol):
         length = head.length
         chunks = ChunkedReader(self._server.limits) if length is None else None
         self._body = body = IncomingBody(self, length, chunks)
+        self._pace = self._new_pace()
         self._wants_continue = head.expects_continue
         used = self._feed_body(bytes(data[at:])) if len(data) > at else 0
         return self._begin(head, body, used=at + used)
@@ -297,18 +313,28 @@ class Connection(asyncio.Protocol):
         if body.has_failed:
             return len(data)
         self._wants_continue = False
-        self._since_ns = self._server.clock.monotonic_ns()
+        self._note_body(len(data), was_waited_for=body.is_waited_for)
         used = body.feed(data)
         self._balance()
         return used
 
     def want_body(self) -> None:
         """The handler waits for more of the body, or took what there was."""
-        self._since_ns = self._server.clock.monotonic_ns()
+        self._note_body(0, was_waited_for=False)
         if self._wants_continue and not self._answering.has_begun:
             self._wants_continue = False
             self._out.write(CONTINUE)
         self._balance()
+
+    def _new_pace(self) -> Pace:
+        server = self._server
+        return Pace(rate_bytes_min=server.limits.rate_bytes_min, now_ns=server.clock.monotonic_ns())
+
+    def _note_body(self, count: int, *, was_waited_for: bool) -> None:
+        """So many bytes of it came."""
+        self._since_ns = now_ns = self._server.clock.monotonic_ns()
+        if self._pace is not None:
+            self._pace.note(count, now_ns, was_waited_for=was_waited_for)
 
     def is_body_read(self) -> bool:
         return self._body is None or self._body.is_read
@@ -335,7 +361,15 @@ class Connection(asyncio.Protocol):
 
     def next(self, *, keeps_alive: bool) -> None:
         """The response is written."""
-        body, self._body, self._request = self._body, None, None
+        body, self._body = self._body, None
+        request, self._request = self._request, None
+        if request is not None:
+            self._unsent = request
+            if not self._is_known and request.asked is not None and request.asked.access_key:
+                self._is_known = True
+                self._server.know(self)
+            if self._out.is_writable or not self._out.is_open:
+                self._end_request()
         if body is not None:
             body.fail(ClientGone("the request was answered before its body came"))
         if self._phase is not BUSY:
@@ -350,6 +384,12 @@ class Connection(asyncio.Protocol):
             self.close()
         else:
             self._linger()
+
+    def _end_request(self) -> None:
+        """The client has the response, but for what fits the transport's buffer, or is gone."""
+        request, self._unsent = self._unsent, None
+        if request is not None:
+            request.end()
 
     def go_on_later(self) -> None:
         """After `next`, by whoever was not called by this connection."""
@@ -393,14 +433,15 @@ class Connection(asyncio.Protocol):
     def sweep(self, now_ns: int) -> None:
         """Once a second: end it if a timer ran out."""
         limits = self._server.limits
-        if self._out.is_stuck(now_ns, int(limits.write_s * NS_PER_S)):
+        if self._out.is_stuck(now_ns, limits):
             self.abort()
             return
         if not self._out.is_empty and self._phase is not BUSY:
             self._since_ns = now_ns  # what it waits for can only come after that
             return
         limit_s = self._timer_s()
-        if limit_s is None or now_ns - self._since_ns <= limit_s * NS_PER_S:
+        is_late = limit_s is not None and now_ns - self._since_ns > limit_s * NS_PER_S
+        if not is_late and not self._is_too_slow(now_ns):
             return
         if self._phase is HEAD:
             self._refuse(Refused(408, "the request did not come whole in time"))
@@ -408,6 +449,17 @@ class Connection(asyncio.Protocol):
             self.close()
         else:
             self.abort()
+
+    def _is_too_slow(self, now_ns: int) -> bool:
+        """Whether it is a body that is waited for, and too far behind its minimum rate."""
+        is_small = self._phase is HEAD and self._head is not None
+        if self._pace is None or not (is_small or self._is_waiting_for_body()):
+            return False
+        return self._pace.is_too_slow(now_ns, int(self._server.limits.rate_grace_s * NS_PER_S))
+
+    def _is_waiting_for_body(self) -> bool:
+        is_waited_for = self._body is not None and self._body.is_waited_for
+        return self._phase is BUSY and is_waited_for and self._is_reading
 
     def _timer_s(self) -> float | None:
         limits = self._server.limits
@@ -417,8 +469,7 @@ class Connection(asyncio.Protocol):
             case Phase.HEAD:
                 return limits.header_s if self._head is None else limits.body_idle_s
             case Phase.BUSY:
-                is_waiting = self._body is not None and self._body.is_waited_for
-                return limits.body_idle_s if is_waiting and self._is_reading else None
+                return limits.body_idle_s if self._is_waiting_for_body() else None
             case Phase.LINGERING:
                 return limits.linger_s
             case Phase.CLOSING:

@@ -28,6 +28,8 @@ class Limits:
     keep_alive_s: float = bounded(75.0, minimum=0.1, maximum=_DAY_S)  # between requests
     body_idle_s: float = bounded(30.0, minimum=0.1, maximum=_DAY_S)  # without a byte of a body
     write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # without a byte taken
+    rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)  # a second, both ways; 0: any
+    rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # so long behind that rate
     linger_s: float = bounded(5.0, minimum=0.1, maximum=_DAY_S)
 
     def __post_init__(self) -> None:

@@ -43,6 +43,7 @@ class Request:
     """`raw_path` and `raw_query` are what was sent, byte for byte: nothing is decoded here."""
 
     __slots__ = (
+        "_at_end",
         "asked",
         "body",
         "fields",
@@ -89,7 +90,17 @@ class Request:
         self.asked: Asked | None = None  # set by the handler, as soon as it knows
         self.is_gone = False  # the client says that it sends no more, or is not there any more
         self.is_hurried = False  # it is gone, or the server ends: wait for nothing that may come
+        self._at_end: list[Callable[[], None]] = []
         self.on_hurry: Callable[[], None] | None = None  # for one who waits, in the loop's thread
+
+    def at_end(self, give_back: Callable[[], None]) -> None:
+        """Have it called once the client has the response, or nobody will ever get one."""
+        self._at_end.append(give_back)
+
+    def end(self) -> None:
+        """By the connection. Idempotent."""
+        while self._at_end:
+            self._at_end.pop()()
 
     def hurry(self, *, is_gone: bool) -> None:
         """By the connection."""

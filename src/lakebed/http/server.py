@@ -26,6 +26,7 @@ from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.files import forking
 from lakebed.http.answering import Handler
 from lakebed.http.connection import Connection
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.head import HeadReader
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal, plain_text
@@ -52,14 +53,17 @@ class Server:
         handler: Handler,
         *,
         limits: Limits | None = None,
+        room: ConnectionRoom | None = None,
         on_refusal: Callable[[Refusal], Response] = plain_text,
         on_done: Done | None = None,
         clock: Clock | None = None,
         seed: int | None = None,
     ) -> None:
-        """In a running loop. `seed` is for the ids of requests."""
+        """In a running loop. `seed` is for the ids of requests. Servers of one loop may share the
+        `room` for their connections; else it is as the limits say."""
         self.handler = handler
         self.limits = limits or Limits()
+        self._room = room or ConnectionRoom(self.limits.connections_max)
         self.on_refusal = on_refusal
         self.on_done = on_done
         self.clock = clock or SystemClock()
@@ -154,13 +158,18 @@ class Server:
 
     # For the connections.
 
-    def welcome(self, connection: Connection) -> int:
+    def welcome(self, connection: Connection, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
         self._connections.add(connection)
         self._is_empty.clear()
-        return self.limits.connections_max - len(self._connections)
+        return self._room.welcome(connection, is_known=is_known)
+
+    def know(self, connection: Connection) -> None:
+        """A request of it had a key."""
+        self._room.know(connection)
 
     def forget(self, connection: Connection) -> None:
+        self._room.forget(connection)
         self._connections.discard(connection)
         self._note_if_empty()
 

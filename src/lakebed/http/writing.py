@@ -10,8 +10,12 @@ import asyncio
 import contextlib
 import socket
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.layout import Buffer
+from lakebed.http.limits import Limits
+from lakebed.http.pace import Pace
 from lakebed.http.request import ClientGone
+from lakebed.http.sending import size_of
 
 
 class Outgoing:
@@ -19,11 +23,13 @@ class Outgoing:
 
     __slots__ = (
         "_is_secure",
-        "_past_bytes",
+        "_moved_bytes",
+        "_pace",
         "_seen",
         "_seen_ns",
         "_transport",
         "_waiter",
+        "_written_bytes",
         "is_open",
         "is_writable",
     )
@@ -34,19 +40,22 @@ class Outgoing:
         self.is_open = True
         self.is_writable = True
         self._waiter: asyncio.Future[None] | None = None
-        self._past_bytes = 0  # went past the transport
-        self._seen = (0, 0)
+        self._written_bytes = 0  # to the transport, or past it
+        self._moved_bytes = 0  # of these, the client's when it was looked the last time
         self._seen_ns = now_ns
+        self._pace: Pace | None = None  # while something waits to be taken
 
     # For the one who writes.
 
     def write(self, data: Buffer) -> None:
         if self._transport is not None:
+            self._written_bytes += size_of(data)
             self._transport.write(data)
 
     def write_both(self, head: bytes, body: Buffer) -> None:
         """Without making one of two."""
         if self._transport is not None:
+            self._written_bytes += len(head) + size_of(body)
             self._transport.writelines((head, body))
 
     async def drained(self) -> None:
@@ -89,7 +98,7 @@ class Outgoing:
         return None if shown is None else shown.dup()
 
     def note_sent(self, count: int) -> None:
-        self._past_bytes += count
+        self._written_bytes += count
 
     # For the connection.
 
@@ -106,15 +115,23 @@ class Outgoing:
         self.is_open = False
         self._wake()
 
-    def is_stuck(self, now_ns: int, limit_ns: int) -> bool:
-        """Whether something waits to be taken, and nothing was taken for so long."""
+    def is_stuck(self, now_ns: int, limits: Limits) -> bool:
+        """Whether something waits to be taken, and nothing was taken for long, or too little."""
         if self._transport is None:
             return False
-        seen = (self._transport.get_write_buffer_size(), self._past_bytes)
-        if seen != self._seen or not (seen[0] or self._waiter is not None):
-            self._seen, self._seen_ns = seen, now_ns
+        held_bytes = self._transport.get_write_buffer_size()
+        moved_bytes, before = self._written_bytes - held_bytes, self._moved_bytes
+        self._moved_bytes = moved_bytes
+        if not held_bytes and self._waiter is None:
+            self._pace, self._seen_ns = None, now_ns
             return False
-        return now_ns - self._seen_ns > limit_ns
+        if self._pace is None:
+            self._pace = Pace(rate_bytes_min=limits.rate_bytes_min, now_ns=now_ns)
+        self._pace.note(moved_bytes - before, now_ns, was_waited_for=True)
+        if moved_bytes != before:
+            self._seen_ns = now_ns
+        is_still = now_ns - self._seen_ns > limits.write_s * NS_PER_S
+        return is_still or self._pace.is_too_slow(now_ns, int(limits.rate_grace_s * NS_PER_S))
 
     @property
     def is_empty(self) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
 from lakebed.base.commit import Ticket
-from lakebed.base.errors import Busy, InputError, LakebedError, NoSpace
+from lakebed.base.errors import Busy, InputError, LakebedError, NoSpace, TooManyFiles
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.work import Appended, Work
 
-_NOTHING_DONE = (InputError, Busy, NoSpace)
+_NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 
 
 class AppendFuture:

@@ -17,7 +17,7 @@ import logging
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import SpaceReserve
 from lakebed.base.counters import Counters
-from lakebed.base.errors import DiskError, NoSpace, Poisoned, SyncFailed
+from lakebed.base.errors import DiskError, Poisoned, RetryError, SyncFailed
 from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
@@ -139,7 +139,7 @@ class Filler:
         try:
             self._reserve.check(self._step_bytes)
             return 0 if self._fill() else _REFUSED_NS
-        except NoSpace:
+        except RetryError:
             return _REFUSED_NS
         except DiskError as error:
             event(_log, "filling_failed", level=logging.WARNING, name=self._paths.name, error=error)

@@ -27,7 +27,8 @@ from lakebed.base.config import (
 )
 from lakebed.base.errors import BadConfig
 from lakebed.base.settings import Settings
-from lakebed.base.units import shown
+from lakebed.base.units import GIB, KIB, shown
+from lakebed.http.limits import Limits
 from lakebed.http.tls import BadCertificate, TlsFiles
 from lakebed.store import settings as store_settings
 from lakebed.store.settings import NODE_SECTION
@@ -51,12 +52,18 @@ class NodeConfig:
     """The address of HTTP."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
     """The port of HTTP; 0 takes a free one."""
+    http_names: str = ""
+    """More names of the node, as a proxy's, separated by commas; `*`: any. Others are refused."""
     http_insecure: bool = False
     """Whether other machines may send access keys to it without TLS."""
     tls_cert: str = ""
     """A certificate: both ports speak TLS. A path in the file is relative to the root."""
     tls_key: str = ""
     """The key of the certificate."""
+    rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)
+    """Clients send and take so many bytes a second at least, or are cut off; 0: any rate."""
+    rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=86_400.0)
+    """A client may be so long behind that rate."""
     drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
     """Requests under way may take so long at the end."""
     log_format: str = "console"
@@ -75,6 +82,10 @@ class NodeConfig:
         for name in ("s3_host", "http_host"):
             if not getattr(self, name).strip():  # to the system that is every address there is
                 raise BadConfig(f"{name} is empty: expected an address, as {LOOPBACK} or 0.0.0.0")
+
+    def limits(self) -> Limits:
+        """Of the connections of both ports."""
+        return Limits(rate_bytes_min=self.rate_bytes_min, rate_grace_s=self.rate_grace_s)
 
 
 class Option(NamedTuple):

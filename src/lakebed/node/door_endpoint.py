@@ -11,7 +11,10 @@ from collections.abc import Callable
 from lakebed.door.doorman import Door
 from lakebed.door.guard import Guard
 from lakebed.door.key_guard import KeyGuard
+from lakebed.door.site import Site
 from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.limits import Limits
 from lakebed.http.server import Done
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.store.store import Store
@@ -22,6 +25,9 @@ def door_endpoint(
     store: Store,
     *,
     first: Credentials | None,
+    limits: Limits | None = None,
+    room: ConnectionRoom | None = None,
+    site: Site | None = None,
     wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
     on_done: Done | None = None,
 ) -> Door:
@@ -30,6 +36,9 @@ def door_endpoint(
     return Door(
         store,
         guard=guard,
+        limits=limits,
+        room=room,
+        site=site,
         works=WORKS,
         wrap=lambda calls: wrap(calls, guard),
         on_done=on_done,

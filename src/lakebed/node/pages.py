@@ -4,6 +4,7 @@
     /readyz   200 if it can do its work, else 503 and why, a line each
     /metrics  for who asks from this machine, for who has an access key, or for all if so set
 
+`/healthz` answers whatever the request says of where it comes from; the others check it (`Site`).
 Who asks through a proxy is not on this machine, wherever the proxy is.
 """
 
@@ -18,6 +19,7 @@ from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError
 from lakebed.door.answer import problem_response
 from lakebed.door.guard import Guard
+from lakebed.door.site import Site
 from lakebed.http.answering import Handler
 from lakebed.http.request import Asked, Request
 from lakebed.http.response import Response
@@ -45,6 +47,7 @@ class Pages:
         store: Store,
         *,
         guard: Guard,
+        site: Site,
         readiness: Readiness,
         facts: Callable[[], NodeFacts],
         is_public: bool,
@@ -52,6 +55,7 @@ class Pages:
         """`facts` are those of the node at that moment; `is_public`: the metrics."""
         self._store = store
         self._guard = guard
+        self._site = site
         self._readiness = readiness
         self._facts = facts
         self._is_public = is_public
@@ -75,6 +79,11 @@ class Pages:
                 response = _plain(405, "only GET and HEAD are taken here")
                 response.headers = [*response.headers, ("Allow", "GET, HEAD")]
                 return response
+            try:
+                if page != self._health:
+                    self._site.check(request)
+            except LakebedError as error:
+                return _problem(error, request)
             return page(request)
 
         return handle
@@ -92,9 +101,7 @@ class Pages:
             content_type = accepted(request.headers.get("accept", ""))
             text = await self._rendered(content_type)
         except LakebedError as error:
-            response = problem_response(error, request_id=request.id)
-            response.headers = [*response.headers, ("Lakebed-Request-Id", request.id)]
-            return response
+            return _problem(error, request)
         return Response(200, [("Content-Type", content_type), _FRESH], text)
 
     async def _admit(self, request: Request) -> None:
@@ -136,6 +143,12 @@ def is_local(request: Request) -> bool:
     except ValueError:
         return False
     return is_near and not any(name in request.headers for name in _FORWARDED)
+
+
+def _problem(error: LakebedError, request: Request) -> Response:
+    response = problem_response(error, request_id=request.id)
+    response.headers = [*response.headers, ("Lakebed-Request-Id", request.id)]
+    return response
 
 
 def _plain(status: int, *lines: str) -> Response:

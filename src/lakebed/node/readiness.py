@@ -21,6 +21,8 @@ from lakebed.store.failures import Failed
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
+FULL_BYTES: Final = 1 * MIB  # with less nothing gets far, whatever is kept in reserve
+FULL_INODES: Final = 16
 
 _log = logging.getLogger(__name__)
 
@@ -83,17 +85,21 @@ def look(store: Store) -> Look:
         return Look(None, reserve_bytes, ("the store is closed",))
     try:
         free_bytes = store.disk.free_bytes(store.root)
-        flags = os.statvfs(store.root).f_flag
+        facts = os.statvfs(store.root)
     except (LakebedError, OSError) as error:
         return Look(None, reserve_bytes, (f"the store's folder cannot be looked at: {error}",))
     problems = []
-    if flags & os.ST_RDONLY or not os.access(store.root, os.W_OK):
+    if facts.f_flag & os.ST_RDONLY or not os.access(store.root, os.W_OK):
         problems.append("the store's folder cannot be written")
     if free_bytes < reserve_bytes:
         problems.append(
             f"the disk has {_rounded(free_bytes)} free, and {format_bytes(reserve_bytes)} are "
             "kept in reserve: writes are refused"
         )
+    elif free_bytes < FULL_BYTES:
+        problems.append(f"the disk is full: {format_bytes(free_bytes)} are free")
+    if facts.f_files and facts.f_favail < FULL_INODES:  # some file systems count none
+        problems.append(f"the disk has {facts.f_favail} inodes free: no file can be created")
     failed = [one for one in store.failures() if one.kind in _FAILED]
     counts = Counter(one.kind for one in failed)
     problems += [f"{_FAILED[kind]}: {count}" for kind, count in counts.items()]

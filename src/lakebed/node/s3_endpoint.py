@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from lakebed.base.clock import Clock
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.limits import Limits
 from lakebed.http.server import Server
 from lakebed.http.tls import TlsFiles
@@ -29,6 +30,7 @@ class S3Endpoint:
         config: EndpointConfig,
         first: Credentials | None,
         limits: Limits | None = None,
+        room: ConnectionRoom | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._executor = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="lakebed-s3")
@@ -37,6 +39,7 @@ class S3Endpoint:
         self.server = Server(
             app if observer is None else observer.wrapped(app),
             limits=limits,
+            room=room,
             on_refusal=app.refusal,
             on_done=None if observer is None else observer.done,
         )

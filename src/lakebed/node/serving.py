@@ -25,10 +25,13 @@ import uvloop
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.base.errors import BadConfig, InputError, LakebedError, RetryError
 from lakebed.base.events import event
+from lakebed.base.files import descriptors
 from lakebed.base.settings import Settings
 from lakebed.door.doorman import Door
 from lakebed.door.guard import Guard
+from lakebed.door.site import Site
 from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.tls import BadCertificate, TlsFiles
 from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
 from lakebed.node.door_endpoint import door_endpoint
@@ -41,6 +44,7 @@ from lakebed.node.s3_endpoint import S3Endpoint
 from lakebed.s3.auth.first_credentials import first_credentials, given_credentials
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.key_ring import Credentials
+from lakebed.store.doorway import local_connections_max
 from lakebed.store.store import Store
 from lakebed.version import VERSION
 
@@ -75,9 +79,11 @@ def serve(
     `read_again` gives the settings as they are when it is called; `BadConfig`.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # too early to read anything again
+    descriptors.raise_soft_limit()
     objects = settings.config(SeglakeConfig)
     given, tls = given_credentials(environment), tls_of(settings)
     with _logs(settings) as logs, Store.open(root, object_config=objects) as store:
+        _warn_of_few_descriptors()
         if given is not None:
             logs.hide(given.secret)
         _check_credentials(store, given, settings.config(NodeConfig))
@@ -117,6 +123,8 @@ class _Node:
         self._first = first
         self._s3: S3Endpoint | None = None
         self._door: Door | None = None
+        self._room = ConnectionRoom(_connections_max(self._config.limits().connections_max))
+        self._site = Site(self._config.http_names, listens_on=self._config.http_host)
         self._observers = {name: Observer(name) for name in ("s3", "http")}
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()
@@ -155,6 +163,8 @@ class _Node:
             clock=self._store.runner.clock,
             config=self._settings.config(SeglakeConfig),
             first=self._first,
+            limits=config.limits(),
+            room=self._room,
             observer=self._observers["s3"],
         )
         s3_url = await self._listen_on(self._s3, config.s3_host, config.s3_port)
@@ -163,6 +173,9 @@ class _Node:
         self._door = door_endpoint(
             self._store,
             first=self._first,
+            limits=config.limits(),
+            room=self._room,
+            site=self._site,
             wrap=self._before_calls,
             on_done=self._observers["http"].done,
         )
@@ -172,6 +185,7 @@ class _Node:
         pages = Pages(
             self._store,
             guard=guard,
+            site=self._site,
             readiness=Readiness(self._store, is_draining=self._stops.is_set),
             facts=self._facts,
             is_public=self._config.metrics_public,
@@ -268,6 +282,26 @@ def _logs(settings: Settings) -> Iterator[NodeLogs]:
         yield logs
     finally:
         logs.close()
+
+
+def _connections_max(limit: int) -> int:
+    """Of both ports; the local socket has the rest of the share."""
+    share = descriptors.connection_share()
+    return max(1, min(limit, share - local_connections_max()))
+
+
+def _warn_of_few_descriptors() -> None:
+    limit = descriptors.soft_limit()
+    if limit < descriptors.LOW_LIMIT:
+        event(
+            _log,
+            "few_descriptors",
+            level=logging.WARNING,
+            limit=limit,
+            advice=f"allow {descriptors.LOW_LIMIT}: ulimit -n, or LimitNOFILE= of a service",
+            files_kept_open=descriptors.file_share(),
+            connections_max=_connections_max(descriptors.connection_share()),
+        )
 
 
 def _check_credentials(store: Store, given: Credentials | None, config: NodeConfig) -> None:

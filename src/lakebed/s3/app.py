@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -85,18 +86,13 @@ class App:
             verb = VERBS[type(operation)]
             if not self._limit.try_enter(identity):
                 return self._answer_later(verb, operation, request, identity)
-            is_over = True
-            try:
-                result = verb(self._service, operation, request, identity)
-                is_over = isinstance(result, Response)
-            finally:
-                if is_over:
-                    self._limit.leave(identity)
+            request.at_end(partial(self._limit.leave, identity))
+            result = verb(self._service, operation, request, identity)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             return self._failed(error, request)
         if isinstance(result, Response):
             return _signed(result, request)
-        return self._answer(result, request, identity)
+        return self._answer(result, request)
 
     @property
     def replays_detected(self) -> int:
@@ -111,24 +107,21 @@ class App:
         headers = [XML, ("x-amz-request-id", refusal.request_id), ("x-amz-id-2", HOST_ID)]
         return Response(refusal.status, headers, document, closes=True)
 
-    async def _answer(
-        self, result: Awaitable[Response], request: Request, identity: Identity
-    ) -> Response:
+    async def _answer(self, result: Awaitable[Response], request: Request) -> Response:
         try:
             return _signed(await result, request)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request)
-        finally:
-            self._limit.leave(identity)
 
     async def _answer_later(
         self, verb: Verb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
         """When the key it is signed with has a place free."""
         try:
-            async with self._limit.of(identity):
-                result = verb(self._service, operation, request, identity)
-                response = result if isinstance(result, Response) else await result
+            await self._limit.enter(identity)
+            request.at_end(partial(self._limit.leave, identity))
+            result = verb(self._service, operation, request, identity)
+            response = result if isinstance(result, Response) else await result
             return _signed(response, request)
         except Exception as error:  # noqa: BLE001 - as above
             return self._failed(error, request)

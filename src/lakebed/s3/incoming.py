@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from typing import Final, TypeVar
 
 from lakebed.base.layout import Buffer
-from lakebed.base.units import MIB
+from lakebed.http.receiving import Reception, Sent, gathered
 from lakebed.http.request import Request
 from lakebed.s3.auth.chunked import ChunkedDecoder
 from lakebed.s3.auth.identity import Identity, PayloadKind
@@ -30,8 +30,6 @@ from lakebed.seglake.errors import BadSize
 from lakebed.seglake.model import Algorithm, Checksum
 from lakebed.seglake.objects import Put
 
-GATHERED_BYTES: Final = 1 * MIB
-
 _LENGTH: Final = "content-length"
 _DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 _DIGITS_MAX: Final = 18
@@ -40,7 +38,6 @@ _TRAILED: Final = frozenset(
 )
 
 Result = TypeVar("Result")
-Sent = bytes | bytearray
 
 
 class Incoming:
@@ -81,8 +78,8 @@ class Incoming:
     async def into(self, service: Service, put: Put[Result]) -> Result:
         """What it became, durable."""
         if not self.is_here:
-            async with service.streaming():
-                change = await self._pumped(service, put)
+            with service.receiving() as reception:
+                change = await self._pumped(service, put, reception)
                 pending = await service.handed_over(change)
             return await service.done(pending)
         assert self._body.whole is not None
@@ -94,7 +91,7 @@ class Incoming:
     async def whole(self) -> bytes:
         """All of it: only for a length that was looked at before."""
         data = bytearray()
-        async for pieces in self._gathered():
+        async for pieces in gathered(self._body):
             for piece in pieces:
                 for decoded in self._decoded(piece):
                     data += decoded
@@ -102,12 +99,14 @@ class Incoming:
         self._check_length()
         return bytes(data)
 
-    async def _pumped(self, service: Service, put: Put[Result]) -> Change[Result]:
+    async def _pumped(
+        self, service: Service, put: Put[Result], reception: Reception
+    ) -> Change[Result]:
         loop = asyncio.get_running_loop()
         within = copy_context().run  # one at a time, as `at_work` is
         at_work: asyncio.Future[Change[Result] | None] | None = None
         try:
-            async for pieces in self._gathered():
+            async for pieces in gathered(self._body, reception):
                 if at_work is not None:
                     await asyncio.shield(at_work)
                 at_work = loop.run_in_executor(service.executor, within, self._take, put, pieces)
@@ -119,22 +118,6 @@ class Incoming:
             return change
         finally:
             await _leave(put, at_work)
-
-    async def _gathered(self) -> AsyncIterator[Sequence[Sent]]:
-        """Pieces that together are worth a way to another thread."""
-        if self._body.whole is not None:
-            yield (self._body.whole,)
-            return
-        pieces: list[Sent] = []
-        size = 0
-        while piece := await self._body.read():
-            pieces.append(piece)
-            size += len(piece)
-            if size >= GATHERED_BYTES:
-                yield pieces
-                pieces, size = [], 0
-        if pieces:
-            yield pieces
 
     def _take(self, put: Put[Result], pieces: Sequence[Sent]) -> None:
         for piece in pieces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextvars import copy_context
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lakebed.base.clock import Clock
 from lakebed.http.completions import Completions
+from lakebed.http.receiving import Receiving, Reception, TooManyBodies
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.commits import Change, ChangeInSteps, Pending
 from lakebed.seglake.endpoint_config import EndpointConfig
@@ -19,8 +20,7 @@ from lakebed.seglake.lake import Lake
 
 Result = TypeVar("Result")
 
-STREAMED_MAX = 64
-PLACE_S = 20.0
+LARGE_MAX = 64  # bodies that are received at once; each takes some megabytes
 PREPARED_MAX = 16  # of some megabytes each
 PREPARING_THREADS_MAX = 4
 
@@ -35,25 +35,19 @@ class Service:
         self.config = config
         self.clock = clock
         self.executor = executor  # for reads and writes that may wait for the disk
-        self._places = asyncio.Semaphore(STREAMED_MAX)
+        self._receiving = Receiving(large_max=LARGE_MAX)
         self._preparing = asyncio.Semaphore(PREPARED_MAX)
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
         self.completions = Completions()
 
-    @contextlib.asynccontextmanager
-    async def streaming(self) -> AsyncIterator[None]:
-        """A place among those whose bodies are being received; `SlowDown` if none gets free.
-
-        Each of them takes some megabytes, so they are bounded whoever sends them, however slowly.
-        """
+    @contextlib.contextmanager
+    def receiving(self) -> Iterator[Reception]:
+        """A body on its way in; `SlowDown` if it is large and too many of them are."""
         try:
-            await asyncio.wait_for(self._places.acquire(), PLACE_S)
-        except TimeoutError:
-            raise S3Error("SlowDown", "Please reduce your request rate.", closes=True) from None
-        try:
-            yield
-        finally:
-            self._places.release()
+            with self._receiving.body() as reception:
+                yield reception
+        except TooManyBodies as error:
+            raise S3Error("SlowDown", "Please reduce your request rate.", closes=True) from error
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """In another thread: what takes long, or waits for the disk. Never for a commit, which

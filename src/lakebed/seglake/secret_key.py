@@ -109,7 +109,7 @@ def first_secret_key(disk: Disk, path: str, *, random_bytes: RandomBytes) -> Sec
     except NotFound:
         key = SecretKey(path, random_bytes(_KEY_ID_BYTES), random_bytes(_KEY_BYTES))
     _remove_temporaries(disk, path)
-    replace_atomically(disk, path, encode_secret_key(key), is_private=True)
+    replace_atomically(disk, path, encode_secret_key(key))
     return key
 
 

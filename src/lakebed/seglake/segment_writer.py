@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.commit.tail import FileTail
-from lakebed.base.errors import Closed, NoSpace, Poisoned
+from lakebed.base.errors import Closed, NoSpace, Poisoned, TooManyFiles
 from lakebed.base.files import File
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Mutex
@@ -191,6 +191,8 @@ class SegmentWriter:
     def _noting_failure(self) -> Iterator[None]:
         try:
             yield
+        except TooManyFiles:
+            raise  # refused before a byte was written
         except NoSpace:
             self._failure = "a refused write could not be undone"
             if self._file.size() == self._tail.end:  # the tail has cut what was written of it

@@ -18,7 +18,7 @@ from random import Random
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit.space import SpaceReserve
-from lakebed.base.errors import Closed, LakebedError, NoSpace
+from lakebed.base.errors import Closed, LakebedError, RetryError
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.seglake.config import SeglakeConfig
@@ -110,7 +110,7 @@ class Segments:
         for writer in due:
             try:
                 rows += self._seal(writer)
-            except NoSpace:
+            except RetryError:
                 with self._mutex:
                     self._to_seal.append((now_ns + _RETRY_NS, writer))
         return rows
@@ -138,7 +138,7 @@ class Segments:
         for writer in writers:
             try:
                 rows += self._seal(writer)
-            except NoSpace as error:
+            except RetryError as error:
                 _log.warning("segment %s is not sealed: %s", writer.segment_id, error)
                 writer.close()
         return rows
@@ -172,13 +172,14 @@ class Segments:
         return [writer for due_ns, writer in both if due_ns <= now_ns]
 
     def _seal(self, writer: SegmentWriter) -> list[SegmentRow]:
-        """Its row; none if there is nothing in it, or if it failed. `NoSpace` leaves it usable."""
+        """Its row; none if there is nothing in it, or if it failed. A `RetryError`
+        leaves it usable."""
         try:
             if not writer.is_empty:
                 return [writer.seal()]
             writer.close()
             self._folder.remove(writer.segment_id)
-        except NoSpace:
+        except RetryError:
             if not writer.is_poisoned:
                 raise
             writer.close()

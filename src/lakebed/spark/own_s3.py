@@ -117,7 +117,6 @@ class OwnS3:
                 self._store.disk,
                 os.path.join(self.root, FILE_NAME),
                 msgspec.json.encode(self.found),
-                is_private=True,
             )
             self._stack = stack.pop_all()
         return self

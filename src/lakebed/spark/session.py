@@ -207,7 +207,7 @@ def _outputs_to(path: str | Path | None) -> Iterator[None]:
             stream.flush()
     kept = {number: _duplicate(number) for number in (1, 2)}
     try:
-        with real_disk().create(path, is_private=True) as log:
+        with real_disk().create(path) as log:
             descriptor = log.descriptor()
             assert descriptor is not None, "a file of a real disk has one"
             for number in kept:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
-from lakebed.base.files import forking
+from lakebed.base.files import descriptors, forking
 from lakebed.http import local_socket
 
 if TYPE_CHECKING:
@@ -36,9 +36,15 @@ if TYPE_CHECKING:
 
 SOCKET_NAME: Final = "lakebed.sock"
 DRAIN_S: Final = 5.0
+_CONNECTIONS_MAX: Final = 10_000
 _CUT_S: Final = 5.0  # for what is left to do after that
 
 _log = logging.getLogger(__name__)
+
+
+def local_connections_max() -> int:
+    """A part of what the process's file descriptors allow."""
+    return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 
 
 def open_doorway(store: Store) -> Doorway | None:
@@ -151,9 +157,11 @@ class Doorway:
 
         from lakebed.door.doorman import Door
         from lakebed.door.guard import TrustingGuard
+        from lakebed.http.connection_room import ConnectionRoom
         from lakebed.store.works import WORKS
 
-        door = Door(self._store, guard=TrustingGuard(), works=WORKS)
+        room = ConnectionRoom(local_connections_max())
+        door = Door(self._store, guard=TrustingGuard(), works=WORKS, room=room)
         try:
             ends = asyncio.Event()
             loop = asyncio.get_running_loop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ def keys(tmp_path: Path) -> Iterator[Keys]:
         yield lake.keys
 
 
+@asynccontextmanager
+async def held(limit: InflightLimit, identity: Identity) -> AsyncIterator[None]:
+    await limit.enter(identity)
+    try:
+        yield
+    finally:
+        limit.leave(identity)
+
+
 async def settle() -> None:
     """Let all go on that can."""
     for _ in range(5):
@@ -43,14 +53,14 @@ async def settle() -> None:
 def test_a_place_is_held_and_given_back() -> None:
     async def run() -> None:
         limit = limit_of(1)
-        async with limit.of(ONE):
+        async with held(limit, ONE):
             assert limit.count("one") == 1
             assert not limit.try_enter(ONE)
             assert limit.try_enter(OTHER)  # each key has its own
             limit.leave(OTHER)
         assert limit.count("one") == limit.count("other") == 0
         with pytest.raises(ValueError, match="broken"):
-            async with limit.of(ONE):
+            async with held(limit, ONE):
                 raise ValueError("broken")
         assert limit.count("one") == 0
 
@@ -60,7 +70,7 @@ def test_a_place_is_held_and_given_back() -> None:
 def test_who_comes_too_many_is_told_to_slow_down() -> None:
     async def run() -> None:
         limit = limit_of(2, wait_ms=0)
-        async with limit.of(ONE), limit.of(ONE):
+        async with held(limit, ONE), held(limit, ONE):
             with pytest.raises(S3Error) as refused:
                 await limit.enter(ONE)
             assert refused.value.code == "SlowDown"
@@ -76,7 +86,7 @@ def test_those_that_wait_go_on_in_order_and_never_too_many() -> None:
         order: list[int] = []
 
         async def work(number: int) -> None:
-            async with limit.of(ONE):
+            async with held(limit, ONE):
                 order.append(number)
                 assert limit.count("one") <= 3
                 await asyncio.sleep(0)
@@ -91,7 +101,7 @@ def test_those_that_wait_go_on_in_order_and_never_too_many() -> None:
 def test_the_first_credentials_have_no_limit() -> None:
     async def run() -> None:
         limit = limit_of(1, wait_ms=0)
-        async with limit.of(FIRST), limit.of(FIRST), limit.of(FIRST):
+        async with held(limit, FIRST), held(limit, FIRST), held(limit, FIRST):
             assert limit.try_enter(FIRST)
             limit.leave(FIRST)
 

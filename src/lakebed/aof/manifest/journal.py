@@ -39,10 +39,10 @@ from lakebed.aof.manifest.replay import SEGMENT_ID_MAX, Replayed
 from lakebed.aof.manifest.sink import ChunkSink, Item, Nothing, OpenChunk, Seal, Write
 from lakebed.aof.manifest.snapshot import Snapshot, encode_snapshot
 from lakebed.aof.manifest.state import SegmentState
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Barrier, Ticket
-from lakebed.base.errors import DiskError, InputError, LakebedError, NoSpace, NotFound
-from lakebed.base.events import event
+from lakebed.base.errors import DiskError, InputError, LakebedError, NotFound, RetryError
+from lakebed.base.events import RareEvent, event
 from lakebed.base.files import Disk, replace_atomically
 from lakebed.base.retry import Backoff, RetryPolicy
 from lakebed.base.runner import Runner
@@ -117,7 +117,14 @@ class Journal:
             self._news_at_ns = self._clock.monotonic_ns()
         self._lag_bytes = 0
         metrics.lag_bytes.follow(lambda: self._lag_bytes)
-        self._error: NoSpace | None = None  # why committing fails at present
+        self._error: RetryError | None = None  # why committing fails at present
+        self._commit_failed = RareEvent(
+            _log,
+            "manifest_commit_failed",
+            level=logging.ERROR,
+            clock=runner.clock,
+            every_ns=60 * NS_PER_S,
+        )
         self._retry_at_ns = 0
         self._is_closed = False
 
@@ -320,10 +327,11 @@ class Journal:
             self._lag_bytes -= size
             self._error = None
             self._backoff.reset()
+            self._commit_failed.reset()
 
     def _on_sink_failure(self, error: LakebedError) -> None:
-        self._tell_failure("manifest_commit_failed", error)
-        if isinstance(error, NoSpace):
+        self._commit_failed.note(folder=self._paths.folder, error=error)
+        if isinstance(error, RetryError):
             with self._mutex:
                 self._error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()

@@ -6,7 +6,8 @@ Invariants:
   without its bytes: its checksum then fails, and what was committed before is walked;
 - a chunk is sealed by a sync of its own, when all its bytes are durable: a sealed chunk whose
   checksum fails is damaged. The next chunk is created behind that sync.
-- what could not be written for want of space stays in the backlog and goes first next time.
+- what could not be written for want of space, or of a descriptor, stays in the backlog and goes
+  first next time.
 """
 
 from __future__ import annotations
@@ -145,8 +146,9 @@ class ChunkSink:
             file.pwrite(0, chunk.header())
             file.sync()
             if not chunk.is_named:
-                path = self._paths.chunk(chunk.index)
-                self._disk.rename(self._paths.unnamed_chunk(chunk.index), path)
+                unnamed = self._paths.unnamed_chunk(chunk.index)
+                if self._disk.exists(unnamed):  # an earlier try may have come so far
+                    self._disk.rename(unnamed, self._paths.chunk(chunk.index))
                 self._disk.sync_folder(self._paths.folder)
                 chunk.is_named = True
         except BaseException:

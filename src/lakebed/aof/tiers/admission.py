@@ -22,8 +22,9 @@ from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.metrics import TierMetrics
 from lakebed.aof.tiers.pacing import Fill
 from lakebed.aof.tiers.planning import held_bytes
-from lakebed.base.errors import Busy, LakebedError, NoSpace
-from lakebed.base.events import event
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import LakebedError, RetryError
+from lakebed.base.events import RareEvent
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,13 @@ class Admission:
         self._budget = budget
         self._metrics = metrics
         self._wake = wake
+        self._rollover_failed = RareEvent(
+            _log,
+            "rollover_failed",
+            level=logging.ERROR,
+            clock=context.clock,
+            every_ns=60 * NS_PER_S,
+        )
         self._usage = Usage()  # guarded by the log's mutex, as is the next
         self._is_refused = False  # somebody waits for admission
         self._is_rollover_failed = False  # the maintenance's own
@@ -76,7 +84,7 @@ class Admission:
     def acknowledge(self) -> None:
         """Take a rollover that was asked for, record it; acknowledge it when that is durable.
 
-        `NoSpace` or `Busy` if that is to be tried again: at the next call whoever waits for the
+        A `RetryError` if that is to be tried again: at the next call whoever waits for the
         rollover is told to ask for it once more.
         """
         chain, journal = self._state.chain, self._journaling.journal
@@ -99,14 +107,15 @@ class Admission:
         except LakebedError as error:
             with self._state.mutex:
                 chain.fail_rollover()
-            event(_log, "rollover_failed", level=logging.ERROR, log=self._state.name, error=error)
-            if isinstance(error, (NoSpace, Busy)):
+            self._rollover_failed.note(log=self._state.name, error=error)
+            if isinstance(error, RetryError):
                 self._is_rollover_failed = True
                 raise
             self._notifier.tell()  # the log has failed, and tells it to whoever asks
             return
         with self._state.mutex:
             chain.acknowledge_rollover()
+        self._rollover_failed.reset()
         self._notifier.tell()
 
     def measure(self, states: Sequence[SegmentState]) -> None:

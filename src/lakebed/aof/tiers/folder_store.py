@@ -44,11 +44,9 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class FolderStore:
     """An `ObjectStore` in a folder, which the first `put` creates. Thread-safe."""
 
-    def __init__(self, disk: Disk, folder: str, *, is_private: bool = False) -> None:
-        """The files of a private one are nobody's to read but the owner's."""
+    def __init__(self, disk: Disk, folder: str) -> None:
         self._disk = disk
         self._folder = folder
-        self._is_private = is_private
         # Adding one twice, from two threads, does no harm.
         self._made: set[str] = set()  # folders that are durable
         self._settled: set[str] = set()  # those whose entries are, but for puts under way
@@ -72,7 +70,7 @@ class FolderStore:
         with _translating("put", key, source=reading):
             try:
                 self._make_folder(os.path.dirname(path))
-                build_atomically(self._disk, path, build, is_private=self._is_private)
+                build_atomically(self._disk, path, build)
             except NotFound:  # somebody removed the folder: the next try makes it again
                 self._made.clear()
                 self._settled.clear()

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Sequence
 from itertools import accumulate
 
-from lakebed.base.errors import NoSpace, WriteFailed
+from lakebed.base.errors import NoSpace, TooManyFiles, WriteFailed
 from lakebed.base.files.protocol import File
 from lakebed.base.layout import Buffer
 
@@ -55,13 +55,18 @@ class FileTail:
 
     def _append(self, items: Sequence[Buffer], *, sync: bool) -> list[int]:
         starts = list(accumulate(map(len, items), initial=self._end))
-        end = starts.pop()
+        end, written = starts.pop(), False
         try:
             if sync:
                 self._file.write_and_sync(self._end, items)
             else:
                 for start, item in zip(starts, items, strict=True):
                     self._file.pwrite(start, item)
+                    written = True
+        except TooManyFiles as error:
+            if written:  # in part, and it cannot be wiped now
+                raise WriteFailed("write", self._file.path, why=str(error)) from error
+            raise
         except NoSpace:
             self._wipe(end)
             raise

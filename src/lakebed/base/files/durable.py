@@ -24,20 +24,16 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX, Disk, File, PathLike, 
 from lakebed.base.layout import Buffer
 
 
-def replace_atomically(
-    disk: Disk, path: PathLike, data: Buffer, *, is_private: bool = False
-) -> None:
+def replace_atomically(disk: Disk, path: PathLike, data: Buffer) -> None:
     """Make `path` hold `data`: durable when it returns; old or new, never a mix, if it does not.
 
     If it raises, the file holds the old bytes or the new ones; a `SyncFailed` leaves it open
     which of the two a power cut would leave.
     """
-    build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]), is_private=is_private)
+    build_atomically(disk, path, lambda file: file.write_and_sync(0, [data]))
 
 
-def build_atomically(
-    disk: Disk, path: PathLike, build: Callable[[File], None], *, is_private: bool = False
-) -> None:
+def build_atomically(disk: Disk, path: PathLike, build: Callable[[File], None]) -> None:
     """As `replace_atomically`, for what is too large to hold: `build` writes it and syncs it.
 
     `build` is given a new, empty file beside `path`, and leaves it with all of its bytes durable.
@@ -45,7 +41,7 @@ def build_atomically(
     """
     temporary = disk.temporary_name(path)
     try:
-        with disk.create(temporary, is_private=is_private) as file:
+        with disk.create(temporary) as file:
             build(file)
         disk.rename(temporary, path)
     except LakebedError:

@@ -93,11 +93,8 @@ class ReadableDisk(Protocol):
 class Disk(ReadableDisk, Protocol):
     """A file system."""
 
-    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> File:
-        """A new file of that length, reading as zeros, open for writing.
-
-        A private one is nobody's to read but the owner's, from its first moment on.
-        """
+    def create(self, path: PathLike, *, size: int = 0) -> File:
+        """A new file of that length, reading as zeros, open for writing: the owner's alone."""
 
     def open(self, path: PathLike, *, writable: bool = False) -> File: ...
 
@@ -105,7 +102,7 @@ class Disk(ReadableDisk, Protocol):
         """Whether the entry itself is a symbolic link, wherever that leads."""
 
     def make_folder(self, path: PathLike) -> None:
-        """One level; `AlreadyExists` if it is there. See `make_folders`."""
+        """One level, the owner's alone; `AlreadyExists` if it is there. See `make_folders`."""
 
     def remove_folder(self, path: PathLike) -> None:
         """An empty one."""

@@ -12,20 +12,32 @@ import fcntl
 import itertools
 import os
 import stat
+import threading
 import uuid
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from lakebed.base.errors import BadName, Closed, DiskError, Locked, Poisoned, from_os_error
+from lakebed.base.errors import (
+    BadName,
+    Closed,
+    DiskError,
+    LakebedError,
+    Locked,
+    NotFound,
+    Poisoned,
+    from_os_error,
+)
 from lakebed.base.files import forking
+from lakebed.base.files.descriptors import DESCRIPTORS, Parkable
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
 from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
-_FILE_MODE = 0o644
-_PRIVATE_MODE = 0o600
+_FILE_MODE = 0o600  # nobody's to read but the owner's
+_FOLDER_MODE = 0o700
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
@@ -66,27 +78,64 @@ def _sync_file_system(fd: int) -> None:
 
 
 class RealFile:
-    """An open file of the operating system."""
+    """An open file of the operating system.
 
-    __slots__ = ("_failure", "_fd", "_generation", "_path", "_writers")
+    Its descriptor may be closed while it is not used, and is opened again by the next use. Bytes
+    that were not synced are before that: whether they reached the device must be known to this
+    handle, for nobody else is told.
+    """
 
-    def __init__(self, fd: int, path: str, writers: Writers) -> None:
+    __slots__ = (
+        "__weakref__",
+        "_failure",
+        "_fd",
+        "_flags",
+        "_generation",
+        "_identity",
+        "_is_closed",
+        "_is_dirty",
+        "_is_kept",
+        "_lock",
+        "_path",
+        "_reference",
+        "_use_count",
+        "_was_used",
+        "_writers",
+    )
+
+    def __init__(self, fd: int, path: str, writers: Writers, *, flags: int = os.O_RDONLY) -> None:
+        """`fd` is of `DESCRIPTORS.open`; with the `flags` the file is opened again."""
         self._fd = fd
         self._path = path
         self._writers = writers
+        self._flags = flags
         self._failure: str | None = None
         self._generation = forking.generation()
+        facts = os.fstat(fd)
+        self._identity = (facts.st_dev, facts.st_ino)
+        self._lock = threading.Lock()
+        self._use_count = 0  # guarded by _lock, as `_fd` and what follows
+        self._was_used = True  # since somebody wanted to park it
+        self._is_dirty = False  # has bytes that were not synced
+        self._is_kept = False  # never to be parked
+        self._is_closed = False
+        self._reference: weakref.ref[Parkable] = weakref.ref(self)
+        DESCRIPTORS.add(self._reference, path)
 
     @property
     def path(self) -> str:
         return self._path
 
     def size(self) -> int:
-        with _translated("stat", self._path):
-            return os.fstat(self._open_fd()).st_size
+        fd = self._begin()
+        try:
+            with _translated("stat", self._path):
+                return os.fstat(fd).st_size
+        finally:
+            self._end()
 
     def pread(self, offset: int, length: int) -> bytes:
-        fd = self._open_fd()
+        fd = self._begin()
         try:  # not `_translated`: it costs more than the read of a few bytes
             data = os.pread(fd, length, offset)
             if len(data) == length or not data:
@@ -99,6 +148,8 @@ class RealFile:
             return b"".join(parts)
         except OSError as error:
             raise from_os_error(error, operation="read", path=self._path) from None
+        finally:
+            self._end()
 
     def pwrite(self, offset: int, data: Buffer) -> None:
         self._write(offset, [data], sync=False)
@@ -110,21 +161,37 @@ class RealFile:
         self._write(0, (), sync=True)
 
     def zero_fill(self, offset: int, length: int) -> None:
-        self._settle(self._writers.zero_fill(self._writable_fd(), offset, length))
+        fd = self._begin_writing()
+        try:
+            self._settle(self._writers.zero_fill(fd, offset, length))
+        finally:
+            self._end()
 
     def truncate(self, size: int) -> None:
-        with _translated("truncate", self._path):
-            os.ftruncate(self._writable_fd(), size)
+        fd = self._begin_writing()
+        try:
+            with _translated("truncate", self._path):
+                os.ftruncate(fd, size)
+        finally:
+            self._end()
 
     def declare_sealed(self) -> None:
         """Nothing: nobody keeps others from changing it."""
 
     def descriptor(self) -> int:
-        return self._open_fd()
+        self.keep()
+        return self._fd
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0 and self._generation == forking.generation():
+        if self._generation != forking.generation():
+            self._is_closed = True
+            return
+        with self._lock:
+            self._is_closed = True
+            fd, self._fd = self._fd, -1
+        DESCRIPTORS.remove(self._reference)
+        if fd >= 0:
+            DESCRIPTORS.note_closed()
             with _translated("close", self._path):
                 os.close(fd)
 
@@ -140,33 +207,102 @@ class RealFile:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0 and self._generation == forking.generation():
+        if not getattr(self, "_is_closed", True) and self._generation == forking.generation():
             warnings.warn(f"{self._path} was not closed", ResourceWarning, stacklevel=2)
-            with contextlib.suppress(OSError):
-                os.close(self._fd)
+            with contextlib.suppress(LakebedError):
+                self.close()
+
+    # A `Parkable`.
+
+    def park(self, *, is_urgent: bool) -> bool:
+        if self._fd < 0 or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._fd < 0 or self._use_count or self._is_kept:
+                return False
+            if self._was_used and not is_urgent:
+                self._was_used = False
+                return False
+            if self._is_dirty and self._failure is None:
+                outcome = self._writers.write_and_sync(self._fd, 0, (), sync=True)
+                self._is_dirty = False
+                self._note_failure(outcome.sync_errno)
+            fd, self._fd = self._fd, -1
+            DESCRIPTORS.note_closed()
+            try:
+                os.close(fd)
+            except OSError as error:
+                self._note_failure(error.errno or errno.EIO)
+            return True
+        finally:
+            self._lock.release()
+
+    def keep(self) -> None:
+        self._begin()
+        self._is_kept = True
+        self._end()
+
+    # Every use is between `_begin` and `_end`: meanwhile the descriptor stays what it is.
+
+    def _begin(self) -> int:
+        forking.check(self._generation, self._path)
+        with self._lock:
+            if self._fd < 0:
+                self._fd = self._opened_again()
+            self._use_count += 1
+            self._was_used = True
+            return self._fd
+
+    def _begin_writing(self) -> int:
+        if self._failure is not None:
+            raise Poisoned("write", self._path, why=self._failure)
+        fd = self._begin()
+        self._is_dirty = True
+        return fd
+
+    def _end(self) -> None:
+        with self._lock:
+            self._use_count -= 1
+
+    def _opened_again(self) -> int:
+        """With the lock."""
+        if self._is_closed:
+            raise Closed(f"{self._path}: the file is closed")
+        try:
+            with _translated("open", self._path):
+                fd = DESCRIPTORS.open(self._path, self._flags)
+        except NotFound:
+            if self._flags & os.O_RDWR:
+                raise DiskError("open", self._path, why="somebody removed it") from None
+            raise
+        facts = os.fstat(fd)
+        if (facts.st_dev, facts.st_ino) != self._identity:
+            os.close(fd)
+            DESCRIPTORS.note_closed()
+            raise DiskError("open", self._path, why="another file has its name by now")
+        return fd
 
     def _write(self, offset: int, chunks: Sequence[Buffer], *, sync: bool) -> None:
-        self._settle(self._writers.write_and_sync(self._writable_fd(), offset, chunks, sync=sync))
+        fd = self._begin_writing()
+        try:
+            self._settle(self._writers.write_and_sync(fd, offset, chunks, sync=sync))
+            if sync:
+                self._is_dirty = False
+        finally:
+            self._end()
 
     def _settle(self, outcome: WriteOutcome) -> None:
+        self._note_failure(outcome.sync_errno)
         if outcome.sync_errno:
             error = OSError(outcome.sync_errno, "")
-            self._failure = f"an earlier sync failed: {os.strerror(outcome.sync_errno)}"
             raise from_os_error(error, operation="fdatasync", path=self._path)
         if outcome.write_errno:
             error = OSError(outcome.write_errno, "")
             raise from_os_error(error, operation="write", path=self._path)
 
-    def _open_fd(self) -> int:
-        forking.check(self._generation, self._path)
-        if self._fd < 0:
-            raise Closed(f"{self._path}: the file is closed")
-        return self._fd
-
-    def _writable_fd(self) -> int:
-        if self._failure is not None:
-            raise Poisoned("write", self._path, why=self._failure)
-        return self._open_fd()
+    def _note_failure(self, sync_errno: int) -> None:
+        if sync_errno:
+            self._failure = f"an earlier sync failed: {os.strerror(sync_errno)}"
 
 
 class RealLock:
@@ -197,9 +333,8 @@ class RealDisk:
         self._token = os.urandom(4).hex()
         self._temporaries = itertools.count()
 
-    def create(self, path: PathLike, *, size: int = 0, is_private: bool = False) -> RealFile:
-        mode = _PRIVATE_MODE if is_private else _FILE_MODE
-        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    def create(self, path: PathLike, *, size: int = 0) -> RealFile:
+        file = self._open("create", path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if size:
             try:
                 file.truncate(size)
@@ -223,21 +358,24 @@ class RealDisk:
 
     def names(self, folder: PathLike) -> list[str]:
         with _translated("list", os.fspath(folder)):
-            return sorted(os.listdir(folder))
+            return sorted(DESCRIPTORS.with_room(lambda: os.listdir(folder)))
 
     def make_folder(self, path: PathLike) -> None:
         with _translated("create", os.fspath(path)):
-            os.mkdir(path)
+            os.mkdir(path, _FOLDER_MODE)
 
     def remove_folder(self, path: PathLike) -> None:
         with _translated("remove", os.fspath(path)):
             os.rmdir(path)
 
     def rename(self, source: PathLike, target: PathLike) -> None:
+        for path in (source, target):
+            DESCRIPTORS.keep(os.fspath(path))
         with _translated("rename", os.fspath(target)):
             os.rename(source, target)
 
     def unlink(self, path: PathLike) -> None:
+        DESCRIPTORS.keep(os.fspath(path))
         with _translated("unlink", os.fspath(path)):
             os.unlink(path)
 
@@ -252,7 +390,7 @@ class RealDisk:
     def _sync(folder: PathLike, sync: Callable[[int], None]) -> None:
         path = os.fspath(folder)
         with _translated("open", path):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fd = DESCRIPTORS.with_room(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY))
         try:
             with _translated("fsync", path):
                 sync(fd)
@@ -262,7 +400,8 @@ class RealDisk:
     def lock(self, path: PathLike) -> RealLock:
         path = os.fspath(path)
         with _translated("lock", path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+            flags = os.O_RDWR | os.O_CREAT
+            fd = DESCRIPTORS.with_room(lambda: os.open(path, flags, _FILE_MODE))
         try:
             with _translated("lock", path):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -293,12 +432,14 @@ class RealDisk:
     def temporary_name(self, path: PathLike) -> str:
         return f"{os.fspath(path)}.{self._token}-{next(self._temporaries)}{TEMPORARY_SUFFIX}"
 
-    def _open(self, operation: str, path: PathLike, flags: int, mode: int = _FILE_MODE) -> RealFile:
+    def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         path = os.fspath(path)
         with _translated(operation, path):
             # Non-blocking: opening a pipe that somebody put in the way must not wait for ever.
-            fd = os.open(path, flags | os.O_NONBLOCK, mode)
+            flags |= os.O_NONBLOCK
+            fd = DESCRIPTORS.open(path, flags, _FILE_MODE)
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 os.close(fd)
+                DESCRIPTORS.note_closed()
                 raise DiskError(operation, path, why="not a regular file")
-        return RealFile(fd, path, self._writers)
+        return RealFile(fd, path, self._writers, flags=flags & ~(os.O_CREAT | os.O_EXCL))

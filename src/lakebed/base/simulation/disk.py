@@ -111,13 +111,7 @@ class SimulatedDisk:
 
     # What an engine does with it.
 
-    def create(
-        self,
-        path: PathLike,
-        *,
-        size: int = 0,
-        is_private: bool = False,  # noqa: ARG002 - nobody else is here
-    ) -> SimulatedFile:
+    def create(self, path: PathLike, *, size: int = 0) -> SimulatedFile:
         folder, name = self._parent(path)
         self.begin("create", path)
         if name in folder.cached:

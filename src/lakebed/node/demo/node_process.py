@@ -75,7 +75,7 @@ class NodeProcess:
         disk = real_disk()
         printed = self._folder / f"node-{self._starts}.json"
         log = self._folder / f"node-{self._starts}.log"
-        with disk.create(printed, is_private=True) as out, disk.create(log) as errors:
+        with disk.create(printed) as out, disk.create(log) as errors:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
                 self._command(),
                 cwd=self._folder,

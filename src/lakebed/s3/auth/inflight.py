@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from types import TracebackType
 
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import S3Error
@@ -28,12 +27,7 @@ class _Line:
 
 
 class InflightLimit:
-    """In the loop's thread.
-
-        async with limit.of(identity): ...
-
-    or, where nothing is awaited, `if limit.try_enter(identity): try: … finally: limit.leave(…)`.
-    """
+    """In the loop's thread. `leave` follows `enter`, and `try_enter` where that returns True."""
 
     def __init__(
         self, keys: KeyRing, *, config: EndpointConfig, wait_ms_max: int = WAIT_MS_MAX
@@ -42,10 +36,6 @@ class InflightLimit:
         self._count_max = config.inflight_max
         self._wait_s_max = wait_ms_max / 1000
         self._lines: dict[str, _Line] = {}
-
-    def of(self, identity: Identity) -> InflightSlot:
-        """To be held while the request is carried out."""
-        return InflightSlot(self, identity)
 
     def count(self, access_key: str) -> int:
         """How many are in flight, without those that wait."""
@@ -100,28 +90,6 @@ class InflightLimit:
         known = self._keys.find(access_key)
         own = None if known is None else known.inflight_max
         return self._count_max if own is None else max(1, own)
-
-
-class InflightSlot:
-    """A place among the requests of one key."""
-
-    __slots__ = ("_identity", "_limit")
-
-    def __init__(self, limit: InflightLimit, identity: Identity) -> None:
-        self._limit = limit
-        self._identity = identity
-
-    async def __aenter__(self) -> None:
-        if not self._limit.try_enter(self._identity):
-            await self._limit.enter(self._identity)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._limit.leave(self._identity)
 
 
 def _settle(place: asyncio.Future[bool], is_ours: bool) -> bool:

@@ -256,6 +256,8 @@ class Database:
     def _open_writer(self) -> Writer:
         """Holds _writing, and no connection of this process is open."""
         self._new_check.check_file()
+        if not self._disk.exists(self._path):  # SQLite would make it for others to read
+            self._disk.create(self._path).close()
         settle_wal(self._disk, self._path)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
 

@@ -48,16 +48,14 @@ from lakebed.keratin.identity import load_identity
 from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.manifest_files import TO_BE_WRITTEN, ManifestFiles
-from lakebed.seglake.paths import SECRET_KEY_NAME, LakePaths
+from lakebed.seglake.paths import LakePaths
 from lakebed.store import version
 from lakebed.store.backup.catalogue import BackedFile, Snapshot, check_snapshot
-from lakebed.store.backup.taking import SETTINGS_NAME
 from lakebed.store.backup.vault import Vault
 
 if TYPE_CHECKING:
     from lakebed.seglake.meta.connection import Connector
 
-_PRIVATE = frozenset((SECRET_KEY_NAME, SETTINGS_NAME))
 _ALLOWED = frozenset((LOCK_NAME, "lost+found", version.RESTORING_NAME))
 _UNSYNCED_NAME = f"{version.RESTORING_NAME}.unsynced"  # none of the files is to be trusted
 _MARKER_BYTES_MAX = 4 * KIB
@@ -175,8 +173,7 @@ class _Restoring:
                 self._disk.unlink(path)
 
     def _write(self, path: str, file: BackedFile) -> None:
-        is_private = file.path in _PRIVATE
-        with self._disk.create(path, size=file.size, is_private=is_private) as created:
+        with self._disk.create(path, size=file.size) as created:
             position = 0
             sizes = file.part_sizes(self._snapshot.part_bytes)
             for digest, size in zip(file.parts, sizes, strict=True):

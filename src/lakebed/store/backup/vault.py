@@ -210,7 +210,7 @@ def open_vault(
     if not isinstance(store, FolderStore):
         return Vault(_retrying(store, runner), address=address)
     folder = unquote(address.removeprefix("file://")) if "://" in address else address
-    folder_store = FolderStore(disk, folder, is_private=True)
+    folder_store = FolderStore(disk, folder)
 
     @contextmanager
     def lock() -> Iterator[None]:
