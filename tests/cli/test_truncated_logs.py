@@ -1,4 +1,4 @@
-"""Logs with a segment that was cut, and logs whose manifest folder is gone: what is left is read."""
+"""Logs with a segment that was cut, or without their manifest folder: what is left is read."""
 
 from __future__ import annotations
 
