@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from lakebed.aof.errors import WouldBlock
+from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.hydration import HydrationQueue, Priority
 from lakebed.base.simulation.world import World
+from lakebed.base.units import KIB
 from tests.aof.tiers.chaotic_logs import SECOND, check_settled, fake_of, open_tiered
 from tests.aof.tiers.tiered_logs import CONFIG, contents, write_segments
 
@@ -15,7 +20,7 @@ def new_queue() -> HydrationQueue:
 def taken(queue: HydrationQueue) -> list[int]:
     found = []
     while (one := queue.take()) is not None:
-        found.append(one[0])
+        found.append(one.segment_id)
     return found
 
 
@@ -56,9 +61,9 @@ def test_the_wait_counts_from_when_it_was_first_asked_for() -> None:
     queue = new_queue()
     queue.add(1, Priority.PREFETCH, now_ns=10)
     queue.add(1, Priority.READ_MISS, now_ns=20)
-    assert queue.take() == (1, 10)
+    assert queue.take() == (1, Priority.READ_MISS, 10)
     queue.add(1, Priority.PREFETCH, now_ns=30)
-    assert queue.take() == (1, 30)
+    assert queue.take() == (1, Priority.PREFETCH, 30)
     assert queue.take() is None
 
 
@@ -92,18 +97,52 @@ def test_a_damaged_warm_file_is_read_from_the_object_without_tiering_too() -> No
     manager.close()
 
 
-def test_a_segment_without_room_stays_where_it_is() -> None:
+def test_at_rest_a_segment_that_is_wanted_takes_the_place_of_one_that_is_not() -> None:
     world = World(4)
     store = fake_of(world)
     manager, log = open_tiered(world, store)
-    for _ in range(8):
+    written = [world.random.randbytes(60_000) for _ in range(8)]
+    for payload in written:
+        log.append_record_with_timeout(payload, 60)
+    world.runner.advance(30 * SECOND)
+    assert log.tiering is not None
+    assert [place.segment_id for place in log.tiers.residency() if 0 not in place.tiers][:2] == [
+        0,
+        1,
+    ]
+    log.get(RecordId.from_parts(0, 64))
+    world.runner.advance(30 * SECOND)
+    resident = [place for place in log.tiers.residency() if 0 in place.tiers]
+    assert resident[0].segment_id == 0
+    assert sum(place.durable_bytes for place in resident) <= 256 * KIB // 2
+    assert log.tiering.queue_depth == 0
+    assert contents(log) == written
+    manager.close()
+
+
+def test_a_segment_for_which_there_is_no_room_stays_queued_until_there_is() -> None:
+    world = World(5)
+    store = fake_of(world)
+    manager, log = open_tiered(world, store)
+    for _ in range(4):
         log.append_record_with_timeout(world.random.randbytes(60_000), 60)
     world.runner.advance(30 * SECOND)
-    before = [place.tiers for place in log.tiers.residency()]
+    log.tiers.evict([0], warm=True)
+    store.is_down = True
+
+    def append_too_much() -> None:
+        for _ in range(8):
+            log.append_record_with_timeout(world.random.randbytes(60_000), 2)
+
+    with pytest.raises(WouldBlock):
+        append_too_much()
     assert log.tiering is not None
-    for number in range(4):
-        log.tiering.request(number, Priority.READ_MISS)
-    world.runner.advance(30 * SECOND)
-    assert [place.tiers for place in log.tiers.residency()] == before
-    assert not log.tiering.hydrate_next()
+    log.tiering.request(0, Priority.READ_MISS)
+    world.runner.advance(5 * SECOND)
+    assert log.tiering.queue_depth == 1
+    assert log.observe_tiers().activation_queue_depth == 1
+    store.is_down = False
+    world.runner.advance(200 * SECOND)
+    assert log.tiering.queue_depth == 0
+    assert 0 in log.tiers.residency()[0].tiers
     manager.close()

@@ -131,10 +131,6 @@ class Admission:
             used = self._used()
         self._budget.report(self._state.name, used)
 
-    def has_room_for(self, size: int) -> bool:
-        """Whether so much fits beside what is kept free, without anything being evicted for it."""
-        return self.tier0_excess(is_pause=True, more_bytes=size) <= 0
-
     def tier0_excess(self, *, is_pause: bool, more_bytes: int = 0) -> int:
         """How much must go from Tier 0 if that much more came.
 

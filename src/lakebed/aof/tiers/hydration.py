@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from enum import IntEnum
 from itertools import count
+from typing import NamedTuple
 
 from lakebed.base.runner import Mutex
 
@@ -16,6 +17,14 @@ class Priority(IntEnum):
     FOLLOWER = 1  # a follower comes to it
     PREFETCH = 2  # somebody reads the one before it
     RECOVERY = 3  # its warm file failed
+
+
+class Wanted(NamedTuple):
+    """A segment that is to come back."""
+
+    segment_id: int
+    priority: Priority
+    asked_ns: int  # when it was first asked for
 
 
 class HydrationQueue:
@@ -38,13 +47,13 @@ class HydrationQueue:
                 self._wanted[segment_id] = (priority, asked_ns)
                 heapq.heappush(self._heap, (priority, next(self._order), segment_id))
 
-    def take(self) -> tuple[int, int] | None:
-        """The most urgent segment, and when it was asked for."""
+    def take(self) -> Wanted | None:
+        """The most urgent one."""
         with self._mutex:
             while self._heap:
                 priority, _, segment_id = heapq.heappop(self._heap)
                 wanted = self._wanted.get(segment_id)
                 if wanted is not None and wanted[0] == priority:
                     del self._wanted[segment_id]
-                    return segment_id, wanted[1]
+                    return Wanted(segment_id, *wanted)
             return None

@@ -22,7 +22,7 @@ from lakebed.aof.tiers.admission import Admission
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.errors import Cancelled
-from lakebed.aof.tiers.hydration import HydrationQueue, Priority
+from lakebed.aof.tiers.hydration import HydrationQueue, Priority, Wanted
 from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.aof.tiers.metrics import TierMetrics
 from lakebed.aof.tiers.pace import Pace
@@ -37,11 +37,15 @@ from lakebed.aof.tiers.planning import (
 )
 from lakebed.aof.tiers.upkeep import RETRY
 from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.events import event
 from lakebed.base.retry import Backoff
 
 _log = logging.getLogger(__name__)
+IN_USE_NS = 60 * NS_PER_S
+"""For so long after a read a segment is not driven out for another that is read."""
+
 Pick = Callable[..., SegmentState | None]
 
 
@@ -107,25 +111,22 @@ class LogTiering:
             self._used_at_ns[info.segment_id] = now_ns
             following = self._state.chain.find(info.segment_id + 1)
         if info.tier:
-            self._want(info, Priority.READ_MISS)
+            self.request(info.segment_id, Priority.READ_MISS)
             if following is not None and following.tier:
-                self._want(following, Priority.PREFETCH)
+                self.request(following.segment_id, Priority.PREFETCH)
 
     def on_followed(self, segment_id: int) -> None:
         """A follower begins there."""
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
         if info is not None and info.tier:
-            self._want(info, Priority.FOLLOWER)
-
-    def _want(self, info: SegmentInfo, priority: Priority) -> None:
-        if self.admission.has_room_for(info.end or 0):
-            self.request(info.segment_id, priority)
+            self.request(info.segment_id, Priority.FOLLOWER)
 
     def request(self, segment_id: int, priority: Priority) -> None:
-        """Have a segment brought back into Tier 0, if it finds room there."""
+        """Have a segment brought back into Tier 0; it waits until there is room."""
         self._hydrations.add(segment_id, priority, now_ns=self._clock.monotonic_ns())
         self._wake()
+        self._watch()
 
     def _on_warm_file_failed(self, segment_id: int) -> None:
         self.request(segment_id, Priority.RECOVERY)
@@ -147,14 +148,40 @@ class LogTiering:
         wanted = self._hydrations.take()
         if wanted is None:
             return False
-        segment_id, asked_ns = wanted
+        segment_id, priority, asked_ns = wanted
         with self._state.mutex:
             info = self._state.chain.find(segment_id)
-        if info is None or not info.tier or not self.admission.has_room_for(info.end or 0):
+        if info is None or not info.tier:
             return True
+        if not self._may_hydrate(info.end or 0, wanted):
+            if priority is not Priority.PREFETCH:  # which nobody asked for
+                self._hydrations.add(segment_id, priority, now_ns=asked_ns)
+            return priority is Priority.PREFETCH
+        with self._state.mutex:
+            self._used_at_ns[segment_id] = max(self._used_at_ns.get(segment_id, 0), asked_ns)
         if self._do(segment_id, self._tiers.moves.hydrate):
             self._metrics.hydration_latency_ns.observe(self._clock.monotonic_ns() - asked_ns)
         return True
+
+    def _may_hydrate(self, size: int, wanted: Wanted) -> bool:
+        """Whether there is room; in a pause also if others, which are not in use, can leave for it.
+        Until they have, it takes room that is kept for bursts."""
+        excess = self.admission.tier0_excess(is_pause=True, more_bytes=size)
+        if excess <= 0:
+            return True
+        is_urgent = wanted.priority is not Priority.PREFETCH and self._pace.is_pause
+        if not is_urgent or self.admission.tier0_excess(is_pause=False, more_bytes=size) > 0:
+            return False
+        around = self._circumstances()
+        unused_ns = wanted.asked_ns - IN_USE_NS
+        used_at_ns = around.used_at_ns
+        unused = [
+            state
+            for state in self._states()
+            if used_at_ns.get(state.segment_id, unused_ns) <= unused_ns
+        ]
+        leaving = tier0_evictions(unused, around, excess_bytes=excess)
+        return sum(state.durable_bytes for state in leaving) >= excess
 
     def upkeep(self) -> int | None:
         """Look after Tier 2 once, evict what is beyond the budgets, archive the manifest log's
@@ -175,8 +202,10 @@ class LogTiering:
         return self._upkeep_backoff.next_ns()
 
     def times_due_ns(self) -> list[int]:
-        """How long until it may be time for what is compressed next, and uploaded; 0: it is."""
-        return self._times_due_ns(self._states(), self._circumstances())
+        """How long until it may be time for what is compressed, uploaded or brought back next; 0:
+        it is."""
+        hydration = [self._pace.pause_due_ns()] if len(self._hydrations) else []
+        return [*self._times_due_ns(self._states(), self._circumstances()), *hydration]
 
     def room_due_ns(self) -> int | None:
         """How long until something may have to leave Tier 0; 0: it has. None if nothing can."""
