@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakebed.api.topics import TopicState
 from lakebed.client.store import RemoteStore
@@ -81,6 +81,21 @@ def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
     again = lenient.latestOffset(end, ALL)
     assert numbers(rows(lenient, lenient.partitions(end, again))) == [*range(300)] * 2
     lenient.stop()
+
+
+def test_a_trigger_through_an_endpoint_takes_the_oldest_rows_too(door: LiveDoor) -> None:
+    first, second = door.store.topic("events").partitions
+    first.append_batch([b"x"] * 30, timestamps_ms=[400_000 + 1000 * n for n in range(30)]).result()
+    second.append_batch(
+        [b"x"] * 300, timestamps_ms=[400_000 + 100 * n for n in range(300)]
+    ).result()
+    offsets = []
+    for place in ({"path": "", "endpoint": url(door)}, {"path": str(door.store.root)}):
+        reader = topic_stream(**place, startingOffsets='{"0": 300, "1": 300}')
+        offsets.append(reader.latestOffset(reader.initialOffset(), ReadMaxRows(111)))
+        reader.stop()
+    assert offsets[0] == offsets[1]
+    assert offsets[0]["lakebed"]["events"]["positions"] == {"0": 310, "1": 401}
 
 
 def test_a_server_that_tells_no_identity_is_understood() -> None:

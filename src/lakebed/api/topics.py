@@ -145,6 +145,25 @@ class Offset(Struct, frozen=True):
     offset: int
 
 
+class TopicRange(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages `[start, end)` of a partition."""
+
+    topic: str
+    partition: int
+    start: Count
+    end: Count
+
+
+class AdvanceTopics(Struct, frozen=True, forbid_unknown_fields=True):
+    ranges: list[TopicRange]
+    max_messages: Count | None = None
+    max_bytes: Count | None = None
+
+
+class AdvancedTopics(Struct, frozen=True):
+    ends: list[int]  # of each range, in their order
+
+
 class Truncate(Struct, frozen=True, forbid_unknown_fields=True):
     before: Count
 
@@ -261,6 +280,11 @@ OFFSET_FOR_TIME: Final = Operation(
     "The first message at or behind a moment", Offset, query=OffsetQuery,
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
+ADVANCE_TOPICS: Final = Operation(
+    "advance_topics", "POST", "/v1/advance",
+    "How far to read partitions within a limit so that they advance in time together: the oldest "
+    "messages first", AdvancedTopics, body=AdvanceTopics, tag=_TAG, is_repeatable=True,
+)  # fmt: skip
 TRUNCATE: Final = Operation(
     "truncate", "POST", "/v1/topics/{topic}/partitions/{partition}/truncate",
     "Remove the messages before an offset", Truncated, body=Truncate, tag=_TAG, is_repeatable=True,
@@ -292,6 +316,6 @@ COMMIT_BATCHES: Final = Operation(
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_TOPICS, CREATE_TOPIC, ENSURE_TOPIC, DESCRIBE_TOPIC, CONFIGURE_TOPIC, DELETE_TOPIC,
-    PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, TRUNCATE, SEAL_PARTITION, SYNC_PARTITION,
-    TOPIC_SEGMENTS, TOPIC_SEGMENT_BYTES, COMMIT_BATCHES,
+    PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, ADVANCE_TOPICS, TRUNCATE, SEAL_PARTITION,
+    SYNC_PARTITION, TOPIC_SEGMENTS, TOPIC_SEGMENT_BYTES, COMMIT_BATCHES,
 )  # fmt: skip

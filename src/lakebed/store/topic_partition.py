@@ -30,6 +30,10 @@ class TopicPartition:
     def name(self) -> str:
         return self.paths.name
 
+    @property
+    def disk(self) -> Disk:
+        return self.view.disk
+
     def segments(self) -> Sequence[SegmentInfo]:
         return self.view.segments()
 

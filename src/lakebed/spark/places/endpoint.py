@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
@@ -67,6 +68,11 @@ class EndpointStore:
 
     def topic(self, name: str) -> EndpointTopic:
         return EndpointTopic(self._store.topics.open(name))
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        return self._store.topics.advance(ranges, messages_max=rows_max, bytes_max=bytes_max)
 
     def logs(self) -> Sequence[str]:
         return self._store.logs()

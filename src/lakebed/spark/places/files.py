@@ -20,8 +20,10 @@ from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import oldest
 from lakebed.aof.sparse_index import load_index as load_log_index
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.base.errors import LakebedError, NotFound
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.index_file import load_index
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import SegmentFile, TopicPaths
@@ -59,6 +61,9 @@ class FilesTopic:
 
     def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
         return self._topic.partition(partition).read_batches(start, end)
+
+    def range(self, wanted: TopicRange) -> PartitionRange:
+        return PartitionRange(self._topic.partition(wanted.partition), wanted.start, wanted.end)
 
     def close(self) -> None:
         self._topic.close()
@@ -162,6 +167,15 @@ class FilesStore:
         )
         self._opened.topics[name] = FilesTopic(store, topic)
         return self._opened.topics[name]
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        return advance_partitions(
+            [self.topic(each.topic).range(each) for each in ranges],
+            messages_max=rows_max,
+            bytes_max=bytes_max,
+        )
 
     def logs(self) -> Sequence[str]:
         return self._store.logs()

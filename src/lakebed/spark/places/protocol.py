@@ -12,6 +12,7 @@ from lakebed.aof.batch import RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.api.pin import AnyPin, OffsetPin, Pin
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.keratin.message_batch import MessageBatch
 
@@ -130,6 +131,11 @@ class OpenStore(Protocol):
 
     def topic(self, name: str) -> OpenTopic:
         """As it is now; `NotFound` if there is none."""
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each so that event time advances in all of them together."""
 
     def logs(self) -> Sequence[str]: ...
 

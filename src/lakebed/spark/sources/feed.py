@@ -22,6 +22,12 @@ class Lane(NamedTuple):
     number: int
 
 
+class LaneRange(NamedTuple):
+    lane: Lane
+    start: int
+    end: int
+
+
 class Rows(NamedTuple):
     """A batch for Spark, and the bytes that were read for it; None if no row can be wanted."""
 
@@ -60,10 +66,10 @@ class Feed(Protocol):
         """At most so many rows; None if nobody knows without reading."""
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
-        """A position behind `start`, up to `end`, with about that much before it; one row at
-        least."""
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each with about that much before it, one row at least: the oldest rows
+        first, so that event time advances in all lanes together."""
 
     def parse(self, value: object) -> int:
         """A position as a user writes it; `InputError` if it is none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 import numpy as np
 
@@ -11,12 +10,13 @@ from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import RECORDS_START, next_base_offset
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import InputError
+from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore
-from lakebed.spark.sources.feed import Lane, Rows
+from lakebed.spark.places.protocol import Bounds, Mark, OpenLog, OpenStore
+from lakebed.spark.sources.feed import Lane, LaneRange, Rows
 
 
 class LogFeed:
@@ -62,19 +62,11 @@ class LogFeed:
         return None
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
         """Read to find out: where records end is written nowhere else."""
-        row_count = size = 0
-        for batch in self.store.log(lane.name).read_batches(start, end):
-            sizes = list(accumulate(map(int, batch.lengths), initial=size))[1:]
-            for index, behind in enumerate(sizes):
-                is_full = rows_max is not None and row_count + index >= rows_max
-                is_full = is_full or (bytes_max is not None and behind > bytes_max)
-                if is_full and row_count + index:
-                    return int(batch.record_id(index))
-            row_count, size = row_count + len(batch), sizes[-1]
-        return end
+        backlogs = [_LogBacklog(self.store.log(lane.name), *rest) for lane, *rest in ranges]
+        return advance(backlogs, Limit(rows_max, bytes_max))
 
     def parse(self, value: object) -> int:
         if isinstance(value, str) or type(value) is int:
@@ -108,6 +100,40 @@ class LogFeed:
             for found in records.record_batches([batch], log=lane.name, columns=columns):
                 yield Rows(found, size)
                 size = 0
+
+
+class _LogBacklog:
+    """A `Backlog` of the records `[start, end)`; a batch of them is a chunk."""
+
+    def __init__(self, log: OpenLog, start: int, end: int) -> None:
+        self._log = log
+        self.start = start
+        self._end = end
+        first, *_, last = log.marks(start, end)
+        self.weight = max(last.bytes_before - first.bytes_before, 1)
+
+    def chunks(self) -> Iterator[Chunk]:
+        newest = 0
+        for batch, end in self._batches(self.start):
+            newest = max(newest, *map(int, batch.timestamps))
+            yield Chunk(end, len(batch), sum(map(int, batch.lengths)), newest)
+
+    def items(self, start: int) -> Iterator[Items]:
+        for batch, end in self._batches(start):
+            ends = [int(batch.record_id(index)) for index in range(1, len(batch))]
+            yield Items(
+                [*ends, end], list(map(int, batch.timestamps)), list(map(int, batch.lengths))
+            )
+
+    def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
+        """With where the next one begins."""
+        before: RecordBatch | None = None
+        for batch in self._log.read_batches(start, self._end) if start < self._end else ():
+            if before is not None:
+                yield before, int(batch.record_id(0))
+            before = batch
+        if before is not None:
+            yield before, self._end
 
 
 def _can_have(batch: RecordBatch, times_us: Interval) -> bool:

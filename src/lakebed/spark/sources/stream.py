@@ -27,9 +27,9 @@ from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange
 from lakebed.spark.sources.planning import Portion, Split, plan, release
-from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
+from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress
 from lakebed.spark.sources.reading import read_split
 from lakebed.spark.sources.settings import Kind, ReadSettings, require_lanes
 
@@ -134,22 +134,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max, bytes_max = self._limits(limit)
         if rows_max is None and bytes_max is None:
             return {lane: ends[lane] for lane in lanes}
-        feed = self._feed()
-        rows: Sequence[int | None] = [None] * len(lanes)
-        sizes: Sequence[int | None] = [None] * len(lanes)
-        if rows_max is not None:
-            rows = share(rows_max, [self._want(lane, starts, ends) for lane in lanes])
-        if bytes_max is not None:
-            marks = [feed.marks(lane, starts[lane], ends[lane]) for lane in lanes]
-            wants = [max(one[-1].bytes_before - one[0].bytes_before, 1) for one in marks]
-            sizes = share(bytes_max, wants)
-        return {
-            lane: feed.advanced(
-                lane, starts[lane], ends[lane], rows_max=row_count, bytes_max=byte_count
-            )
-            for lane, row_count, byte_count in zip(lanes, rows, sizes, strict=True)
-            if row_count != 0 and byte_count != 0
-        }
+        ranges = [LaneRange(lane, starts[lane], ends[lane]) for lane in lanes]
+        positions = self._feed().advanced(ranges, rows_max=rows_max, bytes_max=bytes_max)
+        return dict(zip(lanes, positions, strict=True))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
         """Rows and bytes. Spark's limit counts; of two that were asked for it knows only one."""

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from lakebed.api.topics import TopicRange
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
-from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMessages
+from lakebed.keratin.backlog import bytes_of
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import Bounds, Mark, OpenStore, OpenTopic
-from lakebed.spark.sources.feed import Lane, Rows
-from lakebed.spark.splits import Extent, place_at
+from lakebed.spark.sources.feed import Lane, LaneRange, Rows
 
 _US_PER_MS = 1000
 
@@ -57,16 +58,10 @@ class TopicFeed:
         return end - start
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
-        if rows_max is not None:
-            end = min(end, start + rows_max)
-        if bytes_max is not None and start < end:
-            marks = self.marks(lane, start, end)
-            extent = Extent(lane, marks, is_cut_anywhere=True)
-            if extent.size > bytes_max:
-                end = place_at(extent, marks[0].bytes_before + bytes_max).at
-        return max(end, start + 1)
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
+        return self.store.advance_topics(wanted, rows_max=rows_max, bytes_max=bytes_max)
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
@@ -112,7 +107,7 @@ class _Sizes:
     ) -> Iterator[MessageBatch]:
         is_narrow = times_us != Interval()
         for batch in batches:
-            self._size += _bytes_of(batch)
+            self._size += bytes_of(batch)
             if not is_narrow or _can_have(batch, times_us):
                 yield batch
 
@@ -122,11 +117,3 @@ def _can_have(batch: MessageBatch, times_us: Interval) -> bool:
     first, last = int(stamps.min()) * _US_PER_MS, int(stamps.max()) * _US_PER_MS
     is_behind = times_us.start is None or last >= times_us.start
     return is_behind and (times_us.end is None or first < times_us.end)
-
-
-def _bytes_of(batch: MessageBatch) -> int:
-    """About what its messages take, inflated."""
-    if isinstance(batch, PlainMessages):
-        return batch.run.end - batch.run.start
-    assert isinstance(batch, PackedMessages), "another kind of batch"
-    return len(batch.batch.buffer)
