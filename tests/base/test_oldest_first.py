@@ -60,7 +60,12 @@ def test_what_is_taken_is_no_newer_than_what_is_left(
 
 @pytest.mark.parametrize(
     ("counts", "limit", "expected"),
-    [((300, 30, 30), 120, [100, 10, 10]), ((90, 10), 50, [45, 5]), ((0, 4), 9, [0, 4]), ((), 5, [])],
+    [
+        ((300, 30, 30), 120, [100, 10, 10]),
+        ((90, 10), 50, [45, 5]),
+        ((0, 4), 9, [0, 4]),
+        ((), 5, []),
+    ],
 )
 def test_items_of_equal_age_are_shared_by_backlog(
     counts: tuple[int, ...], limit: int, expected: list[int]

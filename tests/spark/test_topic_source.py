@@ -9,6 +9,7 @@ import pytest
 
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.record_batch import build
+from lakebed.store.read_only import ReadOnlyStore
 from tests.door.door import HOST, open_door
 from tests.spark.feeds import SMALL, fill, retain, writing
 
@@ -89,6 +90,25 @@ def test_filters_are_pushed_if_that_is_asked_for(spark: SparkSession, root: Path
     timed = fresh().where("timestamp >= timestamp'1970-01-01 00:06:31Z' AND key IS NULL")
     assert timed.rdd.getNumPartitions() <= 2
     assert timed.count() == 30
+
+
+def test_a_finished_query_leaves_no_pins_and_one_that_ended_early_short_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    with writing(root) as writer:
+        for partition in writer.topic("events", partitions=2).partitions:
+            fill(partition, 400)
+    frame = load(spark, root, topic="events")
+    assert frame.count() == frame.count() == 800
+    with ReadOnlyStore(root) as store:
+        assert store.pins.active_offsets() == []
+        early = load(spark, root, topic="events", partitionBytes="8KiB")
+        assert len(early.take(1)) == 1
+        now_ms = store.runner.clock.wall_ns() // 1_000_000
+        left_ms = [pin.expires_ms - now_ms for pin in store.pins.active_offsets()]
+        assert left_ms
+        assert max(left_ms) <= 60_000
 
 
 @pytest.mark.parametrize("pin_s", [3600, 0])

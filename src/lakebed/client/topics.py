@@ -54,6 +54,16 @@ class RemoteTopics:
         """Remove a topic, its messages and its groups, for good."""
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
 
+    def plan(
+        self, ranges: Sequence[wire.TopicRange], *, duration_ms: int, owner: str
+    ) -> list[wire.PlannedRange]:
+        """Pin what is going to be read, unless `duration_ms` is 0, and list the segments."""
+        body = wire.PlanTopics(list(ranges), owner=owner, duration_ms=duration_ms)
+        planned = self._caller.call(wire.PLAN_TOPICS, body=body).ranges
+        if len(planned) != len(ranges):
+            raise BadAnswer("plan_topics: the answer has another number of ranges")
+        return planned
+
     def advance(
         self,
         ranges: Sequence[wire.TopicRange],

@@ -16,6 +16,7 @@ from lakebed.api.topics import (
     EnsuredTopic,
     NewTopic,
     Offset,
+    Offsets,
     PartitionState,
     Sealed,
     TopicNames,
@@ -78,6 +79,13 @@ async def offset_for_time(service: Service, call: Call) -> Offset:
     return Offset(await service.run(lambda: partition.offset_for_time(at_ms)))
 
 
+async def offsets_for_time(service: Service, call: Call) -> Offsets:
+    topic, at_ms = await topic_of(service, call), call.query.timestamp_ms
+    return Offsets(
+        await service.run(lambda: [each.offset_for_time(at_ms) for each in topic.partitions])
+    )
+
+
 async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
     query = await call.document(AdvanceTopics)
     return AdvancedTopics(await service.run(partial(_advance, service.store.topics, query)))
@@ -130,6 +138,7 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     topics.FETCH: fetch,
     topics.FETCH_RAW: fetch_raw,
     topics.OFFSET_FOR_TIME: offset_for_time,
+    topics.OFFSETS_FOR_TIME: offsets_for_time,
     topics.ADVANCE_TOPICS: advance_topics,
     topics.TRUNCATE: truncate,
     topics.SEAL_PARTITION: seal_partition,

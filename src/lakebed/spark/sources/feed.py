@@ -6,13 +6,13 @@ topic or a log tells one that was deleted and made again from the one that it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore
+from lakebed.spark.places.protocol import Bounds, Held, Mark, OpenStore
 
 
 class Lane(NamedTuple):
@@ -26,6 +26,13 @@ class LaneRange(NamedTuple):
     lane: Lane
     start: int
     end: int
+
+
+class Look(NamedTuple):
+    """A topic or a log as it stood at one moment."""
+
+    identity: str  # empty if it cannot be told
+    bounds: Mapping[Lane, Bounds]
 
 
 class Rows(NamedTuple):
@@ -44,12 +51,8 @@ class Feed(Protocol):
     def names(self) -> Sequence[str]:
         """Of all topics, or logs, that there are."""
 
-    def identity(self, name: str) -> str:
-        """Of now; empty if it cannot be told. `NotFound` if there is no such topic or log."""
-
-    def lanes(self, name: str) -> Sequence[Lane]: ...
-
-    def bounds(self, lane: Lane) -> Bounds: ...
+    def look(self, name: str) -> Look:
+        """`NotFound` if there is no such topic or log."""
 
     def base(self, lane: Lane, position: int) -> int | None:
         """What `follows` needs to know of a position once it is gone; None if that is nothing."""
@@ -59,7 +62,7 @@ class Feed(Protocol):
 
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]: ...
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         """All before it is older; the end, if all is."""
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
@@ -77,8 +80,8 @@ class Feed(Protocol):
     def shown(self, position: int) -> str:
         """As a user would write it."""
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        """The id of a new pin."""
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        """Pin them, unless the duration is 0, and look at them afterwards."""
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenLog, OpenStore
-from lakebed.spark.sources.feed import Lane, LaneRange, Rows
+from lakebed.spark.places.protocol import Held, Mark, OpenLog, OpenStore
+from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 
 class LogFeed:
@@ -30,15 +30,9 @@ class LogFeed:
     def names(self) -> Sequence[str]:
         return self.store.logs()
 
-    def identity(self, name: str) -> str:
-        return self.store.log(name).log_id
-
-    def lanes(self, name: str) -> Sequence[Lane]:
-        self.store.log(name)
-        return [Lane(name, 0)]
-
-    def bounds(self, lane: Lane) -> Bounds:
-        return self.store.log(lane.name).bounds()
+    def look(self, name: str) -> Look:
+        log = self.store.log(name)
+        return Look(log.log_id, {Lane(name, 0): log.bounds()})
 
     def base(self, lane: Lane, position: int) -> int | None:
         """Where the position's segment begins in the log."""
@@ -53,10 +47,11 @@ class LogFeed:
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self.store.log(lane.name).marks(start, end)
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
+        log = self.store.log(name)
         if moment_us <= 0:
-            return self.bounds(lane).start
-        return self.store.log(lane.name).position_for_time(moment_us * US_NS)
+            return {Lane(name, 0): log.bounds().start}
+        return {Lane(name, 0): log.position_for_time(moment_us * US_NS)}
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -76,12 +71,27 @@ class LogFeed:
     def shown(self, position: int) -> str:
         return str(RecordId(position))
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        first, last = RecordId(start), RecordId(end)
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        held: list[Held] = []
+        try:
+            for each in ranges:
+                pin_id = self._pin(each, duration_ms, owner) if duration_ms else ""
+                held.append(Held(pin_id, 0, []))
+                log = self.store.log(each.lane.name)
+                first = log.bounds().start
+                marks = log.marks(min(max(each.start, first), each.end), each.end)
+                held[-1] = Held(pin_id, first, marks)
+        except BaseException:
+            self.store.pins.release_all([each.pin_id for each in held if each.pin_id])
+            raise
+        return held
+
+    def _pin(self, wanted: LaneRange, duration_ms: int, owner: str) -> str:
+        first, last = RecordId(wanted.start), RecordId(wanted.end)
         is_last_read = last.segment_offset > RECORDS_START
         behind = last.segment_index + is_last_read
         return self.store.pins.pin(
-            lane.name,
+            wanted.lane.name,
             segment_start=first.segment_index,
             segment_end=max(behind, first.segment_index + 1),
             duration_ms=duration_ms,

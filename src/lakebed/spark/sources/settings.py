@@ -16,11 +16,12 @@ from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
-from lakebed.spark.sources.feed import Feed
+from lakebed.spark.sources.feed import Feed, Look
 from lakebed.store.pins import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
-PIN_S = 3600.0
+PIN_S = 3600.0  # for a query whose tasks have not begun; a stream's until it is committed
+KEPT_MS = 60_000  # once tasks of a batch query run, which renew it
 
 _READ_OPTIONS = (
     "columns",
@@ -64,7 +65,9 @@ class ReadSettings:
     bytes_max: int | None
     fails_on_loss: bool
     pin_ms: int  # 0: nothing is pinned
+    kept_ms: int  # how long pins last from when a task renewed them
     pushes_filters: bool
+    is_stream: bool
 
     @contextmanager
     def opened(self, kind: Kind) -> Iterator[Feed]:
@@ -85,6 +88,9 @@ def settings_of(
         names = [options.required(kind.noun)]
     else:
         names = options.names(kind.nouns)
+    pin_ms = milliseconds(
+        options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
+    )
     return ReadSettings(
         place=place_of(options),
         names=names,
@@ -98,10 +104,10 @@ def settings_of(
         rows_max=options.number("maxRowsPerTrigger", minimum=1),
         bytes_max=options.size("maxBytesPerTrigger"),
         fails_on_loss=options.flag("failOnDataLoss", default=True),
-        pin_ms=milliseconds(
-            options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
-        ),
+        pin_ms=pin_ms,
+        kept_ms=pin_ms if is_stream or options.has("pinSeconds") else KEPT_MS,
         pushes_filters=options.flag("pushFilters", default=False),
+        is_stream=is_stream,
     )
 
 
@@ -120,10 +126,10 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def require_lanes(feed: Feed, kind: Kind, name: str) -> None:
+def look_at(feed: Feed, kind: Kind, name: str) -> Look:
     """`NotFound`, saying what there is."""
     try:
-        feed.identity(name)
+        return feed.look(name)
     except NotFound as error:
         known = ", ".join(sorted(feed.names())[:20]) or "none"
         raise NotFound(f"{error}; {kind.nouns} that there are: {known}") from None

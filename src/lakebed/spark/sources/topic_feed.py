@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from lakebed.keratin.backlog import bytes_of
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore, OpenTopic
-from lakebed.spark.sources.feed import Lane, LaneRange, Rows
+from lakebed.spark.places.protocol import Held, Mark, OpenStore, OpenTopic
+from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 _US_PER_MS = 1000
+
+Value = TypeVar("Value")
 
 
 class TopicFeed:
@@ -26,18 +29,14 @@ class TopicFeed:
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
+        self._topics: dict[str, OpenTopic] = {}
 
     def names(self) -> Sequence[str]:
         return self.store.topics()
 
-    def identity(self, name: str) -> str:
-        return self._topic(name).topic_id
-
-    def lanes(self, name: str) -> Sequence[Lane]:
-        return [Lane(name, number) for number in range(self._topic(name).partition_count)]
-
-    def bounds(self, lane: Lane) -> Bounds:
-        return self._topic(lane.name).bounds(lane.number)
+    def look(self, name: str) -> Look:
+        self._topics[name] = topic = self.store.topic(name)
+        return Look(topic.topic_id, _by_lane(name, topic.bounds()))
 
     def base(self, lane: Lane, position: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -48,11 +47,11 @@ class TopicFeed:
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self._topic(lane.name).marks(lane.number, start, end)
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
-            return self.bounds(lane).start
+            return {lane: bounds.start for lane, bounds in self.look(name).bounds.items()}
         timestamp_ms = -(-moment_us // _US_PER_MS)
-        return self._topic(lane.name).offset_for_time(lane.number, timestamp_ms)
+        return _by_lane(name, self._topic(name).offsets_for_time(timestamp_ms))
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return end - start
@@ -71,10 +70,9 @@ class TopicFeed:
     def shown(self, position: int) -> str:
         return str(position)
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        return self.store.pins.pin_offsets(
-            lane.name, lane.number, start=start, end=end, duration_ms=duration_ms, owner=owner
-        ).pin_id
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
+        return self.store.hold_topics(wanted, duration_ms=duration_ms, owner=owner)
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
@@ -89,7 +87,14 @@ class TopicFeed:
         yield Rows(None, sizes.take())
 
     def _topic(self, name: str) -> OpenTopic:
-        return self.store.topic(name)
+        """As it was looked at last."""
+        if name not in self._topics:
+            self.look(name)
+        return self._topics[name]
+
+
+def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
+    return {Lane(name, number): value for number, value in enumerate(values)}
 
 
 class _Sizes:
