@@ -15,6 +15,7 @@ from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.places.protocol import OpenStore
+from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, Look
 from lakebed.store.pins import DURATION_MS_MAX
@@ -100,7 +101,7 @@ def settings_of(
         ),
         end=edge_of(options, "endingOffsets", "endingTimestamp", names=names, otherwise=LATEST),
         partition_bytes=options.size("partitionBytes") or PARTITION_BYTES,
-        partitions_min=options.number("minPartitions", minimum=1) or core_count(),
+        partitions_min=options.number("minPartitions", minimum=1) or parallelism(),
         rows_max=options.number("maxRowsPerTrigger", minimum=1),
         bytes_max=options.size("maxBytesPerTrigger"),
         fails_on_loss=options.flag("failOnDataLoss", default=True),
@@ -121,8 +122,11 @@ def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
     return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
 
 
-def core_count() -> int:
-    """Of where the query is planned: a guess at how many tasks run at once."""
+def parallelism() -> int:
+    """How many tasks the session runs at once; else the cores of where the query is planned."""
+    told = os.environ.get(PARALLELISM_VARIABLE, "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
