@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
 
 PARALLELISM_VARIABLE = "LAKEBED_SPARK_PARALLELISM"  # how many tasks the cluster runs at once
-PUSHDOWN_OPTION = "spark.sql.python.filterPushdown.enabled"
 
 # Name of the source, its module, its class.
 SOURCES = (
@@ -28,11 +27,7 @@ SOURCES = (
 
 
 def register(session: SparkSession) -> None:
-    """Let the session's queries use `format("lakebed.topic")` and the others. Fine if it did.
-
-    Filters are pushed down from then on: without that Spark refuses sources that take them.
-    """
-    session.conf.set(PUSHDOWN_OPTION, "true")
+    """Let the session's queries use `format("lakebed.topic")` and the others. Fine if it did."""
     if not type(session).__module__.startswith("pyspark.sql.connect"):
         activate_in_every_thread()
         context = session.sparkContext

@@ -196,7 +196,6 @@ def default_options(*, level: str = "error") -> dict[str, str]:
         "spark.master": "local[*]",
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": logging,

@@ -99,10 +99,10 @@ class Resolved:
         }
 
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
-        """Of one partition in their order, also over tasks. The frame is for one query only."""
+        """Of one partition in their order, also over tasks."""
         from pyspark.sql.functions import col, lit
 
-        given = {"pushFilters": "true"} | self.options() | options
+        given = self.options() | options
         frame = spark.read.format(self.origin.kind.source).options(**given).load()
         if self.span.time_start_us is not None:
             frame = frame.where(col("timestamp") >= lit(_moment(self.span.time_start_us)))

@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.datasource import Filter
+
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
@@ -33,7 +36,7 @@ _READ_OPTIONS = (
     "failOnDataLoss",
     "pinSeconds",
 )
-_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "pushFilters")
+_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", OPTION, REFUSED)
 _STREAM_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 
@@ -67,7 +70,7 @@ class ReadSettings:
     fails_on_loss: bool
     pin_ms: int  # 0: nothing is pinned
     kept_ms: int  # how long pins last from when a task renewed them
-    pushes_filters: bool
+    filters: tuple[Filter, ...]  # that the frame was loaded with
     is_stream: bool
 
     @contextmanager
@@ -107,7 +110,7 @@ def settings_of(
         fails_on_loss=options.flag("failOnDataLoss", default=True),
         pin_ms=pin_ms,
         kept_ms=pin_ms if is_stream or options.has("pinSeconds") else KEPT_MS,
-        pushes_filters=options.flag("pushFilters", default=False),
+        filters=conditions_of(options, kind.fields.schema),
         is_stream=is_stream,
     )
 
