@@ -82,6 +82,19 @@ def test_pins_are_made_renewed_and_released(store: Any) -> None:
         store.pins.pin("l", segment_start=2, segment_end=2, duration_ms=60_000, owner="me")
 
 
+def test_several_pins_are_renewed_and_released_at_once(store: Any) -> None:
+    ids = [
+        store.pins.pin_offsets("t", number, start=0, end=9, duration_ms=60_000, owner="me").pin_id
+        for number in range(3)
+    ]
+    store.pins.release(ids[0])
+    assert store.pins.renew_all(ids, duration_ms=120_000) == ids[1:]
+    lasting = [pin.expires_ms - pin.created_ms for pin in store.pins.active_offsets()]
+    assert min(lasting) >= 120_000
+    store.pins.release_all(ids)
+    assert store.pins.active_offsets() == []
+
+
 def test_long_work_is_waited_for_and_tells_how_far_it_is(tmp_path: Path) -> None:
     def run(_: Any, arguments: Mapping[str, Any], tell: Any, __: Any) -> dict[str, Any]:
         tell(2, 3)

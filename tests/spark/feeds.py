@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
-from lakebed.spark.sources.aof import LogPushingReader, LogSource, LogStreamReader
+from lakebed.spark.sources.aof import LogBatchReader, LogSource, LogStreamReader
 from lakebed.spark.sources.planning import Split
-from lakebed.spark.sources.topic import TopicPushingReader, TopicSource, TopicStreamReader
+from lakebed.spark.sources.topic import TopicReader, TopicSource, TopicStreamReader
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
@@ -61,11 +61,11 @@ def source(kind: type[TopicSource] | type[LogSource], **options: object) -> Any:
     return kind(CaseInsensitiveDict({name: text for name, text in given.items() if text}))
 
 
-def topic_reader(path: Path | str, *filters: Filter, **options: object) -> TopicPushingReader:
-    chosen = {"path": path, "topic": "events", "minPartitions": 2, "pushFilters": "true"} | options
+def topic_reader(path: Path | str, *filters: Filter, **options: object) -> TopicReader:
+    chosen = {"path": path, "topic": "events", "minPartitions": 2} | options
     found = source(TopicSource, **chosen)
-    reader: TopicPushingReader = found.reader(schema_of(found))
-    reader.pushFilters(list(filters))
+    reader: TopicReader = found.reader(schema_of(found))
+    reader.narrow(filters)
     return travelled(reader)
 
 
@@ -75,13 +75,13 @@ def topic_stream(path: Path | str, **options: object) -> TopicStreamReader:
     return travelled(reader)
 
 
-def log_reader(path: Path | str, *filters: Filter, **options: object) -> LogPushingReader:
+def log_reader(path: Path | str, *filters: Filter, **options: object) -> LogBatchReader:
     found = source(
         LogSource,
-        **{"path": path, "log": "audit", "minPartitions": 2, "pushFilters": "true"} | options,
+        **{"path": path, "log": "audit", "minPartitions": 2} | options,
     )
-    reader: LogPushingReader = found.reader(schema_of(found))
-    reader.pushFilters(list(filters))
+    reader: LogBatchReader = found.reader(schema_of(found))
+    reader.narrow(filters)
     return travelled(reader)
 
 

@@ -29,10 +29,12 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 def reader_of(
     source: type[DataSource], *filters: Filter, **options: object
 ) -> tuple[DataSourceReader, list[Filter]]:
-    """A reader that filters were pushed to, and those it did not take."""
+    """A reader that is narrowed by filters, and those that it looks at row by row."""
     made = source({name: str(value) for name, value in options.items()})
-    reader = made.reader(None)  # type: ignore[arg-type]
-    return reader, list(reader.pushFilters(list(filters)))
+    reader: Any = made.reader(None)  # type: ignore[arg-type]
+    if filters:
+        reader.narrow(filters)
+    return reader, getattr(reader, "left", [])
 
 
 def read(reader: DataSourceReader) -> list[dict[str, Any]]:

@@ -51,9 +51,10 @@ def messages(spark: SparkSession, far: Far, topic: str) -> Rows:
 
 
 def filtered_messages(spark: SparkSession, far: Far) -> Rows:
-    options = far.options(topic="events", pushFilters="true", columns="partition,offset")
+    filters = '[["partition", "=", 1], ["offset", ">=", 590]]'
+    options = far.options(topic="events", filters=filters, columns="partition,offset")
     rows = spark.read.format("lakebed.topic").options(**options).load()
-    return _collected(rows.where("partition = 1 and offset >= 590"))
+    return _collected(rows)
 
 
 def records(spark: SparkSession, far: Far) -> Rows:

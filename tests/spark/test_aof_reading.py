@@ -292,3 +292,22 @@ def test_a_stream_goes_through_an_endpoint(root: Path, door: LiveDoor) -> None:
     assert here.latestOffset(start, ReadMaxRows(100)) == end, "with all that it tells of it"
     here.stop()
     reader.stop()
+
+
+def test_a_trigger_takes_the_oldest_records_of_all_logs(tmp_path: Path) -> None:
+    with writing(tmp_path / "store", config=CONFIG) as store:
+        for name, step in (("dense", 1), ("sparse", 20)):
+            log = store.log(name)
+            times = [(number + 1) * step * SECOND_NS for number in range(200 // step)]
+            log.append_records([b"x" * 100] * len(times), timestamps=times)
+            log.flush()
+    reader = log_stream(tmp_path / "store", log="", logs="dense,sparse")
+    at, newest, count = reader.initialOffset(), 0, 0
+    while (end := reader.latestOffset(at, ReadMaxRows(50))) != at:
+        found = rows(reader, reader.partitions(at, end))
+        times = [row["timestamp_ns"] for row in found]
+        assert len(times) <= 50
+        assert min(times) >= newest, "nothing comes after what is newer"
+        newest, count, at = max(times), count + len(found), end
+    assert count == 210
+    reader.stop()

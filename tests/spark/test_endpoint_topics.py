@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakebed.api.topics import TopicState
 from lakebed.client.store import RemoteStore
@@ -81,6 +82,53 @@ def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
     again = lenient.latestOffset(end, ALL)
     assert numbers(rows(lenient, lenient.partitions(end, again))) == [*range(300)] * 2
     lenient.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"describe_topic": 1, "plan_topics": 1}),
+        (
+            {"startingTimestamp": "5000", "pinSeconds": "0"},
+            {"describe_topic": 1, "offsets_for_time": 1, "plan_topics": 1},
+        ),
+    ],
+)
+def test_a_plan_takes_as_many_calls_however_many_partitions_there_are(
+    door: LiveDoor, options: dict[str, str], expected: dict[str, int]
+) -> None:
+    for partition in door.store.topic("many", partitions=20).partitions:
+        fill(partition, 10)
+    reader = topic_reader("", topic="many", endpoint=url(door), **options)
+    before = calls(door)
+    splits = reader.partitions()
+    assert calls(door) - before == Counter(expected)
+    before = calls(door)
+    assert len(rows(reader, splits)) == (20 * 10 if not options else 20 * 6)
+    others = calls(door) - before
+    assert others.pop("fetch_raw") == 20
+    assert sum(others.values()) <= 3, others
+
+
+def calls(door: LiveDoor) -> Counter[str]:
+    """How often each operation was called, by name."""
+    found = door.door.service.counters.snapshot().counters
+    return Counter({name.removesuffix(".2xx"): count for name, count in found.items()})
+
+
+def test_a_trigger_through_an_endpoint_takes_the_oldest_rows_too(door: LiveDoor) -> None:
+    first, second = door.store.topic("events").partitions
+    first.append_batch([b"x"] * 30, timestamps_ms=[400_000 + 1000 * n for n in range(30)]).result()
+    second.append_batch(
+        [b"x"] * 300, timestamps_ms=[400_000 + 100 * n for n in range(300)]
+    ).result()
+    offsets = []
+    for place in ({"path": "", "endpoint": url(door)}, {"path": str(door.store.root)}):
+        reader = topic_stream(**place, startingOffsets='{"0": 300, "1": 300}')
+        offsets.append(reader.latestOffset(reader.initialOffset(), ReadMaxRows(111)))
+        reader.stop()
+    assert offsets[0] == offsets[1]
+    assert offsets[0]["lakebed"]["events"]["positions"] == {"0": 310, "1": 401}
 
 
 def test_a_server_that_tells_no_identity_is_understood() -> None:

@@ -125,8 +125,8 @@ FILTERS: dict[str, list[Filter]] = {
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_leave_the_same(door: LiveDoor, view: str, name: str) -> None:
-    found = by_endpoint(door, *FILTERS[name], view=view, pushFilters=True)
-    assert found == by_path(door, *FILTERS[name], view=view, pushFilters=True)
+    found = by_endpoint(door, *FILTERS[name], view=view)
+    assert found == by_path(door, *FILTERS[name], view=view)
     assert (found == []) is (name in ("no bucket", "behind all"))
 
 
@@ -165,7 +165,7 @@ def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
     monkeypatch.setattr(Caller, "call", noting)
     monkeypatch.setattr(object_places, "VERSIONS_PAGE", 1)
     few = [EqualTo(("bucket",), "plain"), GreaterThan(("key",), "a"), LessThan(("key",), "c")]
-    rows = by_endpoint(door, *few, view="versions", pushFilters=True)
+    rows = by_endpoint(door, *few, view="versions")
     assert [row["key"] for row in rows] == ["a\0b", "a/../../etc/passwd"]
     pages = [name for name in asked if name == "list_stored_versions"]
     assert len(pages) <= len(rows) + 2

@@ -133,10 +133,8 @@ def test_keys_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.spark
 def test_a_session_finds_it_by_the_root(spark: SparkSession, tmp_path: Path) -> None:
-    from lakebed.spark.registry import PUSHDOWN_OPTION
     from lakebed.spark.sources.table import TableSource
 
-    spark.conf.set(PUSHDOWN_OPTION, "true")
     spark.dataSource.register(TableSource)
     options = {"path": str(tmp_path), "table": "lake/t"}
     with own_s3(tmp_path):

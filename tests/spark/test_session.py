@@ -14,13 +14,16 @@ import pytest
 from lakebed.base.errors import InputError
 from lakebed.spark import java
 from lakebed.spark.errors import SparkUnavailable
+from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.session import (
     LOGGING_FILE,
     WORKER_PYTHON,
     default_options,
+    local_options,
     session,
     worker_settings,
 )
+from lakebed.spark.sources.settings import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -260,6 +263,27 @@ def test_the_server_of_a_connect_session_of_this_machine_is_on_loopback() -> Non
         check=False,
     )
     assert done.stdout == "True []\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [("local", "1"), ("local[3]", "3"), ("local[2, 4]", "2"), ("spark://host:7077", None)],
+)
+def test_shuffles_on_this_machine_have_a_partition_a_core(
+    master: str, expected: str | None
+) -> None:
+    assert local_options(master).get("spark.sql.shuffle.partitions") == expected
+    assert int(local_options("local[*]")["spark.sql.shuffle.partitions"]) >= 1
+
+
+@pytest.mark.spark
+def test_reads_are_planned_for_the_parallelism_of_the_session(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spark.sparkContext.environment[PARALLELISM_VARIABLE] == "2"
+    for told, expected in (("17", 17), ("", len(os.sched_getaffinity(0)))):
+        monkeypatch.setenv(PARALLELISM_VARIABLE, told)
+        assert parallelism() == expected
 
 
 def test_the_logging_file_is_part_of_the_package() -> None:

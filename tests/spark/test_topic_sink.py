@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.spark.sinks import all_values, make_topic, staged_names, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @pytest.fixture
@@ -67,6 +69,25 @@ def test_rows_become_messages(session: SparkSession, tmp_path: Path) -> None:
     assert (0, b"", b"", []) in [one[:4] for one in found]
     assert len(found) == 3
     assert staged_names(tmp_path) == []
+
+
+@pytest.mark.spark
+def test_any_thread_of_the_program_may_write(session: SparkSession, tmp_path: Path) -> None:
+    make_topic(tmp_path, "orders")
+    frame = session.range(5).selectExpr("cast(id as string) as value")
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(save, frame, path=tmp_path, topic="orders").result()
+        stream = threads.submit(_streamed, session, tmp_path).result()
+    stream.awaitTermination()
+    for topic in ("orders", "copies"):
+        assert all_values(tmp_path, topic) == [b"%d" % number for number in range(5)]
+
+
+def _streamed(session: SparkSession, root: Path) -> StreamingQuery:
+    rows = session.readStream.format("lakebed.topic").options(path=str(root), topic="orders").load()
+    options = {"topic": "copies", "createTopic": "true", "checkpointLocation": str(root / "at")}
+    writer = rows.select("value").writeStream.format("lakebed.topic").trigger(availableNow=True)
+    return writer.options(path=str(root), **options).start()
 
 
 @pytest.mark.spark

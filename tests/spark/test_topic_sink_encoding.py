@@ -151,6 +151,13 @@ def test_a_message_that_the_topic_would_refuse_is_refused_in_its_task() -> None:
         encode(rows(value=[b"v"], headers=headers), request_bytes_max=4096)
 
 
+@pytest.mark.parametrize("key", [{}, {"key": [None, b"k", None]}])
+def test_a_row_without_key_and_value_is_refused_as_an_append_is(key: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="rows have neither a value nor a key to delete"):
+        encode(rows(value=[b"v", None, None], **key))
+    assert encode(rows(value=[None], key=[b"k"]))
+
+
 def test_a_header_without_a_name_is_refused() -> None:
     for header in ({"name": None, "value": b""}, None):
         with pytest.raises(InputError, match="a header has no name"):

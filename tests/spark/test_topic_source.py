@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.record_batch import build
+from lakebed.store.read_only import ReadOnlyStore
 from tests.door.door import HOST, open_door
 from tests.spark.feeds import SMALL, fill, retain, writing
 
@@ -76,19 +79,53 @@ def test_batches_of_every_codec_are_rows_as_all_others(spark: SparkSession, root
     assert {tuple(map(tuple, row["headers"])) for row in found[::2]} == {(("codec", b"x"),)}
 
 
-def test_filters_are_pushed_if_that_is_asked_for(spark: SparkSession, root: Path) -> None:
-    def fresh() -> DataFrame:
-        return load(spark, root, topic="events", partitionBytes="8KiB", pushFilters="true")
+def test_what_a_frame_is_loaded_with_decides_what_is_read(spark: SparkSession, root: Path) -> None:
+    def narrowed(*conditions: list[object]) -> DataFrame:
+        filters = json.dumps(conditions)
+        return load(spark, root, topic="events", partitionBytes="8KiB", filters=filters)
 
-    assert fresh().rdd.getNumPartitions() >= 10
-    pushed = fresh().where("partition = 1 AND offset >= 380")
-    assert pushed.rdd.getNumPartitions() == 1
-    assert pushed.count() == 20
-    plan = pushed._jdf.queryExecution().executedPlan().toString()
-    assert "Filter (" not in plan
-    timed = fresh().where("timestamp >= timestamp'1970-01-01 00:06:31Z' AND key IS NULL")
+    assert load(spark, root, topic="events", partitionBytes="8KiB").rdd.getNumPartitions() >= 10
+    few = narrowed(["partition", "=", 1], ["offset", ">=", 380])
+    assert few.rdd.getNumPartitions() == 1
+    assert few.count() == 20
+    timed = narrowed(["timestamp", ">=", "1970-01-01T00:06:31Z"], ["key", "is null"])
     assert timed.rdd.getNumPartitions() <= 2
     assert timed.count() == 30
+
+
+def test_every_query_of_a_frame_has_all_its_rows(spark: SparkSession, root: Path) -> None:
+    frame = load(spark, root, topic="events", filters='[["offset", "<", 300]]')
+    few, others = frame.where("partition = 1 AND offset >= 290"), frame.where("offset < 10")
+    few.explain()
+    assert frame.count() == 900
+    assert few.count() == 10
+    assert frame.count() == 900
+    assert few.union(frame).union(others).count() == 10 + 900 + 30
+    assert few.join(frame, "offset").count() == 30
+
+
+def test_filters_of_queries_are_not_pushed(spark: SparkSession, root: Path) -> None:
+    with pytest.raises(PySparkException, match="pushFilters is 'true': it must be left out"):
+        load(spark, root, topic="events", pushFilters="true").count()
+
+
+def test_a_finished_query_leaves_no_pins_and_one_that_ended_early_short_ones(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    with writing(root) as writer:
+        for partition in writer.topic("events", partitions=2).partitions:
+            fill(partition, 400)
+    frame = load(spark, root, topic="events")
+    assert frame.count() == frame.count() == 800
+    with ReadOnlyStore(root) as store:
+        assert store.pins.active_offsets() == []
+        early = load(spark, root, topic="events", partitionBytes="8KiB")
+        assert len(early.take(1)) == 1
+        now_ms = store.runner.clock.wall_ns() // 1_000_000
+        left_ms = [pin.expires_ms - now_ms for pin in store.pins.active_offsets()]
+        assert left_ms
+        assert max(left_ms) <= 60_000
 
 
 @pytest.mark.parametrize("pin_s", [3600, 0])

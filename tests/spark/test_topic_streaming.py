@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from pyspark.sql.streaming.datasource import (
 from lakebed.base.errors import BadConfig, Corrupt, NotFound
 from lakebed.spark.errors import DataLost
 from lakebed.spark.sources.feed import Lane
-from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
+from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress
 from lakebed.spark.sources.topic import TopicStreamReader
 from lakebed.store.read_only import ReadOnlyStore
-from tests.spark.feeds import fill, numbers, retain, rows, topic_stream, writing
+from tests.spark.feeds import SMALL, fill, numbers, retain, rows, topic_stream, writing
 
 ALL = ReadAllAvailable()
 
@@ -106,7 +107,7 @@ def test_the_limits_of_the_options_are_told_to_spark(
     assert topic_stream(root, **options).getDefaultReadLimit() == limit
 
 
-def test_rows_of_a_trigger_are_shared_fairly(root: Path) -> None:
+def test_a_trigger_takes_the_oldest_rows_of_all_partitions(root: Path) -> None:
     reader = topic_stream(root)
     at = reader.initialOffset()
     seen, steps = [], []
@@ -118,6 +119,44 @@ def test_rows_of_a_trigger_are_shared_fairly(root: Path) -> None:
         at = end
     assert steps[:3] == [[10, 40, 40], [10, 85, 85], [10, 100, 160]]
     assert sorted(seen) == [(p, n) for p, count in enumerate((10, 100, 400)) for n in range(count)]
+    reader.stop()
+
+
+@pytest.mark.parametrize("limit", [ReadMaxRows(60), ReadMaxBytes(8000)], ids=str)
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_skewed_partitions_advance_in_time_together(
+    tmp_path: Path, limit: ReadLimit, is_sealed: bool
+) -> None:
+    with writing(tmp_path / "store", replace(SMALL, index_stride_bytes=512)) as store:
+        for partition, step_ms in zip(
+            store.topic("events", partitions=3).partitions, (8000, 1000, 100), strict=True
+        ):
+            times_ms = list(range(1000, 41_000, step_ms))
+            partition.append_batch([b"x" * 80] * len(times_ms), timestamps_ms=times_ms).result()
+            if is_sealed:
+                partition.seal()
+    reader = topic_stream(tmp_path / "store")
+    at, newest, count = reader.initialOffset(), 0, 0
+    while (end := reader.latestOffset(stored(at), limit)) != at:
+        found = rows(reader, reader.partitions(stored(at), stored(end)))
+        moments = [row["timestamp"].timestamp() for row in found]
+        assert min(moments) >= newest, "nothing comes after what is newer"
+        newest, count, at = max(moments), count + len(found), end
+    assert count == 5 + 40 + 400
+    reader.stop()
+
+
+def test_a_stamp_from_the_future_waits_for_the_others_and_holds_up_nobody(tmp_path: Path) -> None:
+    with writing(tmp_path / "store") as store:
+        first, second = store.topic("events", partitions=2).partitions
+        first.append_batch([b"x"] * 3, timestamps_ms=[1000, 9_000_000_000_000, 2000]).result()
+        second.append_batch([b"x"] * 9, timestamps_ms=list(range(1000, 10_000, 1000))).result()
+    reader = topic_stream(tmp_path / "store")
+    at, steps = reader.initialOffset(), []
+    while (end := reader.latestOffset(stored(at), ReadMaxRows(4))) != at:
+        steps.append(positions(end))
+        at = end
+    assert steps == [[1, 3], [1, 7], [3, 9]]
     reader.stop()
 
 
@@ -206,7 +245,7 @@ def test_what_retention_took_from_a_stream_is_an_error_or_skipped(root: Path) ->
     assert pin_count(root) == 0
     reader.stop()
     few = lenient.latestOffset(start, ReadMaxRows(60))
-    assert positions(few) == [10, 25, first + 25], "what is gone takes no room"
+    assert positions(few) == [10, 50, first], "what is gone takes no room"
     found = rows(lenient, lenient.partitions(start, end))
     assert numbers(found) == [*range(10), *range(100), *range(first, 400)]
     lenient.stop()
@@ -246,18 +285,3 @@ def test_a_checkpoint_of_something_else_is_refused(root: Path) -> None:
     for wrong in ({}, {"version": 2, "lakebed": {}}, {"version": 1, "lakebed": {"a": 1}}):
         with pytest.raises(Corrupt, match="the stream's checkpoint"):
             reader.latestOffset(wrong, ALL)
-
-
-@pytest.mark.parametrize(
-    ("total", "wants", "given"),
-    [
-        (10, [4, 4], [4, 4]),
-        (10, [1, 100, 100], [1, 4, 5]),
-        (2, [5, 9, 7], [0, 1, 1]),
-        (5, [0, 3, 0], [0, 3, 0]),
-        (0, [4], [0]),
-        (1, [0, 0], [0, 0]),
-    ],
-)
-def test_shares_are_as_equal_as_can_be(total: int, wants: list[int], given: list[int]) -> None:
-    assert share(total, wants) == given

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.api.pin import Pin, decode_pin, encode_pin
+from lakebed.api.topics import TopicRange
 from lakebed.base.errors import BadName, InputError, LakebedError, NotFound
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
@@ -181,3 +182,58 @@ def test_no_truncation_of_a_pin_is_taken_for_one() -> None:
     for length in range(len(golden) - 1):
         with pytest.raises(LakebedError):
             decode_pin(golden[:length], pin_id="00000000000000ff")
+
+
+def test_several_pins_are_made_renewed_and_released_together(
+    pins: Pins, clock: SimulatedClock
+) -> None:
+    ranges = [TopicRange("orders", number, 5, 9) for number in range(3)]
+    made = pins.pin_ranges(ranges, duration_ms=60_000, owner="test")
+    assert [pin[1:5] for pin in made] == [("orders", number, 5, 9) for number in range(3)]
+    ids = [pin.pin_id for pin in made]
+    clock.advance(30_000 * MS)
+    pins.release(ids[0])
+    pins.renew(ids[1], duration_ms=3_600_000)
+    assert pins.renew_all(ids, duration_ms=60_000) == ids[1:]
+    now_ms = clock.wall_ns() // MS
+    assert [pin.expires_ms - now_ms for pin in pins.active_offsets()] == [60_000, 60_000]
+    clock.advance(60_000 * MS)
+    assert pins.renew_all(ids, duration_ms=60_000) == []
+    pins.release_all(ids)
+    pins.release_all(ids)
+    assert pins.active_offsets() == []
+
+
+def test_a_pin_that_another_task_has_just_renewed_is_not_written_again(
+    pins: Pins, clock: SimulatedClock, tmp_path: Path
+) -> None:
+    (pin,) = pins.pin_ranges([TopicRange("orders", 0, 0, 9)], duration_ms=60_000, owner="test")
+    (path,) = (tmp_path / "pins").iterdir()
+    number = path.stat().st_ino
+    clock.advance(1000 * MS)
+    assert pins.renew_all([pin.pin_id], duration_ms=60_000) == [pin.pin_id]
+    assert path.stat().st_ino == number
+    clock.advance(20_000 * MS)
+    assert pins.renew_all([pin.pin_id], duration_ms=60_000) == [pin.pin_id]
+    assert path.stat().st_ino != number
+
+
+def test_none_is_made_if_one_of_several_cannot_be(pins: Pins) -> None:
+    with pytest.raises(InputError):
+        pins.pin_ranges(
+            [TopicRange("orders", 0, 0, 9), TopicRange("orders", 1, 9, 9)],
+            duration_ms=60_000,
+            owner="test",
+        )
+    assert pins.active_offsets() == []
+
+
+def test_readers_that_pin_remove_what_expired_long_ago(
+    tmp_path: Path, clock: SimulatedClock
+) -> None:
+    reader = Pins(real_disk(), tmp_path, clock=clock, is_writer=False)
+    for _ in range(3):
+        make(reader)
+        reader.pin_ranges([TopicRange("orders", 0, 0, 9)], duration_ms=1000, owner="test")
+        clock.advance((1000 + GRACE_MS) * MS)
+    assert len(list((tmp_path / "pins").iterdir())) == 1 + 1

@@ -165,6 +165,19 @@ class RenewPin(Struct, frozen=True, forbid_unknown_fields=True):
     duration_ms: DurationMs
 
 
+class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
+    pin_ids: list[str]
+    duration_ms: DurationMs
+
+
+class RenewedPins(Struct, frozen=True):
+    pin_ids: list[str]  # those that were there
+
+
+class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):
+    pin_ids: list[str]
+
+
 class PinState(Struct, frozen=True):
     pin_id: str
     start: int
@@ -246,6 +259,15 @@ RENEW_PIN: Final = Operation(
     "renew_pin", "PUT", "/v1/pins/{pin}", "Let it last longer",
     PinState, body=RenewPin, tag=_PINS, is_repeatable=True,
 )  # fmt: skip
+RENEW_PINS: Final = Operation(
+    "renew_pins", "POST", "/v1/pins/renew",
+    "Let several last that long from now; those that are released or expired are left out",
+    RenewedPins, body=RenewPins, tag=_PINS, is_repeatable=True,
+)  # fmt: skip
+RELEASE_PINS: Final = Operation(
+    "release_pins", "POST", "/v1/pins/release", "Remove several",
+    Nothing, body=ReleasePins, status=204, tag=_PINS, is_repeatable=True,
+)  # fmt: skip
 RELEASE_PIN: Final = Operation(
     "release_pin", "DELETE", "/v1/pins/{pin}", "Remove it",
     Nothing, status=204, tag=_PINS, is_repeatable=True,
@@ -254,5 +276,5 @@ RELEASE_PIN: Final = Operation(
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_LOGS, OPEN_LOG, DESCRIBE_LOG, APPEND_RECORDS, FLUSH_LOG, READ_RECORDS, TAIL_LOG, SEEK_LOG,
     SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS, LIST_PINS, CREATE_PIN,
-    RENEW_PIN, RELEASE_PIN,
+    RENEW_PIN, RELEASE_PIN, RENEW_PINS, RELEASE_PINS,
 )  # fmt: skip

@@ -45,6 +45,17 @@ class Page(NamedTuple):
     high_watermark: int
 
 
+def segment_info(segment: wire.TopicSegment) -> SegmentInfo:
+    return SegmentInfo(
+        base_offset=segment.base_offset,
+        next_offset=segment.next_offset,
+        path="",
+        end=segment.end,
+        is_sealed=segment.is_sealed,
+        generation=segment.generation,
+    )
+
+
 class RemotePartition:
     """Thread-safe; an iterator it gave belongs to one thread."""
 
@@ -64,17 +75,7 @@ class RemotePartition:
     def segments(self) -> Sequence[SegmentInfo]:
         """They have no paths: their files are elsewhere."""
         found = self._caller.call(wire.TOPIC_SEGMENTS, self._names)
-        return tuple(
-            SegmentInfo(
-                base_offset=one.base_offset,
-                next_offset=one.next_offset,
-                path="",
-                end=one.end,
-                is_sealed=one.is_sealed,
-                generation=one.generation,
-            )
-            for one in found.segments
-        )
+        return tuple(map(segment_info, found.segments))
 
     def segment_bytes(
         self,

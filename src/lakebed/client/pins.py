@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lakebed.api import logs as wire
 from lakebed.api.pin import AnyPin, OffsetPin, Pin
 from lakebed.client.caller import Caller
@@ -47,6 +49,15 @@ class RemotePins:
         """Let it last that long from now; `NotFound` if it was released or expired already."""
         body = wire.RenewPin(duration_ms=duration_ms)
         return _pin_of(self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body))
+
+    def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
+        """Let them last about that long from now; which of them were there."""
+        body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
+        return self._caller.call(wire.RENEW_PINS, body=body).pin_ids
+
+    def release_all(self, pin_ids: Iterable[str]) -> None:
+        """Remove them, as far as it can be done: what is left expires."""
+        self._caller.call(wire.RELEASE_PINS, body=wire.ReleasePins(list(pin_ids)))
 
     def release(self, pin_id: str) -> None:
         """Remove it. Idempotent."""

@@ -39,6 +39,7 @@ class RemoteTopic:
         self.name = state.name
         self.topic_id = state.topic_id  # of when it was opened; empty if the server tells none
         self.config = _config_of(state)
+        self.partition_states = tuple(state.partitions)  # of when it was opened
         self._partitions = tuple(
             RemotePartition(caller, producing, state.name, number)
             for number in range(len(state.partitions))
@@ -53,6 +54,12 @@ class RemoteTopic:
         if not 0 <= number < len(self._partitions):
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
+
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """The first message of every partition at or after that moment; else where it ends."""
+        query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
+        found = self._caller.call(wire.OFFSETS_FOR_TIME, {"topic": self.name}, query=query)
+        return found.offsets
 
     def append_batch(
         self,

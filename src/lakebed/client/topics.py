@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
 from lakebed.client.caller import Caller
+from lakebed.client.errors import BadAnswer
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 
@@ -52,6 +53,30 @@ class RemoteTopics:
     def delete(self, name: str) -> None:
         """Remove a topic, its messages, its groups and its dead letters, for good."""
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
+
+    def plan(
+        self, ranges: Sequence[wire.TopicRange], *, duration_ms: int, owner: str
+    ) -> list[wire.PlannedRange]:
+        """Pin what is going to be read, unless `duration_ms` is 0, and list the segments."""
+        body = wire.PlanTopics(list(ranges), owner=owner, duration_ms=duration_ms)
+        planned = self._caller.call(wire.PLAN_TOPICS, body=body).ranges
+        if len(planned) != len(ranges):
+            raise BadAnswer("plan_topics: the answer has another number of ranges")
+        return planned
+
+    def advance(
+        self,
+        ranges: Sequence[wire.TopicRange],
+        *,
+        messages_max: int | None,
+        bytes_max: int | None,
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        body = wire.AdvanceTopics(list(ranges), max_messages=messages_max, max_bytes=bytes_max)
+        ends = self._caller.call(wire.ADVANCE_TOPICS, body=body).ends
+        if len(ends) != len(ranges):
+            raise BadAnswer("advance_topics: the answer has another number of ranges")
+        return ends
 
     def groups(self, topic: str) -> list[str]:
         """The names of the topic's groups, open or not."""

@@ -142,17 +142,18 @@ def _told(info: SegmentInfo) -> list[tuple[str, str]]:
 async def topic_segments(service: Service, call: Call) -> topics.TopicSegments:
     partition = await readable_partition_of(service, call)
     high_watermark = partition.high_watermark()
-    segments = [
-        topics.TopicSegment(
-            base_offset=info.base_offset,
-            next_offset=info.next_offset,
-            end=info.end,
-            is_sealed=info.is_sealed,
-            generation=info.generation,
-        )
-        for info in partition.segments()
-    ]
+    segments = list(map(topic_segment, partition.segments()))
     return topics.TopicSegments(segments, partition.start_offset(), high_watermark)
+
+
+def topic_segment(info: TopicSegmentInfo) -> topics.TopicSegment:
+    return topics.TopicSegment(
+        base_offset=info.base_offset,
+        next_offset=info.next_offset,
+        end=info.end,
+        is_sealed=info.is_sealed,
+        generation=info.generation,
+    )
 
 
 async def topic_segment_bytes(service: Service, call: Call) -> Response:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.api import topics
 from lakebed.api.operation import Operation
 from lakebed.api.topics import (
+    AdvancedTopics,
+    AdvanceTopics,
     Configure,
     EnsuredTopic,
     NewTopic,
     Offset,
+    Offsets,
     PartitionState,
     Sealed,
     TopicNames,
@@ -27,10 +31,11 @@ from lakebed.door.handler import Handler
 from lakebed.door.lookup import partition_of, readable_partition_of, topic_of
 from lakebed.door.producing import produce
 from lakebed.door.service import Service
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 
 if TYPE_CHECKING:
     from lakebed.store.read_only_topic import ReadOnlyTopic
-    from lakebed.store.topics import StoreTopic
+    from lakebed.store.topics import StoreTopic, StoreTopics
 
 
 async def list_topics(service: Service, _: Call) -> TopicNames:
@@ -86,6 +91,26 @@ async def offset_for_time(service: Service, call: Call) -> Offset:
     return Offset(await service.run(lambda: partition.offset_for_time(at_ms)))
 
 
+async def offsets_for_time(service: Service, call: Call) -> Offsets:
+    topic, at_ms = await topic_of(service, call), call.query.timestamp_ms
+    return Offsets(
+        await service.run(lambda: [each.offset_for_time(at_ms) for each in topic.partitions])
+    )
+
+
+async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
+    query = await call.document(AdvanceTopics)
+    return AdvancedTopics(await service.run(partial(_advance, service.store.topics, query)))
+
+
+def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
+    ranges = [
+        PartitionRange(topics.open(each.topic).partition(each.partition), each.start, each.end)
+        for each in query.ranges
+    ]
+    return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
+
+
 async def truncate(service: Service, call: Call) -> Truncated:
     asked, partition = await call.document(Truncate), await partition_of(service, call)
     return Truncated(await service.run(lambda: partition.truncate_before(asked.before)))
@@ -125,6 +150,8 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     topics.FETCH: fetch,
     topics.FETCH_RAW: fetch_raw,
     topics.OFFSET_FOR_TIME: offset_for_time,
+    topics.OFFSETS_FOR_TIME: offsets_for_time,
+    topics.ADVANCE_TOPICS: advance_topics,
     topics.TRUNCATE: truncate,
     topics.SEAL_PARTITION: seal_partition,
     topics.SYNC_PARTITION: sync_partition,

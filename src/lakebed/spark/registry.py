@@ -8,11 +8,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lakebed.spark.active_session import activate_in_every_thread
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
-PUSHDOWN_OPTION = "spark.sql.python.filterPushdown.enabled"
+PARALLELISM_VARIABLE = "LAKEBED_SPARK_PARALLELISM"  # how many tasks the cluster runs at once
 
 # Name of the source, its module, its class.
 SOURCES = (
@@ -25,11 +27,12 @@ SOURCES = (
 
 
 def register(session: SparkSession) -> None:
-    """Let the session's queries use `format("lakebed.topic")` and the others. Fine if it did.
-
-    Filters are pushed down from then on: without that Spark refuses sources that take them.
-    """
-    session.conf.set(PUSHDOWN_OPTION, "true")
+    """Let the session's queries use `format("lakebed.topic")` and the others. Fine if it did."""
+    if not type(session).__module__.startswith("pyspark.sql.connect"):
+        activate_in_every_thread()
+        context = session.sparkContext
+        # Reads are planned by processes that know the driver's machine alone.
+        context.environment[PARALLELISM_VARIABLE] = str(context.defaultParallelism)
     for name, _, _ in SOURCES:
         session.dataSource.register(source_class(name))
 

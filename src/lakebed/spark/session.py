@@ -12,6 +12,7 @@ for that moment and put back. One process has at most one session: a second call
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lakebed.base.errors import InputError
+from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import shown
 from lakebed.kernels.disk import real_disk
 from lakebed.spark import java
@@ -35,7 +37,9 @@ LOGGING_FILE = Path(__file__).with_name("log4j2.properties")
 WORKER_PYTHON = Path(__file__).with_name("worker-python")
 LEVEL_PROPERTY = "lakebed.spark.log.level"
 CONNECT_PORT = 15002
+_LOCAL = re.compile(r"local(\[(?P<threads>\*|\d{1,6})(,\s*\d+)?\])?")
 CONNECT_ADDRESS = "spark.connect.grpc.binding.address"  # all there are, unless it is told
+_EXECUTORS_TRIES, _EXECUTORS_S = 50, 0.2
 CONNECT_S = 10.0  # for a server that does not answer; pyspark itself would try for minutes
 
 
@@ -67,7 +71,8 @@ def session(
         else:
             given = {} if master is None else {"spark.master": master}
             quiet = default_options(level="error" if log is None else "warn")
-            started = _own_session(quiet | given | options)
+            chosen = quiet | given | options
+            started = _own_session(local_options(chosen["spark.master"]) | chosen)
     register(started)
     return started
 
@@ -83,7 +88,9 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     try:
         with _environment(_java_settings(found) | worker_settings(options["spark.master"])):
-            return builder.getOrCreate()
+            started = builder.getOrCreate()
+            _wait_for_executors(started)
+            return started
     except (PySparkException, OSError) as error:
         raise SparkUnavailable(
             f"Spark did not start on Java {found.version} ({found.candidate.home}): "
@@ -98,6 +105,20 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
         raise SparkUnavailable(f"Spark did not start: {reason}") from error
 
 
+def _wait_for_executors(started: SparkSession) -> None:
+    """Until one has registered, for some seconds at most: before that Spark reports a parallelism
+    that is not the cluster's."""
+    context = started.sparkContext
+    if (context.master or "").startswith("local"):
+        return
+    with ThreadRunner() as runner:
+        never = runner.event()
+        for _ in range(_EXECUTORS_TRIES):
+            if context._jsc.sc().getExecutorMemoryStatus().size() > 1:  # the driver is one
+                return
+            never.wait(_EXECUTORS_S)
+
+
 def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
     """Its driver is a Spark Connect server; `local[2]` starts one for this process."""
     from pyspark.errors import PySparkException
@@ -105,7 +126,8 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
     settings: Mapping[str, str] = {}
     if remote.startswith("local"):
         settings = _java_settings(java.find()) | worker_settings(remote)
-        options = default_options() | {CONNECT_ADDRESS: LOOPBACK} | options
+        defaults = default_options() | local_options(remote)
+        options = defaults | {CONNECT_ADDRESS: LOOPBACK} | options
         options.pop("spark.master")  # the remote says it
     else:
         _require_answer(remote)
@@ -174,11 +196,20 @@ def default_options(*, level: str = "error") -> dict[str, str]:
         "spark.master": "local[*]",
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": logging,
     }
+
+
+def local_options(master: str) -> dict[str, str]:
+    """What fits a session whose tasks all run on this machine."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return {}
+    threads = found["threads"] or "1"
+    count = len(os.sched_getaffinity(0)) if threads == "*" else int(threads)
+    return {"spark.sql.shuffle.partitions": str(max(count, 1))}
 
 
 @contextmanager

@@ -7,7 +7,8 @@ what it pinned is still there, for retention may have been faster.
 
 Invariants: a pin that was written before retention asked is seen by it; a file that cannot be
 read as a pin, or that claims to last longer than a pin may, is ignored. Expired files are removed
-by the writer, and not before `GRACE_MS`, so that none is removed in the moment it is renewed.
+by the writer and by whoever pins, and not before `GRACE_MS`, so that none is removed in the moment
+it is renewed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from lakebed.api.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
@@ -64,7 +66,9 @@ class Pins:
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the segments `[segment_start, segment_end)`; durable when it returns."""
+        """Pin the segments `[segment_start, segment_end)`; durable when it returns. Removes what
+        expired long ago."""
+        self._remove_expired()
         now_ms = self._now_ms()
         _check_duration(duration_ms)
         pin = Pin(
@@ -97,6 +101,42 @@ class Pins:
         )
         self._add(pin)
         return pin
+
+    def pin_ranges(
+        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
+    ) -> list[OffsetPin]:
+        """Pin all of them, or none; durable when it returns. Removes what expired long ago."""
+        self._remove_expired()
+        pins: list[OffsetPin] = []
+        try:
+            for each in ranges:
+                start, end = each.start, each.end
+                pins.append(
+                    self.pin_offsets(
+                        each.topic,
+                        each.partition,
+                        start=start,
+                        end=end,
+                        duration_ms=duration_ms,
+                        owner=owner,
+                    )
+                )
+        except BaseException:
+            self.release_all([pin.pin_id for pin in pins])
+            raise
+        return pins
+
+    def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
+        """Let them last about that long from now, also if they would last longer; which of them
+        were there. One that somebody else renewed just now is left as it is."""
+        _check_duration(duration_ms)
+        return [pin_id for pin_id in pin_ids if self._is_kept(pin_id, duration_ms)]
+
+    def release_all(self, pin_ids: Iterable[str]) -> None:
+        """Remove them, as far as it can be done: what is left expires."""
+        for pin_id in pin_ids:
+            with contextlib.suppress(LakebedError):
+                self.release(pin_id)
 
     def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin:
         """Let it last that long from now; `NotFound` if it was released or expired already."""
@@ -133,6 +173,16 @@ class Pins:
             lambda pin: isinstance(pin, OffsetPin) and pin.overlaps(topic, partition, start, end)
         )
 
+    def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
+        now_ms = self._now_ms()
+        pin = self._load(pin_id)
+        if pin is None or pin.expires_ms <= now_ms:
+            return False
+        left_ms = pin.expires_ms - now_ms
+        if not duration_ms * 5 // 6 <= left_ms <= duration_ms:
+            self._write(pin._replace(expires_ms=now_ms + duration_ms))
+        return True
+
     def _is_any(self, holds: Callable[[AnyPin], bool]) -> bool:
         try:
             return any(map(holds, self._active(None)))
@@ -149,7 +199,7 @@ class Pins:
             if now_ms < pin.expires_ms <= now_ms + DURATION_MS_MAX:
                 found.append(pin)
             elif self._is_writer and pin.expires_ms + GRACE_MS <= now_ms:
-                self._remove_expired(pin)
+                self._remove(pin)
         return found
 
     def _all(self) -> list[AnyPin]:
@@ -181,7 +231,13 @@ class Pins:
     def _write(self, pin: AnyPin) -> None:
         replace_atomically(self._disk, self._path(pin.pin_id), encode_pin(pin))
 
-    def _remove_expired(self, pin: AnyPin) -> None:
+    def _remove_expired(self) -> None:
+        now_ms = self._now_ms()
+        for pin in self._all():
+            if pin.expires_ms + GRACE_MS <= now_ms:
+                self._remove(pin)
+
+    def _remove(self, pin: AnyPin) -> None:
         # Whoever only wants to look must not fail because of what is left over.
         with contextlib.suppress(LakebedError):
             self._disk.unlink(self._path(pin.pin_id))

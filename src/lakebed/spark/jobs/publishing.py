@@ -104,7 +104,7 @@ def _ends(to: Publishing) -> dict[int, int]:
             if to.creates_topic:
                 return {}
             raise NotFound(f"{error}, and it is not to be created") from None
-        return {number: topic.bounds(number).end for number in range(topic.partition_count)}
+        return {number: bounds.end for number, bounds in enumerate(topic.bounds())}
 
 
 def _published(to: Publishing, application: str, ends: dict[int, int]) -> Published:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.places.place import Place, place_options
+from lakebed.spark.places.protocol import Bounds
 from lakebed.spark.sources.feed import Feed, Lane
 
 if TYPE_CHECKING:
@@ -98,10 +99,10 @@ class Resolved:
         }
 
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
-        """Of one partition in their order, also over tasks. The frame is for one query only."""
+        """Of one partition in their order, also over tasks."""
         from pyspark.sql.functions import col, lit
 
-        given = {"pushFilters": "true"} | self.options() | options
+        given = self.options() | options
         frame = spark.read.format(self.origin.kind.source).options(**given).load()
         if self.span.time_start_us is not None:
             frame = frame.where(col("timestamp") >= lit(_moment(self.span.time_start_us)))
@@ -112,18 +113,20 @@ class Resolved:
 
 def resolve(place: Place, origin: Origin, span: Span) -> Resolved:
     """`NotFound` if there is no such topic or log, or no such partition of it."""
-    from lakebed.spark.sources.settings import require_lanes
+    from lakebed.spark.sources.settings import look_at
 
     kind = origin.kind
     with place.open() as store:
         feed = kind.open_feed(store)
-        require_lanes(feed, kind, origin.name)
-        lanes = feed.lanes(origin.name)
-        _check_numbers(span, origin, count=len(lanes))
+        look = look_at(feed, kind, origin.name)
+        _check_numbers(span, origin, count=len(look.bounds))
         ranges = {}
         row_count = size_bytes = 0
-        for lane in lanes:
-            start, end = _range(feed, lane, span)
+        times: Mapping[Lane, int] = {}
+        if span.time_start_us is not None:
+            times = feed.at_time(origin.name, span.time_start_us)
+        for lane, bounds in look.bounds.items():
+            start, end = _range(feed, lane, span, bounds, since=times.get(lane, 0))
             ranges[lane.number] = _told(start, origin), _told(end, origin)
             if start < end:
                 row_count += feed.row_count(lane, start, end) or 0
@@ -145,13 +148,10 @@ def _check_numbers(span: Span, origin: Origin, *, count: int) -> None:
             raise NotFound(f"{origin.name}: there is no partition {number}: it has {count}")
 
 
-def _range(feed: Feed, lane: Lane, span: Span) -> tuple[int, int]:
+def _range(feed: Feed, lane: Lane, span: Span, bounds: Bounds, *, since: int) -> tuple[int, int]:
     """What was asked for, up to the end of now; a start that is gone stays, and is missed later."""
-    bounds = feed.bounds(lane)
-    start = _position(feed, span.start, lane, bounds.start)
+    start = max(_position(feed, span.start, lane, bounds.start), since)
     end = min(_position(feed, span.end, lane, bounds.end), bounds.end)
-    if span.time_start_us is not None:
-        start = max(start, feed.at_time(lane, span.time_start_us))
     if span.partitions and lane.number not in span.partitions:
         end = start = bounds.end
     # Messages need not be in the order of their times: an end by time is no position.

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lakebed.api.topics import PlannedRange, TopicRange
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
 from lakebed.client.manifest_log import RemoteManifestLog
+from lakebed.client.partition import segment_info
 from lakebed.client.pins import RemotePins
 from lakebed.client.store import RemoteStore
 from lakebed.client.topic import RemoteTopic
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.places.endpoint_log import EndpointLog
 from lakebed.spark.places.marks import topic_marks
-from lakebed.spark.places.protocol import Bounds, Mark
+from lakebed.spark.places.protocol import Bounds, Held, Mark
 
 FETCH_BYTES = 8 * MIB  # of one answer: fewer round trips than a client's that follows
 
@@ -28,21 +30,29 @@ class EndpointTopic:
         self.topic_id = topic.topic_id
         self.partition_count = len(topic.partitions)
 
-    def bounds(self, partition: int) -> Bounds:
-        remote = self._topic.partition(partition)
-        start = remote.start_offset()
-        return Bounds(start, max(start, remote.high_watermark()))
+    def bounds(self) -> list[Bounds]:
+        return [
+            Bounds(state.start_offset, max(state.start_offset, state.high_watermark))
+            for state in self._topic.partition_states
+        ]
 
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
         segments = self._topic.partition(partition).segments()
         return topic_marks(segments, lambda _: (), start=start, end=end)
 
-    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
-        return self._topic.partition(partition).offset_for_time(timestamp_ms)
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        return self._topic.offsets_for_time(timestamp_ms)
 
     def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
         remote = self._topic.partition(partition)
         return remote.read_batches(start, end, batch_bytes_max=FETCH_BYTES)
+
+
+def _held(wanted: TopicRange, planned: PlannedRange) -> Held:
+    start = min(max(wanted.start, planned.start_offset), wanted.end)
+    segments = list(map(segment_info, planned.segments))
+    marks = topic_marks(segments, lambda _: (), start=start, end=wanted.end)
+    return Held(planned.pin_id, planned.start_offset, marks)
 
 
 class EndpointStore:
@@ -67,6 +77,17 @@ class EndpointStore:
 
     def topic(self, name: str) -> EndpointTopic:
         return EndpointTopic(self._store.topics.open(name))
+
+    def hold_topics(
+        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
+    ) -> list[Held]:
+        planned = self._store.topics.plan(ranges, duration_ms=duration_ms, owner=owner)
+        return list(map(_held, ranges, planned))
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        return self._store.topics.advance(ranges, messages_max=rows_max, bytes_max=bytes_max)
 
     def logs(self) -> Sequence[str]:
         return self._store.logs()

@@ -20,19 +20,22 @@ from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import oldest
 from lakebed.aof.sparse_index import load_index as load_log_index
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.base.errors import LakebedError, NotFound
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.index_file import load_index
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.keratin.view import SegmentInfo
 from lakebed.spark.places.marks import log_marks, topic_marks
-from lakebed.spark.places.protocol import Bounds, Mark
+from lakebed.spark.places.protocol import Bounds, Held, Mark
 from lakebed.store.logs import require_log
 from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.read_only_topic import ReadOnlyTopic, require_topic
+from lakebed.store.topic_partition import TopicPartition
 
 
 class FilesTopic:
@@ -45,20 +48,26 @@ class FilesTopic:
         self.topic_id = topic.identity.topic_id
         self.partition_count = topic.partition_count
 
-    def bounds(self, partition: int) -> Bounds:
-        view = self._topic.partition(partition)
-        start = view.start_offset()
-        return Bounds(start, max(start, view.high_watermark()))
+    def bounds(self) -> list[Bounds]:
+        return list(map(_bounds, self._topic.partitions))
 
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
         segments = self._topic.partition(partition).segments()
         return topic_marks(segments, self._index, start=start, end=end)
 
-    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
-        return self._topic.partition(partition).offset_for_time(timestamp_ms)
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        return [each.offset_for_time(timestamp_ms) for each in self._topic.partitions]
 
     def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
         return self._topic.partition(partition).read_batches(start, end)
+
+    def held(self, wanted: TopicRange, pin_id: str) -> Held:
+        first = self._topic.partition(wanted.partition).start_offset()
+        start = min(max(wanted.start, first), wanted.end)
+        return Held(pin_id, first, self.marks(wanted.partition, start, wanted.end))
+
+    def range(self, wanted: TopicRange) -> PartitionRange:
+        return PartitionRange(self._topic.partition(wanted.partition), wanted.start, wanted.end)
 
     def close(self) -> None:
         self._topic.close()
@@ -71,6 +80,11 @@ class FilesTopic:
         except LakebedError:
             return []
         return [(info.base_offset + entry.relative_offset, entry.position) for entry in entries]
+
+
+def _bounds(partition: TopicPartition) -> Bounds:
+    start = partition.start_offset()
+    return Bounds(start, max(start, partition.high_watermark()))
 
 
 class FilesLog:
@@ -162,6 +176,27 @@ class FilesStore:
         )
         self._opened.topics[name] = FilesTopic(store, topic)
         return self._opened.topics[name]
+
+    def hold_topics(
+        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
+    ) -> list[Held]:
+        pin_ids = [""] * len(ranges)
+        if duration_ms:
+            pins = self.pins.pin_ranges(ranges, duration_ms=duration_ms, owner=owner)
+            pin_ids = [pin.pin_id for pin in pins]
+        return [
+            self.topic(each.topic).held(each, pin_id)
+            for each, pin_id in zip(ranges, pin_ids, strict=True)
+        ]
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        return advance_partitions(
+            [self.topic(each.topic).range(each) for each in ranges],
+            messages_max=rows_max,
+            bytes_max=bytes_max,
+        )
 
     def logs(self) -> Sequence[str]:
         return self._store.logs()

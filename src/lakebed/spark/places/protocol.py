@@ -5,13 +5,14 @@ Offsets of a topic are the engine's; positions in a log are its record ids, as p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.api.pin import AnyPin, OffsetPin, Pin
+from lakebed.api.pin import Pin
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.keratin.message_batch import MessageBatch
 
@@ -30,6 +31,14 @@ class Mark(NamedTuple):
     bytes_before: int
 
 
+class Held(NamedTuple):
+    """A range of a partition or a log that is pinned, or was not to be."""
+
+    pin_id: str  # empty if nothing is pinned
+    first: int  # where the partition or log began after that
+    marks: list[Mark]  # of what is left of the range
+
+
 class PinKeeper(Protocol):
     """As `lakebed.store.pins.Pins`."""
 
@@ -37,13 +46,9 @@ class PinKeeper(Protocol):
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin: ...
 
-    def pin_offsets(
-        self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> OffsetPin: ...
+    def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]: ...
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin: ...
-
-    def release(self, pin_id: str) -> None: ...
+    def release_all(self, pin_ids: Iterable[str]) -> None: ...
 
 
 class OpenTopic(Protocol):
@@ -59,8 +64,8 @@ class OpenTopic(Protocol):
     @property
     def partition_count(self) -> int: ...
 
-    def bounds(self, partition: int) -> Bounds:
-        """The offsets of now; `NotFound` if there is no such partition."""
+    def bounds(self) -> list[Bounds]:
+        """The offsets of each partition, of when the topic was opened or later."""
 
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
         """From `start` to `end`, both included, rising; how the bytes are spread between them.
@@ -68,8 +73,8 @@ class OpenTopic(Protocol):
         What the indexes tell: close to the truth, and nothing but the balance depends on it.
         """
 
-    def offset_for_time(self, partition: int, timestamp_ms: int) -> int:
-        """The first message that is not older; the end, if there is none."""
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """The first message of each partition that is not older; the end, if there is none."""
 
     def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
         """`OffsetOutOfRange`, at once, if the start is not there any more."""
@@ -130,6 +135,16 @@ class OpenStore(Protocol):
 
     def topic(self, name: str) -> OpenTopic:
         """As it is now; `NotFound` if there is none."""
+
+    def hold_topics(
+        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
+    ) -> list[Held]:
+        """Pin them, unless the duration is 0, and look at them afterwards."""
+
+    def advance_topics(
+        self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each so that event time advances in all of them together."""
 
     def logs(self) -> Sequence[str]: ...
 

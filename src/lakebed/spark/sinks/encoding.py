@@ -117,6 +117,7 @@ class Encoder:
 
     def _encode(self, columns: Mapping[str, pa.Array]) -> Iterator[tuple[int, bytes]]:
         messages = self._messages(columns)
+        self._refuse_nothing(messages)
         sizes = messages.sizes
         if int(sizes.max()) > self._target.message_bytes_max:
             raise TooLarge(
@@ -147,6 +148,17 @@ class Encoder:
         keys = slices_of(columns["key"]) if "key" in columns else None
         headers = sections_of(columns["headers"]) if "headers" in columns else None
         return _Messages(values, keys, headers, stamps)
+
+    def _refuse_nothing(self, messages: _Messages) -> None:
+        """As an append does: a null value deletes its key."""
+        is_nothing = messages.values.lengths < 0
+        if messages.keys is not None:
+            is_nothing &= messages.keys.lengths < 0
+        if is_nothing.any():
+            raise InputError(
+                f"{self._target.topic}: {int(is_nothing.sum())} rows have neither a value nor a "
+                "key to delete: filter them out"
+            )
 
     def _partitions(
         self, given: pa.Array | None, messages: _Messages

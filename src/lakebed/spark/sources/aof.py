@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import by_name, by_record_id, by_segment, by_time, by_time_ns
-from lakebed.spark.sources.batch import FeedReader, PushingFeedReader
+from lakebed.spark.sources.batch import FeedReader
 from lakebed.spark.sources.log_feed import LogFeed
 from lakebed.spark.sources.settings import Kind, schema_of, settings_of
 from lakebed.spark.sources.stream import FeedStreamReader
@@ -36,10 +36,6 @@ class LogBatchReader(FeedReader):
     kind = LOGS
 
 
-class LogPushingReader(PushingFeedReader):
-    kind = LOGS
-
-
 class LogStreamReader(FeedStreamReader):
     kind = LOGS
 
@@ -56,8 +52,7 @@ class LogSource(DataSource):
 
     def reader(self, schema: StructType) -> FeedReader:
         columns = schema.fieldNames()
-        settings = settings_of(LOGS, self.options, columns=columns, is_stream=False)
-        return LogPushingReader(settings) if settings.pushes_filters else LogBatchReader(settings)
+        return LogBatchReader(settings_of(LOGS, self.options, columns=columns, is_stream=False))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         columns = schema.fieldNames()

@@ -1,8 +1,7 @@
 """A batch read of topics or logs: plans when Spark plans, reads in the tasks.
 
-Spark 4.3.0 keeps what a pushed filter left to be read with the data frame, and takes it for other
-queries of that frame, which then miss rows: `df.where(…).count()` and after it `df.count()`. So
-filters are pushed only if that is asked for (`pushFilters`), of frames that are used by one query.
+What a frame is loaded with (`filters`) narrows the plan. The filters of its queries do not:
+`lakebed.spark.conditions` says why.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from lakebed.spark.conditions import check_columns, kept
 from lakebed.spark.filters import Wanted, narrow
 from lakebed.spark.sources.planning import Split, plan, wanted_portions
 from lakebed.spark.sources.reading import read_split
@@ -26,7 +26,15 @@ class FeedReader(DataSourceReader):
 
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
-        self.wanted = Wanted()
+        self.wanted, self.left = Wanted(), list[Filter]()
+        if settings.filters:
+            self.narrow(settings.filters)
+
+    def narrow(self, filters: Sequence[Filter]) -> None:
+        """Read no row that does not pass: as far as the plan decides, and the others row by row."""
+        self.wanted, left = narrow(filters, self.kind.columns)
+        self.left = list(left)
+        check_columns(self.kind.source, self.left, self.settings.columns)
 
     def partitions(self) -> list[Split]:
         with self.settings.opened(self.kind) as feed:
@@ -34,12 +42,8 @@ class FeedReader(DataSourceReader):
             return plan(feed, self.kind, self.settings, portions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_split(self.kind, self.settings, partition, times_us=self.wanted.times_us)
-
-
-class PushingFeedReader(FeedReader):
-    """The same, and takes filters. Spark looks whether there is such a method."""
-
-    def pushFilters(self, filters: list[Filter]) -> Sequence[Filter]:  # noqa: N802 - Spark's name
-        self.wanted, left = narrow(filters, self.kind.columns)
-        return left
+        times_us = self.wanted.times_us
+        for batch in read_split(self.kind, self.settings, partition, times_us=times_us):
+            rows = kept(batch, self.left)
+            if rows.num_rows:
+                yield rows

@@ -9,7 +9,7 @@ said of it. Of a log: `{"audit": "3:64"}`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakebed.base.errors import InputError, NotFound
@@ -30,10 +30,14 @@ class Edge:
     by_lane: Mapping[Lane, object] = field(default_factory=dict)
     moment_us: int | None = None
 
-    def position(self, feed: Feed, lane: Lane, bounds: Bounds) -> int:
-        """As it was asked for: it need not be within the bounds."""
+    def positions(self, feed: Feed, name: str, bounds: Mapping[Lane, Bounds]) -> dict[Lane, int]:
+        """As they were asked for: they need not be within the bounds."""
         if self.moment_us is not None:
-            return feed.at_time(lane, self.moment_us)
+            found = feed.at_time(name, self.moment_us)
+            return {lane: found.get(lane, bounds[lane].end) for lane in bounds}
+        return {lane: self._position(feed, lane, of_lane) for lane, of_lane in bounds.items()}
+
+    def _position(self, feed: Feed, lane: Lane, bounds: Bounds) -> int:
         said = self.by_lane.get(lane, self.otherwise)
         if said == EARLIEST:
             return bounds.start
@@ -43,7 +47,7 @@ class Edge:
         """Whether a position of that lane was asked for."""
         return self.by_lane.get(lane, self.otherwise) not in (EARLIEST, LATEST)
 
-    def check_lanes(self, name: str, lanes: Sequence[Lane]) -> None:
+    def check_lanes(self, name: str, lanes: Collection[Lane]) -> None:
         """`NotFound` if something is said of a partition that there is not."""
         for lane in self.by_lane:
             if lane.name == name and lane not in lanes:

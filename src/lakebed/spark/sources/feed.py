@@ -6,13 +6,13 @@ topic or a log tells one that was deleted and made again from the one that it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore
+from lakebed.spark.places.protocol import Bounds, Held, Mark, OpenStore
 
 
 class Lane(NamedTuple):
@@ -20,6 +20,19 @@ class Lane(NamedTuple):
 
     name: str
     number: int
+
+
+class LaneRange(NamedTuple):
+    lane: Lane
+    start: int
+    end: int
+
+
+class Look(NamedTuple):
+    """A topic or a log as it stood at one moment."""
+
+    identity: str  # empty if it cannot be told
+    bounds: Mapping[Lane, Bounds]
 
 
 class Rows(NamedTuple):
@@ -38,12 +51,8 @@ class Feed(Protocol):
     def names(self) -> Sequence[str]:
         """Of all topics, or logs, that there are."""
 
-    def identity(self, name: str) -> str:
-        """Of now; empty if it cannot be told. `NotFound` if there is no such topic or log."""
-
-    def lanes(self, name: str) -> Sequence[Lane]: ...
-
-    def bounds(self, lane: Lane) -> Bounds: ...
+    def look(self, name: str) -> Look:
+        """`NotFound` if there is no such topic or log."""
 
     def base(self, lane: Lane, position: int) -> int | None:
         """What `follows` needs to know of a position once it is gone; None if that is nothing."""
@@ -53,17 +62,17 @@ class Feed(Protocol):
 
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]: ...
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         """All before it is older; the end, if all is."""
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
         """At most so many rows; None if nobody knows without reading."""
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
-        """A position behind `start`, up to `end`, with about that much before it; one row at
-        least."""
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each with about that much before it, one row at least: the oldest rows
+        first, so that event time advances in all lanes together."""
 
     def parse(self, value: object) -> int:
         """A position as a user writes it; `InputError` if it is none."""
@@ -71,8 +80,8 @@ class Feed(Protocol):
     def shown(self, position: int) -> str:
         """As a user would write it."""
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        """The id of a new pin."""
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        """Pin them, unless the duration is 0, and look at them afterwards."""
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,12 +10,13 @@ from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import RECORDS_START, next_base_offset
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import InputError
+from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore
-from lakebed.spark.sources.feed import Lane, Rows
+from lakebed.spark.places.protocol import Held, Mark, OpenLog, OpenStore
+from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 
 class LogFeed:
@@ -30,15 +30,9 @@ class LogFeed:
     def names(self) -> Sequence[str]:
         return self.store.logs()
 
-    def identity(self, name: str) -> str:
-        return self.store.log(name).log_id
-
-    def lanes(self, name: str) -> Sequence[Lane]:
-        self.store.log(name)
-        return [Lane(name, 0)]
-
-    def bounds(self, lane: Lane) -> Bounds:
-        return self.store.log(lane.name).bounds()
+    def look(self, name: str) -> Look:
+        log = self.store.log(name)
+        return Look(log.log_id, {Lane(name, 0): log.bounds()})
 
     def base(self, lane: Lane, position: int) -> int | None:
         """Where the position's segment begins in the log."""
@@ -53,28 +47,21 @@ class LogFeed:
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self.store.log(lane.name).marks(start, end)
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
+        log = self.store.log(name)
         if moment_us <= 0:
-            return self.bounds(lane).start
-        return self.store.log(lane.name).position_for_time(moment_us * US_NS)
+            return {Lane(name, 0): log.bounds().start}
+        return {Lane(name, 0): log.position_for_time(moment_us * US_NS)}
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
         """Read to find out: where records end is written nowhere else."""
-        row_count = size = 0
-        for batch in self.store.log(lane.name).read_batches(start, end):
-            sizes = list(accumulate(map(int, batch.lengths), initial=size))[1:]
-            for index, behind in enumerate(sizes):
-                is_full = rows_max is not None and row_count + index >= rows_max
-                is_full = is_full or (bytes_max is not None and behind > bytes_max)
-                if is_full and row_count + index:
-                    return int(batch.record_id(index))
-            row_count, size = row_count + len(batch), sizes[-1]
-        return end
+        backlogs = [_LogBacklog(self.store.log(lane.name), *rest) for lane, *rest in ranges]
+        return advance(backlogs, Limit(rows_max, bytes_max))
 
     def parse(self, value: object) -> int:
         if isinstance(value, str) or type(value) is int:
@@ -84,12 +71,27 @@ class LogFeed:
     def shown(self, position: int) -> str:
         return str(RecordId(position))
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        first, last = RecordId(start), RecordId(end)
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        held: list[Held] = []
+        try:
+            for each in ranges:
+                pin_id = self._pin(each, duration_ms, owner) if duration_ms else ""
+                held.append(Held(pin_id, 0, []))
+                log = self.store.log(each.lane.name)
+                first = log.bounds().start
+                marks = log.marks(min(max(each.start, first), each.end), each.end)
+                held[-1] = Held(pin_id, first, marks)
+        except BaseException:
+            self.store.pins.release_all([each.pin_id for each in held if each.pin_id])
+            raise
+        return held
+
+    def _pin(self, wanted: LaneRange, duration_ms: int, owner: str) -> str:
+        first, last = RecordId(wanted.start), RecordId(wanted.end)
         is_last_read = last.segment_offset > RECORDS_START
         behind = last.segment_index + is_last_read
         return self.store.pins.pin(
-            lane.name,
+            wanted.lane.name,
             segment_start=first.segment_index,
             segment_end=max(behind, first.segment_index + 1),
             duration_ms=duration_ms,
@@ -108,6 +110,40 @@ class LogFeed:
             for found in records.record_batches([batch], log=lane.name, columns=columns):
                 yield Rows(found, size)
                 size = 0
+
+
+class _LogBacklog:
+    """A `Backlog` of the records `[start, end)`; a batch of them is a chunk."""
+
+    def __init__(self, log: OpenLog, start: int, end: int) -> None:
+        self._log = log
+        self.start = start
+        self._end = end
+        first, *_, last = log.marks(start, end)
+        self.weight = max(last.bytes_before - first.bytes_before, 1)
+
+    def chunks(self) -> Iterator[Chunk]:
+        newest = 0
+        for batch, end in self._batches(self.start):
+            newest = max(newest, *map(int, batch.timestamps))
+            yield Chunk(end, len(batch), sum(map(int, batch.lengths)), newest)
+
+    def items(self, start: int) -> Iterator[Items]:
+        for batch, end in self._batches(start):
+            ends = [int(batch.record_id(index)) for index in range(1, len(batch))]
+            yield Items(
+                [*ends, end], list(map(int, batch.timestamps)), list(map(int, batch.lengths))
+            )
+
+    def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
+        """With where the next one begins."""
+        before: RecordBatch | None = None
+        for batch in self._log.read_batches(start, self._end) if start < self._end else ():
+            if before is not None:
+                yield before, int(batch.record_id(0))
+            before = batch
+        if before is not None:
+            yield before, self._end
 
 
 def _can_have(batch: RecordBatch, times_us: Interval) -> bool:

@@ -12,7 +12,7 @@ Options:
   its `problem`, and nulls for what it would tell. Objects that are marked as damaged are rows like
   others, with the `state` `DAMAGED`.
 - `bucket`: some of them, between commas, and `prefix`: what keys begin with; nothing else is read.
-- `pushFilters`: `true` lets Spark push the filters of the query, see below; `false` if not given.
+- `filters`: conditions that all rows meet, as JSON: see below and `lakebed.spark.conditions`.
 - `columns`: some of them, between commas. `partitionRows`: about how many rows (of chunks, how
   many versions) a task has; 100,000, of manifests and chunks 20,000.
 
@@ -51,11 +51,9 @@ way; `offset` is that of the data in its segment's file:
 `version_id` has 32 hex digits also where a version is null (`is_null`). Rows stand by bucket and
 key, a key's newest version first, within a task.
 
-With `pushFilters`, filters on `bucket` (equal, in) and `key` (equal, in, a prefix, less or more
-than) are pushed: other keys are not read. So is one on `segment_id` (equal, in): all manifests of
-the keys are still read, and chunks in other segments go no further. Only for what is loaded for one
-use in one query: Spark 4.3.0 keeps what one query has pushed and applies it to all others of the
-same `load()`, a union or a join with itself included, which then lack rows.
+With `filters` on `bucket` (=, in) and `key` (=, in, startswith, less or more than) other keys are
+not read. With one on `segment_id` (=, in) all manifests of the keys are still read, and chunks in
+other segments go no further. Those on other columns are looked at row by row.
 
 Tasks are ranges of keys with about as many rows each. Chunks are split by the keys of their
 versions too, since nothing leads from a segment to the manifests that name it: to have them by
@@ -77,6 +75,7 @@ from lakebed.base.errors import Corrupt
 from lakebed.seglake.model import BucketInfo
 from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.arrow.columns import ROWS_MAX, Fields, parts
+from lakebed.spark.conditions import OPTION, REFUSED, check_columns, conditions_of, kept
 from lakebed.spark.options import Options
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.sources.manifest import columns_of
@@ -101,7 +100,8 @@ _KNOWN = (
     "view",
     "bucket",
     "prefix",
-    "pushFilters",
+    OPTION,
+    REFUSED,
     "onDamage",
     "columns",
     "partitionRows",
@@ -118,7 +118,7 @@ class Request:
     columns: tuple[str, ...]
     partition_rows: int
     selection: Selection
-    takes_filters: bool
+    filters: tuple[Filter, ...]
 
     @property
     def fields(self) -> Fields:
@@ -152,17 +152,18 @@ class ObjectsSourceReader(DataSourceReader):
     def __init__(self, request: Request) -> None:
         self._request = request
         self._selection = request.selection
+        self.left: list[Filter] = []
+        self.narrow(request.filters)
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        if not self._request.takes_filters:
-            return filters
+    def narrow(self, filters: Sequence[Filter]) -> None:
+        """Read no row that does not pass: as far as ranges of keys decide, the others by row."""
         columns = {"buckets": ["bucket"], "chunks": ["bucket", "key", "segment_id"]}
-        self._selection, left = selected(
+        self._selection, self.left = selected(
             filters,
             columns=columns.get(self._request.view, ["bucket", "key"]),
             within=self._selection,
         )
-        return left
+        check_columns(NAME, self.left, self._request.columns)
 
     def partitions(self) -> list[InputPartition]:
         request = self._request
@@ -183,14 +184,17 @@ class ObjectsSourceReader(DataSourceReader):
                 yield from self._bucket_batches(found.buckets())
             for one in partition.ranges:
                 for batch in self._batches(found, one):
-                    if batch.num_rows:
-                        yield from parts(batch, ROWS_MAX)
+                    rows = kept(batch, self.left)
+                    if rows.num_rows:
+                        yield from parts(rows, ROWS_MAX)
 
     def _bucket_batches(self, found: Iterable[BucketInfo]) -> Iterator[pa.RecordBatch]:
         names = self._selection.buckets
         buckets = [one for one in found if names is None or one.name in names]
         if buckets:
-            yield from parts(bucket_batch(buckets, self._request.columns), ROWS_MAX)
+            rows = kept(bucket_batch(buckets, self._request.columns), self.left)
+            if rows.num_rows:
+                yield from parts(rows, ROWS_MAX)
 
     def _batches(self, found: ObjectPlace, one: KeyRange) -> Iterator[pa.RecordBatch]:
         columns = self._request.columns
@@ -241,7 +245,7 @@ def request_of(given: Mapping[str, Any]) -> Request:
         columns=columns_of(options, VIEWS[view]),
         partition_rows=options.number("partitionRows", minimum=1) or PARTITION_ROWS.get(view, 1),
         selection=selection_of(buckets=options.names("bucket"), prefix=given_text(given, "prefix")),
-        takes_filters=options.flag("pushFilters", default=False),
+        filters=conditions_of(options, VIEWS[view].schema),
     )
 
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Wanted
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane
-from lakebed.spark.sources.settings import Kind, ReadSettings, require_lanes
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look
+from lakebed.spark.sources.settings import Kind, ReadSettings, look_at
 from lakebed.spark.splits import Extent, Piece, split
 
 _log = logging.getLogger(__name__)
@@ -38,11 +37,9 @@ class Portion(NamedTuple):
     is_start_given: bool  # by somebody who wants all from there on
 
 
-class Held(NamedTuple):
-    """A portion that is pinned, or nothing is to be pinned."""
-
+class _HeldPortion(NamedTuple):
     portion: Portion
-    pin_id: str
+    pin_id: str  # empty if nothing is pinned
 
 
 class ReadPiece(NamedTuple):
@@ -54,27 +51,22 @@ class ReadPiece(NamedTuple):
     end: int
     size: int  # about so many bytes
     pin_id: str
-
-
-class Pins(NamedTuple):
-    """Of a whole plan: its tasks renew them all, for some may not have begun for long."""
-
-    pin_ids: tuple[str, ...]
-    pinned_ms: int
+    is_whole: bool  # no other task reads what is pinned
 
 
 class Split(InputPartition):
-    """What one task reads."""
+    """What one task reads, and the pins of the whole plan: its tasks renew them all, for some may
+    not have begun for long."""
 
-    def __init__(self, pieces: Sequence[ReadPiece], pins: Pins) -> None:
-        super().__init__((tuple(pieces), pins))
+    def __init__(self, pieces: Sequence[ReadPiece], pin_ids: Sequence[str]) -> None:
+        super().__init__((tuple(pieces), tuple(pin_ids)))
 
     @property
     def pieces(self) -> tuple[ReadPiece, ...]:
         return self.value[0]  # type: ignore[no-any-return]
 
     @property
-    def pins(self) -> Pins:
+    def pin_ids(self) -> tuple[str, ...]:
         return self.value[1]  # type: ignore[no-any-return]
 
     @property
@@ -89,14 +81,18 @@ def wanted_portions(
     """Of a batch read: what the options and the filters leave."""
     found = []
     for name in settings.names:
-        require_lanes(feed, kind, name)
-        identity, lanes = feed.identity(name), feed.lanes(name)
+        look = look_at(feed, kind, name)
         for edge in (settings.start, settings.end):
-            edge.check_lanes(name, lanes)
-        for lane in lanes:
+            edge.check_lanes(name, look.bounds)
+        starts = settings.start.positions(feed, name, look.bounds)
+        ends = settings.end.positions(feed, name, look.bounds)
+        times: Mapping[Lane, int] = {}
+        if wanted.times_us.start is not None:
+            times = feed.at_time(name, wanted.times_us.start)
+        for lane in look.bounds:
             if wanted.has_lane(*lane):
-                portion = _asked(feed, settings, lane, identity)
-                found.append(_narrowed(feed, portion, wanted))
+                portion = _asked(feed, settings, lane, look, start=starts[lane], end=ends[lane])
+                found.append(_narrowed(feed, portion, wanted, times.get(lane)))
     return found
 
 
@@ -104,22 +100,29 @@ def plan(
     feed: Feed, kind: Kind, settings: ReadSettings, portions: Iterable[Portion]
 ) -> list[Split]:
     """Pinned, and cut. Empty if there is nothing to read."""
-    held: list[Held] = []
-    now_ms = feed.store.clock.wall_ns() // NS_PER_MS
+    wanted = [portion for portion in portions if portion.start < portion.end]
+    held = feed.hold(
+        [LaneRange(portion.lane, portion.start, portion.end) for portion in wanted],
+        duration_ms=settings.pin_ms,
+        owner=f"Spark: {kind.source}",
+    )
+    pin_ids = [each.pin_id for each in held if each.pin_id]
     try:
-        for portion in portions:
-            one = _hold(feed, kind, settings, portion)
-            if one is not None:
-                held.append(one)
-        extents = [_extent(feed, one) for one in held]
+        extents = []
+        for portion, each in zip(wanted, held, strict=True):
+            left = _still_there(feed, settings, portion, first=each.first)
+            key = _HeldPortion(left, each.pin_id)
+            extents.append(Extent(key, each.marks, is_cut_anywhere=feed.is_cut_anywhere))
         found = split(
             extents, bytes_max=settings.partition_bytes, count_min=settings.partitions_min
         )
+        kept = {piece.key.pin_id for pieces in found for piece in pieces}
+        release(feed, [pin_id for pin_id in pin_ids if pin_id not in kept])
     except BaseException:
-        release(feed, [one.pin_id for one in held])
+        release(feed, pin_ids)
         raise
-    pins = Pins(tuple(one.pin_id for one in held if one.pin_id), now_ms)
-    splits = [Split([_read_piece(piece) for piece in pieces], pins) for pieces in found]
+    pin_ids = [pin_id for pin_id in pin_ids if pin_id in kept]
+    splits = [Split([_read_piece(piece) for piece in pieces], pin_ids) for pieces in found]
     total = sum(one.size for one in splits)
     event(_log, "spark_planned", source=kind.source, splits=len(splits), bytes=total)
     return splits
@@ -127,16 +130,16 @@ def plan(
 
 def release(feed: Feed, pin_ids: Iterable[str]) -> None:
     """As far as it can be: what is left expires."""
-    for pin_id in pin_ids:
-        if pin_id:
-            with contextlib.suppress(LakebedError):
-                feed.store.pins.release(pin_id)
+    known = [pin_id for pin_id in pin_ids if pin_id]
+    if known:
+        with contextlib.suppress(LakebedError):
+            feed.store.pins.release_all(known)
 
 
-def _asked(feed: Feed, settings: ReadSettings, lane: Lane, identity: str) -> Portion:
-    bounds = feed.bounds(lane)
-    start = settings.start.position(feed, lane, bounds)
-    end = settings.end.position(feed, lane, bounds)
+def _asked(
+    feed: Feed, settings: ReadSettings, lane: Lane, look: Look, *, start: int, end: int
+) -> Portion:
+    bounds = look.bounds[lane]
     if settings.fails_on_loss and max(start, end) > bounds.end:
         raise DataLost(
             f"{lane.name}, partition {lane.number}: {feed.shown(max(start, end))} was asked for, "
@@ -145,10 +148,10 @@ def _asked(feed: Feed, settings: ReadSettings, lane: Lane, identity: str) -> Por
     end = min(end, bounds.end)
     # Where it begins now is not missed if it goes, unless it was asked for.
     is_given = start != bounds.start or settings.start.is_named(lane)
-    return Portion(lane, identity, min(start, end), end, is_given)
+    return Portion(lane, look.identity, min(start, end), end, is_given)
 
 
-def _narrowed(feed: Feed, portion: Portion, wanted: Wanted) -> Portion:
+def _narrowed(feed: Feed, portion: Portion, wanted: Wanted, since: int | None) -> Portion:
     """Without what no filter lets through, as far as the indexes tell."""
     lane, start, end = portion.lane, portion.start, portion.end
     positions = wanted.positions
@@ -162,37 +165,12 @@ def _narrowed(feed: Feed, portion: Portion, wanted: Wanted) -> Portion:
                 start = max([one for one in places if one <= positions.start], default=start)
             if positions.end is not None:
                 end = min([one for one in places if one >= positions.end], default=end)
-    if wanted.times_us.start is not None and start < end:
-        start = max(start, feed.at_time(lane, wanted.times_us.start))
+    if since is not None:
+        start = max(start, since)
     return portion._replace(start=min(start, end), end=end)
 
 
-def _hold(feed: Feed, kind: Kind, settings: ReadSettings, portion: Portion) -> Held | None:
-    """None if there is nothing to read in it."""
-    if portion.start >= portion.end:
-        return None
-    pin_id = ""
-    if settings.pin_ms:
-        pin_id = feed.pin(
-            portion.lane,
-            portion.start,
-            portion.end,
-            duration_ms=settings.pin_ms,
-            owner=f"Spark: {kind.source}",
-        )
-    try:
-        portion = _still_there(feed, settings, portion)
-    except BaseException:
-        release(feed, [pin_id])
-        raise
-    if portion.start >= portion.end:
-        release(feed, [pin_id])
-        return None
-    return Held(portion, pin_id)
-
-
-def _still_there(feed: Feed, settings: ReadSettings, portion: Portion) -> Portion:
-    first = feed.bounds(portion.lane).start
+def _still_there(feed: Feed, settings: ReadSettings, portion: Portion, *, first: int) -> Portion:
     if portion.start >= first:
         return portion
     if portion.is_start_given and settings.fails_on_loss:
@@ -200,13 +178,7 @@ def _still_there(feed: Feed, settings: ReadSettings, portion: Portion) -> Portio
     return portion._replace(start=min(first, portion.end))
 
 
-def _extent(feed: Feed, held: Held) -> Extent[Held]:
-    portion = held.portion
-    marks = feed.marks(portion.lane, portion.start, portion.end)
-    return Extent(held, marks, is_cut_anywhere=feed.is_cut_anywhere)
-
-
-def _read_piece(piece: Piece[Held]) -> ReadPiece:
+def _read_piece(piece: Piece[_HeldPortion]) -> ReadPiece:
     portion, pin_id = piece.key
     return ReadPiece(
         lane=portion.lane,
@@ -215,4 +187,5 @@ def _read_piece(piece: Piece[Held]) -> ReadPiece:
         end=piece.end,
         size=piece.size,
         pin_id=pin_id,
+        is_whole=(piece.start, piece.end) == (portion.start, portion.end),
     )

@@ -1,4 +1,4 @@
-"""How far a stream has come, as Spark keeps it in its checkpoint; and what a trigger may take.
+"""How far a stream has come, as Spark keeps it in its checkpoint.
 
     {"lakebed": {"orders": {"id": "32 hex digits", "positions": {"0": 17, "1": 4}}}, "version": 1}
 
@@ -9,7 +9,7 @@ retention removed is known to be where what is left begins. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lakebed.base.errors import Corrupt
@@ -80,20 +80,3 @@ def decode_progress(document: Mapping[str, Any]) -> Progress:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Corrupt("the stream's checkpoint is not one of this source") from None
     return Progress(identities, positions, bases)
-
-
-def share(total: int, wants: Sequence[int]) -> list[int]:
-    """How much each gets: as much as it wants, or the same as all others that want more.
-
-    Where there is less than one for each, those that want most get one.
-    """
-    if total < sum(1 for want in wants if want):
-        first = sorted(range(len(wants)), key=lambda index: -wants[index])[:total]
-        return [int(index in first and wants[index] > 0) for index in range(len(wants))]
-    given = [0] * len(wants)
-    left = total
-    waiting = sorted(range(len(wants)), key=lambda index: wants[index])
-    for place, index in enumerate(waiting):
-        given[index] = min(wants[index], left // (len(waiting) - place))
-        left -= given[index]
-    return given

@@ -1,12 +1,15 @@
-"""Reading a split, in a worker: its pieces one behind the other, each of them while it is pinned.
+"""Reading a split, in a worker: its pieces one after the other, all of them while they are pinned.
 
-While a task reads, it renews the pins of the whole plan in good time: other tasks may wait for
-their turn. If one is gone (the plan is used again, hours later), the task pins what it reads
-itself, and looks whether that is still there.
+While a task of a batch query runs, it renews the pins of the whole plan, for a minute each time:
+other tasks may wait for their turn. So all pins of a query are gone a minute after its last task,
+whatever ended it; a task that read all that is pinned by a pin releases it at once. The pins of a
+stream are released when its micro-batch is committed. If a pin is gone (the plan is used again),
+the task pins what it reads itself, and looks whether that is still there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 from collections.abc import Iterator
@@ -15,13 +18,15 @@ from functools import cache
 import pyarrow as pa
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import NotFound
+from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
+from lakebed.base.runner import ThreadRunner
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
+from lakebed.spark.places.protocol import Bounds
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed
-from lakebed.spark.sources.planning import Pins, ReadPiece, Split, release
+from lakebed.spark.sources.feed import Feed, LaneRange, Look
+from lakebed.spark.sources.planning import ReadPiece, Split, release
 from lakebed.spark.sources.settings import Kind, ReadSettings
 
 _RENEWALS = 3  # in the time that a pin lasts
@@ -35,13 +40,12 @@ def read_split(
     """Its rows. Spark calls for a split that is none if the plan has none: that is empty."""
     if not isinstance(split, Split):
         return
-    with settings.opened(kind) as feed:
-        keeping = _Keeping(feed, kind, settings, split.pins)
-        try:
-            for piece in split.pieces:
-                yield from _PieceReading(feed, kind, settings, piece, keeping).batches(times_us)
-        finally:
-            keeping.end()
+    with settings.opened(kind) as feed, _Keeping(feed, kind, settings, split) as keeping:
+        looks = {name: feed.look(name) for name in {piece.lane.name for piece in split.pieces}}
+        for piece in split.pieces:
+            look = looks[piece.lane.name]
+            yield from _PieceReading(feed, kind, settings, piece, look).batches(times_us)
+        keeping.release()
     spare_modules()
 
 
@@ -53,59 +57,75 @@ def spare_modules() -> None:
 
 
 class _Keeping:
-    """Keeps what was pinned for a plan from expiring, while one of its tasks reads."""
+    """Keeps what was pinned for a plan from expiring while one of its tasks runs.
 
-    def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, pins: Pins) -> None:
+    A thread renews: the task itself may be held up for long by those it hands its rows to.
+    """
+
+    def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, split: Split) -> None:
+        self._pins = feed.store.pins
         self._feed = feed
-        self._kind = kind
-        self._pin_ms = settings.pin_ms
-        self._kept = set(pins.pin_ids)
-        self._own: dict[ReadPiece, str] = {}  # pins in place of those that were gone
-        self._renew_at_ms = pins.pinned_ms + self._pin_ms // _RENEWALS
+        self._owner = f"Spark: {kind.source}, a task"
+        self._duration_ms = settings.kept_ms
+        self._releases = not settings.is_stream
+        self._pieces = split.pieces
+        self._pin_ids = list(split.pin_ids)
+        self._own: list[str] = []  # pins in place of those that were gone
+        self._runner: ThreadRunner | None = None
+        self._is_begun = False  # of the thread, when nothing is due yet
 
-    def keep(self, piece: ReadPiece) -> None:
-        """To be called now and then; that piece is being read."""
-        if not self._pin_ms:
-            return
-        now_ms = self._feed.store.clock.wall_ns() // NS_PER_MS
-        if now_ms >= self._renew_at_ms:
-            self._renew_at_ms = now_ms + self._pin_ms // _RENEWALS
-            self._kept = {one for one in self._kept if self._is_renewed(one)}
-        if self._own.get(piece, piece.pin_id) not in self._kept:
-            self._own[piece] = pin_id = self._feed.pin(
-                piece.lane,
-                piece.start,
-                piece.end,
-                duration_ms=self._pin_ms,
-                owner=f"Spark: {self._kind.source}, a task",
-            )
-            self._kept.add(pin_id)
+    def __enter__(self) -> _Keeping:
+        if self._duration_ms:
+            self._renew()
+            self._pin_what_is_not()
+            self._runner = ThreadRunner()
+            self._runner.spawn("lakebed-spark-pins", self._step)
+        return self
 
-    def end(self) -> None:
-        release(self._feed, self._own.values())
+    def __exit__(self, *_: object) -> None:
+        if self._runner is not None:
+            self._runner.close()
+        release(self._feed, self._own)
 
-    def _is_renewed(self, pin_id: str) -> bool:
-        try:
-            self._feed.store.pins.renew(pin_id, duration_ms=self._pin_ms)
-        except NotFound:
-            return False
-        return True
+    def release(self) -> None:
+        """All was read: nobody else needs what only this task was to read."""
+        if self._releases:
+            release(self._feed, [piece.pin_id for piece in self._pieces if piece.is_whole])
+
+    def _pin_what_is_not(self) -> None:
+        gone = [piece for piece in self._pieces if piece.pin_id not in self._pin_ids]
+        if gone:
+            ranges = [LaneRange(piece.lane, piece.start, piece.end) for piece in gone]
+            held = self._feed.hold(ranges, duration_ms=self._duration_ms, owner=self._owner)
+            self._own = [each.pin_id for each in held]
+            self._pin_ids += self._own
+
+    def _step(self) -> int:
+        # What cannot be renewed now is tried again before it expires.
+        if self._is_begun:
+            with contextlib.suppress(LakebedError):
+                self._renew()
+        self._is_begun = True
+        return self._duration_ms * NS_PER_MS // _RENEWALS
+
+    def _renew(self) -> None:
+        if self._pin_ids:
+            self._pin_ids = self._pins.renew_all(self._pin_ids, duration_ms=self._duration_ms)
 
 
 class _PieceReading:
     def __init__(
-        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, keeping: _Keeping
+        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, look: Look
     ) -> None:
         self._feed = feed
         self._kind = kind
         self._settings = settings
         self._piece = piece
-        self._keeping = keeping
+        self._look = look
 
     def batches(self, times_us: Interval) -> Iterator[pa.RecordBatch]:
         piece, row_count, size = self._piece, 0, 0
         try:
-            self._keeping.keep(piece)
             start = self._checked_start()
             if start >= piece.end:
                 return
@@ -120,7 +140,6 @@ class _PieceReading:
                 if batch is not None:
                     row_count += batch.num_rows
                     yield batch
-                self._keeping.keep(piece)
         finally:
             event(
                 _log,
@@ -137,10 +156,10 @@ class _PieceReading:
     def _checked_start(self) -> int:
         """Where to read from; `DataLost` if not all of it is there any more."""
         feed, piece, name = self._feed, self._piece, self._piece.lane.name
-        identity, fails = feed.identity(name), self._settings.fails_on_loss
+        identity, fails = self._look.identity, self._settings.fails_on_loss
         if identity and piece.identity and identity != piece.identity:
             raise DataLost(f"{name}: it was deleted and made again since the query was planned")
-        bounds = feed.bounds(piece.lane)
+        bounds = self._look.bounds.get(piece.lane, Bounds(0, 0))
         if bounds.end < piece.end:
             raise DataLost(
                 f"{name}, partition {piece.lane.number}: it ends at {feed.shown(bounds.end)}, and "

@@ -8,19 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.datasource import Filter
+
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.places.protocol import OpenStore
+from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
-from lakebed.spark.sources.feed import Feed
+from lakebed.spark.sources.feed import Feed, Look
 from lakebed.store.pins import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
-PIN_S = 3600.0
+PIN_S = 3600.0  # for a query whose tasks have not begun; a stream's until it is committed
+KEPT_MS = 60_000  # once tasks of a batch query run, which renew it
 
 _READ_OPTIONS = (
     "columns",
@@ -31,7 +36,7 @@ _READ_OPTIONS = (
     "failOnDataLoss",
     "pinSeconds",
 )
-_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "pushFilters")
+_BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", OPTION, REFUSED)
 _STREAM_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 
@@ -64,7 +69,9 @@ class ReadSettings:
     bytes_max: int | None
     fails_on_loss: bool
     pin_ms: int  # 0: nothing is pinned
-    pushes_filters: bool
+    kept_ms: int  # how long pins last from when a task renewed them
+    filters: tuple[Filter, ...]  # that the frame was loaded with
+    is_stream: bool
 
     @contextmanager
     def opened(self, kind: Kind) -> Iterator[Feed]:
@@ -85,6 +92,9 @@ def settings_of(
         names = [options.required(kind.noun)]
     else:
         names = options.names(kind.nouns)
+    pin_ms = milliseconds(
+        options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
+    )
     return ReadSettings(
         place=place_of(options),
         names=names,
@@ -94,14 +104,14 @@ def settings_of(
         ),
         end=edge_of(options, "endingOffsets", "endingTimestamp", names=names, otherwise=LATEST),
         partition_bytes=options.size("partitionBytes") or PARTITION_BYTES,
-        partitions_min=options.number("minPartitions", minimum=1) or core_count(),
+        partitions_min=options.number("minPartitions", minimum=1) or parallelism(),
         rows_max=options.number("maxRowsPerTrigger", minimum=1),
         bytes_max=options.size("maxBytesPerTrigger"),
         fails_on_loss=options.flag("failOnDataLoss", default=True),
-        pin_ms=milliseconds(
-            options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
-        ),
-        pushes_filters=options.flag("pushFilters", default=False),
+        pin_ms=pin_ms,
+        kept_ms=pin_ms if is_stream or options.has("pinSeconds") else KEPT_MS,
+        filters=conditions_of(options, kind.fields.schema),
+        is_stream=is_stream,
     )
 
 
@@ -115,15 +125,18 @@ def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
     return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
 
 
-def core_count() -> int:
-    """Of where the query is planned: a guess at how many tasks run at once."""
+def parallelism() -> int:
+    """How many tasks the session runs at once; else the cores of where the query is planned."""
+    told = os.environ.get(PARALLELISM_VARIABLE, "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def require_lanes(feed: Feed, kind: Kind, name: str) -> None:
+def look_at(feed: Feed, kind: Kind, name: str) -> Look:
     """`NotFound`, saying what there is."""
     try:
-        feed.identity(name)
+        return feed.look(name)
     except NotFound as error:
         known = ", ".join(sorted(feed.names())[:20]) or "none"
         raise NotFound(f"{error}; {kind.nouns} that there are: {known}") from None

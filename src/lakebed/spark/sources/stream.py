@@ -1,13 +1,15 @@
 """A streaming read of topics or logs: how far each micro-batch goes, and what is pinned for it.
 
 Runs in one process for as long as the query does, which has the store open; the tasks open it on
-their own. A micro-batch is pinned when it is planned, and let go when Spark has committed it. What
-was not committed when the query ended stays pinned until that expires: a restart reads it again.
+their own. A micro-batch is pinned when it is planned, and released when Spark has committed it, or
+asks for what comes after it. What was not done when the query ended stays pinned until that
+expires: a restart reads it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -27,11 +29,11 @@ from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look
 from lakebed.spark.sources.planning import Portion, Split, plan, release
-from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress, share
+from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress
 from lakebed.spark.sources.reading import read_split
-from lakebed.spark.sources.settings import Kind, ReadSettings, require_lanes
+from lakebed.spark.sources.settings import Kind, ReadSettings, look_at
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,17 +50,16 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, all of these
         feed, start = self._feed(), self.settings.start
-        positions, lanes = {}, self._lanes()
-        for name in self.settings.names:
-            start.check_lanes(name, [lane for lane in lanes if lane.name == name])
-        for lane in lanes:
-            bounds = feed.bounds(lane)
-            at = start.position(feed, lane, bounds)
-            if at < bounds.start and self.settings.fails_on_loss:
-                raise lost(feed, lane, wanted=at, first=bounds.start)
-            positions[lane] = min(max(at, bounds.start), bounds.end)
+        positions, now = {}, self._now()
+        for name, look in now.items():
+            start.check_lanes(name, look.bounds)
+            for lane, at in start.positions(feed, name, look.bounds).items():
+                bounds = look.bounds[lane]
+                if at < bounds.start and self.settings.fails_on_loss:
+                    raise lost(feed, lane, wanted=at, first=bounds.start)
+                positions[lane] = min(max(at, bounds.start), bounds.end)
         bases = self._bases(positions)
-        return encode_progress(Progress(self._identities(), positions, bases))
+        return encode_progress(Progress(_identities(now), positions, bases))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Rows first; bytes are kept to as well if both were asked for."""
@@ -69,18 +70,19 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._latest()
+        self._target = _latest(self._now())
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        return encode_progress(self._latest())
+        return encode_progress(_latest(self._now()))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        begun = decode_progress(start)
-        latest = self._latest()
-        starts = self._starts(begun, latest)
+        self.commit(start)  # Spark asks for more when it has done with what was up to there
+        begun, now = decode_progress(start), self._now()
+        latest = _latest(now)
+        starts = self._starts(begun, latest, now)
         ends = self._within_target(latest).positions
         open_lanes = [lane for lane in starts if starts[lane] < ends.get(lane, 0)]
-        moved = self._moved(open_lanes, starts, ends)
+        moved = self._moved(open_lanes, starts, ends, now)
         starts |= moved
         open_lanes = [lane for lane in open_lanes if starts[lane] < ends[lane]]
         if isinstance(limit, ReadMinRows) and self._target is None:
@@ -95,14 +97,15 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
         begun, ended = decode_progress(start), decode_progress(end)
-        feed, portions = self._feed(), []
-        starts = self._starts(begun, ended)
+        portions = []
+        now = self._found({lane.name for lane in ended.positions})
+        starts = self._starts(begun, ended, now)
         for lane, stop in sorted(ended.positions.items()):
             identity = ended.identities.get(lane.name, "")
-            if starts[lane] < stop and self._is_same(lane.name, identity):
+            if starts[lane] < stop and self._is_same(lane.name, identity, now.get(lane.name)):
                 portions.append(Portion(lane, identity, starts[lane], stop, is_start_given=True))
-        splits = plan(feed, self.kind, self.settings, portions)
-        pin_ids = splits[0].pins.pin_ids if splits else ()
+        splits = plan(self._feed(), self.kind, self.settings, portions)
+        pin_ids = splits[0].pin_ids if splits else ()
         self._pinned.append((end, pin_ids))
         return splits
 
@@ -134,22 +137,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max, bytes_max = self._limits(limit)
         if rows_max is None and bytes_max is None:
             return {lane: ends[lane] for lane in lanes}
-        feed = self._feed()
-        rows: Sequence[int | None] = [None] * len(lanes)
-        sizes: Sequence[int | None] = [None] * len(lanes)
-        if rows_max is not None:
-            rows = share(rows_max, [self._want(lane, starts, ends) for lane in lanes])
-        if bytes_max is not None:
-            marks = [feed.marks(lane, starts[lane], ends[lane]) for lane in lanes]
-            wants = [max(one[-1].bytes_before - one[0].bytes_before, 1) for one in marks]
-            sizes = share(bytes_max, wants)
-        return {
-            lane: feed.advanced(
-                lane, starts[lane], ends[lane], rows_max=row_count, bytes_max=byte_count
-            )
-            for lane, row_count, byte_count in zip(lanes, rows, sizes, strict=True)
-            if row_count != 0 and byte_count != 0
-        }
+        ranges = [LaneRange(lane, starts[lane], ends[lane]) for lane in lanes]
+        positions = self._feed().advanced(ranges, rows_max=rows_max, bytes_max=bytes_max)
+        return dict(zip(lanes, positions, strict=True))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
         """Rows and bytes. Spark's limit counts; of two that were asked for it knows only one."""
@@ -174,15 +164,23 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Where.
 
-    def _latest(self) -> Progress:
-        ends = {lane: self._feed().bounds(lane).end for lane in self._lanes()}
-        return Progress(self._identities(), ends)
+    def _now(self) -> dict[str, Look]:
+        """`NotFound` if one of them is missing."""
+        return {name: look_at(self._feed(), self.kind, name) for name in self.settings.names}
 
-    def _starts(self, begun: Progress, now: Progress) -> dict[Lane, int]:
+    def _found(self, names: Iterable[str]) -> dict[str, Look]:
+        """Those that there are."""
+        found = {}
+        for name in names:
+            with contextlib.suppress(NotFound):
+                found[name] = self._feed().look(name)
+        return found
+
+    def _starts(self, begun: Progress, ended: Progress, now: Mapping[str, Look]) -> dict[Lane, int]:
         """Where each lane is read from: lanes that are new from their beginning."""
-        feed, found = self._feed(), {}
-        for lane, end in now.positions.items():
-            before, after = begun.identities.get(lane.name, ""), now.identities.get(lane.name, "")
+        found = {}
+        for lane, end in ended.positions.items():
+            before, after = begun.identities.get(lane.name, ""), ended.identities.get(lane.name, "")
             is_other = bool(before and after and before != after)
             at = begun.positions.get(lane)
             if (is_other or (at is not None and at > end)) and self.settings.fails_on_loss:
@@ -191,15 +189,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "begin a new checkpoint, or go on with what there is by failOnDataLoss=false"
                 )
             if at is None or is_other or at > end:
-                at = min(feed.bounds(lane).start, end)
-            found[lane] = self._resumed(lane, at, begun.bases.get(lane))
+                at = min(_first(lane, now), end)
+            found[lane] = self._resumed(lane, at, begun.bases.get(lane), _first(lane, now))
         return found
 
-    def _resumed(self, lane: Lane, at: int, base: int | None) -> int:
+    def _resumed(self, lane: Lane, at: int, base: int | None, first: int) -> int:
         """The same place, said differently, if what stood before it is all that is gone."""
-        feed = self._feed()
-        first = feed.bounds(lane).start
-        if base is None or at >= first or not feed.follows(lane, at, base):
+        if base is None or at >= first or not self._feed().follows(lane, at, base):
             return at
         return first
 
@@ -208,24 +204,25 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {lane: base for lane, base in found.items() if base is not None}
 
     def _moved(
-        self, lanes: Sequence[Lane], starts: Mapping[Lane, int], ends: Mapping[Lane, int]
+        self,
+        lanes: Sequence[Lane],
+        starts: Mapping[Lane, int],
+        ends: Mapping[Lane, int],
+        now: Mapping[str, Look],
     ) -> dict[Lane, int]:
         """Where those go on whose start is gone; `DataLost` if that is an error."""
         feed, found = self._feed(), {}
         for lane in lanes:
-            first = feed.bounds(lane).start
+            first = _first(lane, now)
             if starts[lane] < first and self.settings.fails_on_loss:
                 raise lost(feed, lane, wanted=starts[lane], first=first)
             if starts[lane] < first:
                 found[lane] = min(first, ends[lane])
         return found
 
-    def _is_same(self, name: str, identity: str) -> bool:
+    def _is_same(self, name: str, identity: str, look: Look | None) -> bool:
         """Whether it is still the one that the micro-batch was made of; `DataLost` if not."""
-        try:
-            now = self._feed().identity(name)
-        except NotFound:
-            now = "gone"
+        now = "gone" if look is None else look.identity
         if not identity or not now or now == identity:
             return True
         if self.settings.fails_on_loss:
@@ -235,19 +232,24 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return False
 
-    def _identities(self) -> dict[str, str]:
-        return {name: self._feed().identity(name) for name in self.settings.names}
-
-    def _lanes(self) -> list[Lane]:
-        feed = self._feed()
-        found: list[Lane] = []
-        for name in self.settings.names:
-            require_lanes(feed, self.kind, name)
-            found += feed.lanes(name)
-        return found
-
     def _feed(self) -> Feed:
         if self._opened is None:
             self._store = self.settings.place.open()
             self._opened = self.kind.open_feed(self._store)
         return self._opened
+
+
+def _identities(now: Mapping[str, Look]) -> dict[str, str]:
+    return {name: look.identity for name, look in now.items()}
+
+
+def _latest(now: Mapping[str, Look]) -> Progress:
+    ends = {lane: bounds.end for look in now.values() for lane, bounds in look.bounds.items()}
+    return Progress(_identities(now), ends)
+
+
+def _first(lane: Lane, now: Mapping[str, Look]) -> int:
+    """Where it begins; 0 if there is no such lane any more."""
+    look = now.get(lane.name)
+    bounds = None if look is None else look.bounds.get(lane)
+    return 0 if bounds is None else bounds.start

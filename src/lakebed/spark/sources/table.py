@@ -9,7 +9,8 @@ The place is `path` (the root of a store whose S3 is served for this run) or `s3
     versionAsOf         a version of the table
     timestampAsOf       the version of that moment: milliseconds, or `2026-01-31T12:00:00Z`
     partitionBytes      how much a task reads; 64 MiB by default
-    pushFilters         `true`: filters pass over files, for a frame that one query uses
+    filters             conditions that all rows meet, and that pass over files, as JSON:
+                        see `lakebed.spark.conditions`
 
 Streams also take `startingVersion` (a number, or `latest`; by default all rows of now, then what
 is added), `maxFilesPerTrigger`, `maxBytesPerTrigger`, and what is to be done about versions that
@@ -41,21 +42,22 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
+from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.options import Options
 from lakebed.spark.sinks.table import TableWriter, WriteOptions
 from lakebed.spark.sinks.table_stream import TableStreamWriter
-from lakebed.spark.sources.table_reader import PushingTableReader, TableReader
+from lakebed.spark.sources.table_reader import TableReader
 from lakebed.spark.sources.table_stream import StreamOptions, TableStreamReader
 from lakebed.spark.tables.parts import SPLIT_BYTES
 from lakebed.spark.tables.place import PLACE_OPTIONS, table_place
-from lakebed.spark.tables.schemas import only
+from lakebed.spark.tables.schemas import arrow_schema, only
 from lakebed.spark.tables.snapshot import check_readable, load_table, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME: Final = "lakebed.table"
-_READ: Final = ("columns", "partitionBytes", "pushFilters", "versionAsOf", "timestampAsOf")
+_READ: Final = ("columns", "partitionBytes", OPTION, REFUSED, "versionAsOf", "timestampAsOf")
 _STREAM: Final = (
     "startingVersion",
     "maxFilesPerTrigger",
@@ -97,13 +99,13 @@ class TableSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = self._options(_READ)
         options.at_most_one_of("versionAsOf", "timestampAsOf")
-        kind = PushingTableReader if options.flag("pushFilters", default=False) else TableReader
-        return kind(
+        return TableReader(
             table_place(options),
             schema,
             version=options.number("versionAsOf"),
             moment_us=options.moment_us("timestampAsOf"),
             split_bytes=options.size("partitionBytes") or SPLIT_BYTES,
+            filters=conditions_of(options, lambda: arrow_schema(schema)),
         )
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802

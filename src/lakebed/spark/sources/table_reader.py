@@ -1,20 +1,20 @@
 """Reading a table at one version, in splits of whole row groups.
 
 The version is settled when the read is planned, so that all tasks read the same; the files of it
-stay until a vacuum. Filters that Spark pushes down pass over files by their partition values and
-statistics; Spark applies them to the rows that are left. They are pushed only if that is asked for:
-`lakebed.spark.sources.batch` says why.
+stay until a vacuum. Conditions that the frame was loaded with pass over files by their partition
+values and statistics, and are applied to the rows of the others.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from lakebed.base.events import event
+from lakebed.spark.conditions import kept
 from lakebed.spark.tables.parts import FilePart, splits_of
 from lakebed.spark.tables.place import TablePlace
 from lakebed.spark.tables.reading import read_parts
@@ -47,13 +47,14 @@ class TableReader(DataSourceReader):
         version: int | None,
         moment_us: int | None,
         split_bytes: int,
+        filters: Sequence[Filter] = (),
     ) -> None:
         self._place = place
         self._schema = schema
         self._version = version
         self._moment_us = moment_us
         self._split_bytes = split_bytes
-        self._filters: list[Filter] = []
+        self._filters = list(filters)
 
     def partitions(self) -> list[InputPartition]:
         table = load_table(self._place, version=self._version, moment_us=self._moment_us)
@@ -73,12 +74,8 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, TableSplit):  # Spark makes one of its own if there is none
-            yield from read_parts(self._place, partition.parts, arrow_schema(self._schema))
-
-
-class PushingTableReader(TableReader):
-    """The same, and takes filters. Spark looks whether there is such a method."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        self._filters = list(filters)
-        return filters
+            schema = arrow_schema(self._schema)
+            for batch in read_parts(self._place, partition.parts, schema):
+                rows = kept(batch, self._filters)
+                if rows.num_rows:
+                    yield rows

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import by_name, by_offset, by_partition, by_time
-from lakebed.spark.sources.batch import FeedReader, PushingFeedReader
+from lakebed.spark.sources.batch import FeedReader
 from lakebed.spark.sources.settings import Kind, schema_of, settings_of
 from lakebed.spark.sources.stream import FeedStreamReader
 from lakebed.spark.sources.topic_feed import TopicFeed
@@ -36,10 +36,6 @@ class TopicReader(FeedReader):
     kind = TOPICS
 
 
-class TopicPushingReader(PushingFeedReader):
-    kind = TOPICS
-
-
 class TopicStreamReader(FeedStreamReader):
     kind = TOPICS
 
@@ -56,8 +52,7 @@ class TopicSource(DataSource):
 
     def reader(self, schema: StructType) -> FeedReader:
         columns = schema.fieldNames()
-        settings = settings_of(TOPICS, self.options, columns=columns, is_stream=False)
-        return TopicPushingReader(settings) if settings.pushes_filters else TopicReader(settings)
+        return TopicReader(settings_of(TOPICS, self.options, columns=columns, is_stream=False))
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:  # noqa: N802 - Spark's name
         columns = schema.fieldNames()

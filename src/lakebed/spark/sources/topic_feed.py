@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from lakebed.api.topics import TopicRange
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
-from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMessages
+from lakebed.keratin.backlog import bytes_of
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Mark, OpenStore, OpenTopic
-from lakebed.spark.sources.feed import Lane, Rows
-from lakebed.spark.splits import Extent, place_at
+from lakebed.spark.places.protocol import Held, Mark, OpenStore, OpenTopic
+from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 _US_PER_MS = 1000
+
+Value = TypeVar("Value")
 
 
 class TopicFeed:
@@ -25,18 +29,14 @@ class TopicFeed:
 
     def __init__(self, store: OpenStore) -> None:
         self.store = store
+        self._topics: dict[str, OpenTopic] = {}
 
     def names(self) -> Sequence[str]:
         return self.store.topics()
 
-    def identity(self, name: str) -> str:
-        return self._topic(name).topic_id
-
-    def lanes(self, name: str) -> Sequence[Lane]:
-        return [Lane(name, number) for number in range(self._topic(name).partition_count)]
-
-    def bounds(self, lane: Lane) -> Bounds:
-        return self._topic(lane.name).bounds(lane.number)
+    def look(self, name: str) -> Look:
+        self._topics[name] = topic = self.store.topic(name)
+        return Look(topic.topic_id, _by_lane(name, topic.bounds()))
 
     def base(self, lane: Lane, position: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -47,26 +47,20 @@ class TopicFeed:
     def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
         return self._topic(lane.name).marks(lane.number, start, end)
 
-    def at_time(self, lane: Lane, moment_us: int) -> int:
+    def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
-            return self.bounds(lane).start
+            return {lane: bounds.start for lane, bounds in self.look(name).bounds.items()}
         timestamp_ms = -(-moment_us // _US_PER_MS)
-        return self._topic(lane.name).offset_for_time(lane.number, timestamp_ms)
+        return _by_lane(name, self._topic(name).offsets_for_time(timestamp_ms))
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return end - start
 
     def advanced(
-        self, lane: Lane, start: int, end: int, *, rows_max: int | None, bytes_max: int | None
-    ) -> int:
-        if rows_max is not None:
-            end = min(end, start + rows_max)
-        if bytes_max is not None and start < end:
-            marks = self.marks(lane, start, end)
-            extent = Extent(lane, marks, is_cut_anywhere=True)
-            if extent.size > bytes_max:
-                end = place_at(extent, marks[0].bytes_before + bytes_max).at
-        return max(end, start + 1)
+        self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
+        return self.store.advance_topics(wanted, rows_max=rows_max, bytes_max=bytes_max)
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
@@ -76,10 +70,9 @@ class TopicFeed:
     def shown(self, position: int) -> str:
         return str(position)
 
-    def pin(self, lane: Lane, start: int, end: int, *, duration_ms: int, owner: str) -> str:
-        return self.store.pins.pin_offsets(
-            lane.name, lane.number, start=start, end=end, duration_ms=duration_ms, owner=owner
-        ).pin_id
+    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
+        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
+        return self.store.hold_topics(wanted, duration_ms=duration_ms, owner=owner)
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
@@ -94,7 +87,14 @@ class TopicFeed:
         yield Rows(None, sizes.take())
 
     def _topic(self, name: str) -> OpenTopic:
-        return self.store.topic(name)
+        """As it was looked at last."""
+        if name not in self._topics:
+            self.look(name)
+        return self._topics[name]
+
+
+def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
+    return {Lane(name, number): value for number, value in enumerate(values)}
 
 
 class _Sizes:
@@ -112,7 +112,7 @@ class _Sizes:
     ) -> Iterator[MessageBatch]:
         is_narrow = times_us != Interval()
         for batch in batches:
-            self._size += _bytes_of(batch)
+            self._size += bytes_of(batch)
             if not is_narrow or _can_have(batch, times_us):
                 yield batch
 
@@ -122,11 +122,3 @@ def _can_have(batch: MessageBatch, times_us: Interval) -> bool:
     first, last = int(stamps.min()) * _US_PER_MS, int(stamps.max()) * _US_PER_MS
     is_behind = times_us.start is None or last >= times_us.start
     return is_behind and (times_us.end is None or first < times_us.end)
-
-
-def _bytes_of(batch: MessageBatch) -> int:
-    """About what its messages take, inflated."""
-    if isinstance(batch, PlainMessages):
-        return batch.run.end - batch.run.start
-    assert isinstance(batch, PackedMessages), "another kind of batch"
-    return len(batch.batch.buffer)

@@ -1,0 +1,202 @@
+"""Takes the oldest items of several backlogs, up to a limit, so that their times advance together.
+
+A backlog is a sequence of items with a timestamp each. An item counts as new as the newest one up
+to it, for none is taken without those before it. Of what is left nothing is older than what is
+taken, as far as the order within a backlog allows.
+
+A backlog describes itself twice: roughly, in chunks that may come from an index, and item by item.
+Chunks are taken as long as the next chunk of every backlog fits as well, since items that precede
+them are in those; the items decide the rest. Pure: backlogs do the reading.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
+from math import inf
+from typing import NamedTuple, Protocol
+
+
+class Chunk(NamedTuple):
+    """Consecutive items; the last one ends at the position `end`."""
+
+    end: int
+    item_count: int
+    size_bytes: int
+    newest: int  # of the backlog, up to the chunk's end
+
+
+class Items(NamedTuple):
+    """Consecutive items, one by one; at least one. A column has one value an item."""
+
+    ends: Sequence[int]  # the position after it
+    times: Sequence[int]
+    sizes_bytes: Sequence[int]
+
+
+class Backlog(Protocol):
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def weight(self) -> int:
+        """How much there is in it, 1 at least: items of equal age are shared by weight."""
+
+    def chunks(self) -> Iterator[Chunk]: ...
+
+    def items(self, start: int) -> Iterator[Items]:
+        """All from that position on, which is the start or the end of a chunk."""
+
+
+class Limit(NamedTuple):
+    """None is without a limit."""
+
+    item_count: int | None
+    size_bytes: int | None
+
+
+def advance(backlogs: Sequence[Backlog], limit: Limit) -> list[int]:
+    """The position up to which each backlog is taken; at least one item, if there is any."""
+    taking = _Taking(backlogs, limit)
+    newest = taking.take_chunks()
+    taking.take_items(newest)
+    return taking.ends
+
+
+class _Taking:
+    def __init__(self, backlogs: Sequence[Backlog], limit: Limit) -> None:
+        self._backlogs = backlogs
+        self._count_left = inf if limit.item_count is None else limit.item_count
+        self._bytes_left = inf if limit.size_bytes is None else limit.size_bytes
+        self.ends = [backlog.start for backlog in backlogs]
+
+    def take_chunks(self) -> list[int]:
+        """How new each backlog is as far as it is taken."""
+        newest = [0] * len(self._backlogs)
+        counts = [0] * len(self._backlogs)
+        chunks = [backlog.chunks() for backlog in self._backlogs]
+        ahead: list[Chunk | None] = [next(each, None) for each in chunks]
+        heap = [(chunk.newest, 0.0, index) for index, chunk in enumerate(ahead) if chunk]
+        heapify(heap)
+        count = sum(chunk.item_count for chunk in ahead if chunk)
+        size_bytes = sum(chunk.size_bytes for chunk in ahead if chunk)
+        while heap and count <= self._count_left and size_bytes <= self._bytes_left:
+            _, _, index = heappop(heap)
+            chunk = ahead[index]
+            assert chunk is not None, "only backlogs with a chunk are in the heap"
+            self._take(index, chunk.end, chunk.item_count, chunk.size_bytes)
+            newest[index] = chunk.newest
+            counts[index] += chunk.item_count
+            count -= chunk.item_count
+            size_bytes -= chunk.size_bytes
+            ahead[index] = following = next(chunks[index], None)
+            if following is not None:
+                count += following.item_count
+                size_bytes += following.size_bytes
+                share = counts[index] / self._backlogs[index].weight
+                heappush(heap, (following.newest, share, index))
+        return newest
+
+    def take_items(self, newest: Sequence[int]) -> None:
+        queues = [
+            _Queue(backlog.items(end), since)
+            for backlog, end, since in zip(self._backlogs, self.ends, newest, strict=True)
+        ]
+        heap = [(queue.head, index) for index, queue in enumerate(queues) if queue]
+        heapify(heap)
+        while heap:
+            time = heap[0][0]
+            oldest = []
+            while heap and heap[0][0] == time:
+                oldest.append(heappop(heap)[1])
+            if len(oldest) == 1 and heap:
+                counts = [queues[oldest[0]].count_before(heap[0][0])]
+            elif len(oldest) == 1:
+                counts = [queues[oldest[0]].count]
+            else:
+                counts = [queues[index].count_up_to(time) for index in oldest]
+            if not self._take_all(queues, oldest, counts):
+                return
+            for index in oldest:
+                if queues[index]:
+                    heappush(heap, (queues[index].head, index))
+
+    def _take_all(
+        self, queues: Sequence[_Queue], indexes: Sequence[int], counts: Sequence[int]
+    ) -> bool:
+        """False if the limit came first; it is shared by counts then."""
+        size_bytes = sum(queues[index].size(n) for index, n in zip(indexes, counts, strict=True))
+        share = min(self._count_left / sum(counts), self._bytes_left / max(size_bytes, 1), 1.0)
+        for index, count in zip(indexes, counts, strict=True):
+            self._take_of(queues[index], index, count if share == 1.0 else int(count * share))
+        if share == 1.0:
+            return True
+        # What rounding left goes to the largest backlog. The first item is taken however large.
+        for index in sorted(indexes, key=lambda each: -self._backlogs[each].weight):
+            is_first = all(
+                end == backlog.start for end, backlog in zip(self.ends, self._backlogs, strict=True)
+            )
+            size_bytes = queues[index].size(1) if queues[index] else 0
+            fits = self._count_left >= 1 and size_bytes <= self._bytes_left
+            if queues[index] and (fits or is_first):
+                self._take_of(queues[index], index, 1)
+        return False
+
+    def _take_of(self, queue: _Queue, index: int, count: int) -> None:
+        if count:
+            size_bytes = queue.size(count)
+            self._take(index, queue.take(count), count, size_bytes)
+
+    def _take(self, index: int, end: int, count: int, size_bytes: int) -> None:
+        self.ends[index] = end
+        self._count_left -= count
+        self._bytes_left -= size_bytes
+
+
+class _Queue:
+    """Items of a backlog that are not taken yet, as many as were reported at once."""
+
+    def __init__(self, items: Iterator[Items], newest: int) -> None:
+        self._items = items
+        self._newest: list[int] = [newest]  # of each item, after the one before the first
+        self._ends: Sequence[int] = ()
+        self._bytes_before: list[int] = [0]
+        self._done = 0
+        self._fill()
+
+    def __bool__(self) -> bool:
+        return self._done < len(self._ends)
+
+    @property
+    def count(self) -> int:
+        return len(self._ends) - self._done
+
+    @property
+    def head(self) -> int:
+        return self._newest[self._done + 1]
+
+    def count_before(self, time: int) -> int:
+        return bisect_left(self._newest, time, self._done + 1) - self._done - 1
+
+    def count_up_to(self, time: int) -> int:
+        return bisect_right(self._newest, time, self._done + 1) - self._done - 1
+
+    def size(self, count: int) -> int:
+        return self._bytes_before[self._done + count] - self._bytes_before[self._done]
+
+    def take(self, count: int) -> int:
+        """The position after the last of them."""
+        self._done += count
+        end = self._ends[self._done - 1]
+        if not self:
+            self._fill()
+        return end
+
+    def _fill(self) -> None:
+        items = next(self._items, None)
+        if items is not None:
+            self._newest = list(accumulate(items.times, max, initial=self._newest[-1]))
+            self._bytes_before = list(accumulate(items.sizes_bytes, initial=0))
+            self._ends, self._done = items.ends, 0

@@ -1,0 +1,146 @@
+"""The messages `[start, end)` of a partition, in the order that `oldest_first` takes them.
+
+    ends = advance_partitions([(partition, start, end), …], messages_max=10_000)
+
+Sealed segments are described by their indexes, a stride a chunk; what has none, or an index that
+does not say how new the messages after `start` are, is read in windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from lakebed.base.errors import LakebedError
+from lakebed.base.files import Disk
+from lakebed.base.oldest_first import Chunk, Items, Limit, advance
+from lakebed.base.units import KIB
+from lakebed.keratin.index_file import load_index, load_time_index
+from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMessages
+from lakebed.keratin.paths import index_path, time_index_path
+from lakebed.keratin.view import SegmentInfo
+
+_WINDOW_BYTES = 64 * KIB
+
+
+class ReadablePartition(Protocol):
+    @property
+    def disk(self) -> Disk: ...
+
+    def segments(self) -> Sequence[SegmentInfo]: ...
+
+    def read_batches(
+        self, start: int, end: int, *, batch_bytes_max: int
+    ) -> Iterator[MessageBatch]: ...
+
+
+class PartitionRange(NamedTuple):
+    partition: ReadablePartition
+    start: int
+    end: int
+
+
+def advance_partitions(
+    ranges: Sequence[PartitionRange], *, messages_max: int | None, bytes_max: int | None
+) -> list[int]:
+    """Where to stop in each so that event time advances in all of them together."""
+    backlogs = [PartitionBacklog(*each) for each in ranges]
+    return advance(backlogs, Limit(messages_max, bytes_max))
+
+
+class _Stride(NamedTuple):
+    """An entry of both indexes: the record at `offset`, and how new all up to it are."""
+
+    offset: int
+    position: int
+    newest_ms: int
+
+
+class PartitionBacklog:
+    """A `Backlog`. Offsets without a message belong to the message before them."""
+
+    def __init__(self, partition: ReadablePartition, start: int, end: int) -> None:
+        self._partition = partition
+        self.start = start
+        self.end = end
+
+    @property
+    def weight(self) -> int:
+        return max(self.end - self.start, 1)
+
+    def chunks(self) -> Iterator[Chunk]:
+        newest_ms = 0
+        for info in self._partition.segments():
+            start, end = max(self.start, info.base_offset), min(self.end, info.next_offset)
+            if start < end:
+                for chunk in self._segment_chunks(info, start, end):
+                    newest_ms = max(newest_ms, chunk.newest)
+                    yield chunk._replace(newest=newest_ms)
+
+    def items(self, start: int) -> Iterator[Items]:
+        before: Items | None = None
+        for batch in self._read(start, self.end):
+            if before is not None:
+                yield before
+            count = len(batch)
+            size_bytes = -(-bytes_of(batch) // count)
+            ends = [int(offset) + 1 for offset in batch.offsets]
+            before = Items(ends, list(map(int, batch.timestamps_ms)), [size_bytes] * count)
+        if before is not None:
+            yield before._replace(ends=[*before.ends[:-1], self.end])
+        elif start < self.end:
+            yield Items([self.end], [0], [0])
+
+    def _segment_chunks(self, info: SegmentInfo, start: int, end: int) -> Iterator[Chunk]:
+        strides = [each for each in self._strides(info) if start < each.offset < end]
+        if len(strides) < 2:
+            yield from self._read_chunks(start, end)
+            return
+        # The index counts from the segment's beginning: it tells how new the messages from `start`
+        # on are where they are newer than its first entry after `start`.
+        first = before = strides[0]
+        yield from self._read_chunks(start, first.offset)
+        for stride in strides[1:]:
+            if stride.newest_ms > first.newest_ms:
+                count, size_bytes = stride.offset - before.offset, stride.position - before.position
+                yield Chunk(stride.offset, count, size_bytes, stride.newest_ms)
+            else:
+                yield from self._read_chunks(before.offset, stride.offset)
+            before = stride
+        yield from self._read_chunks(before.offset, end)
+
+    def _strides(self, info: SegmentInfo) -> list[_Stride]:
+        """None if there is no good index."""
+        if not info.is_sealed:
+            return []
+        disk, base_offset = self._partition.disk, info.base_offset
+        try:
+            places = load_index(disk, index_path(info.path), base_offset=base_offset)
+            times = load_time_index(disk, time_index_path(info.path), base_offset=base_offset)
+        except LakebedError:
+            return []
+        newest_ms = {entry.relative_offset: entry.timestamp_ms for entry in times}
+        return [
+            _Stride(base_offset + relative, position, newest_ms[relative])
+            for relative, _, position in places
+            if relative in newest_ms
+        ]
+
+    def _read_chunks(self, start: int, end: int) -> Iterator[Chunk]:
+        for batch in self._read(start, end):
+            newest_ms = max(map(int, batch.timestamps_ms))
+            start = batch.next_offset
+            yield Chunk(start, len(batch), bytes_of(batch), newest_ms)
+        if start < end:
+            yield Chunk(end, 0, 0, 0)
+
+    def _read(self, start: int, end: int) -> Iterator[MessageBatch]:
+        return self._partition.read_batches(start, end, batch_bytes_max=_WINDOW_BYTES)
+
+
+def bytes_of(batch: MessageBatch) -> int:
+    """About what its messages take, inflated."""
+    if isinstance(batch, PlainMessages):
+        return batch.run.end - batch.run.start
+    assert isinstance(batch, PackedMessages), "another kind of batch"
+    return len(batch.batch.buffer)

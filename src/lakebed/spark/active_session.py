@@ -1,0 +1,33 @@
+"""Lets every Python thread write to the registered sinks.
+
+Spark 4.3.0 looks up the sink of `df.write…save()` and `df.writeStream…start()` in the active
+session of the calling thread, and in no other. pyspark sets it only in the thread that made the
+session: in all others the sink is not found (`ClassNotFoundException`). So it is set before each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+
+def activate_in_every_thread() -> None:
+    """Idempotent."""
+    from pyspark.sql.readwriter import DataFrameWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    for writer, name in ((DataFrameWriter, "save"), (DataStreamWriter, "start")):
+        method = getattr(writer, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(writer, name, _activating(method))
+
+
+def _activating(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def run(writer: Any, *args: Any, **named: Any) -> Any:
+        spark = writer._spark
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        return method(writer, *args, **named)
+
+    return run
