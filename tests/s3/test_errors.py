@@ -29,6 +29,8 @@ CASES: list[tuple[LakebedError, str, int]] = [
     (engine.MethodNotAllowed("x", marker_id="m"), "MethodNotAllowed", 405),
     (engine.BucketExists("x"), "BucketAlreadyOwnedByYou", 409),
     (engine.BucketNotEmpty("x"), "BucketNotEmpty", 409),
+    (engine.ReservedBucket("x"), "AccessDenied", 403),
+    (engine.MetadataLost("x", path=SOME_FILE), "InternalError", 500),
     (engine.BadBucketName("x"), "InvalidBucketName", 400),
     (engine.BadKey("x"), "KeyTooLongError", 400),
     (engine.BadState("x"), "IllegalVersioningConfigurationException", 400),
