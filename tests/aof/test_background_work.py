@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -120,29 +122,19 @@ def test_a_log_that_its_user_closed_can_be_opened_again() -> None:
         manager.open("orders")
 
 
-def _truncate_a_sealed_segment(world: World, manager: AofManager) -> str:
-    log = manager.open("damaged")
-    _fill(log, 100)
-    log.seal_current_segment()
-    path = log.segments()[0].path
-    manager.close_log("damaged")
-    world.disk.unlink(path)
-    world.disk.create(path, size=10).close()
-    return path
-
-
-def test_a_truncated_segment_of_one_log_stops_no_log() -> None:
-    world = World(4)
-    manager = _manager(world, KEPT_FOR_LONG)
-    innocent = manager.open("innocent")
-    _truncate_a_sealed_segment(world, manager)
-    damaged = manager.open("damaged")
-    world.runner.advance(10**9)
-    payloads = _fill(innocent, 200)
-    _fill(damaged, 200)
-    assert [record.payload for record in innocent.read()] == payloads
-    assert not world.runner.failures()
-    assert manager.failures() == {}, "retention counts a damaged segment as sealed when made"
+def test_a_truncated_segment_of_one_log_stops_no_log(tmp_path: Path) -> None:
+    """On the real disk, which refuses to read before the start of a file."""
+    with AofManager(tmp_path, config=KEPT_FOR_LONG) as manager:
+        damaged, innocent = manager.open("damaged"), manager.open("innocent")
+        _fill(damaged, 100)
+        path = damaged.segments()[0].path
+        manager.close_log("damaged")
+        os.truncate(path, 10)
+        damaged = manager.open("damaged")
+        payloads = _fill(innocent, 200)
+        _fill(damaged, 200)
+        assert [record.payload for record in innocent.read()] == payloads
+        assert manager.failures() == {}, "it counts as sealed when it was made"
 
 
 def test_a_log_whose_upkeep_fails_is_named_with_file_and_cause_and_the_others_go_on(

@@ -529,7 +529,8 @@ class PartitionGroup:
         with self._mutex:
             created_ts_ms, ahead_ms = self._clock.wall_ms(), self._clock.ahead_ms()
             state = self._state.frozen()
-            generation, ticket = self._journal.begin_fold(encode(self._unrecorded))
+            unrecorded = encode(self._unrecorded, ahead_ms=ahead_ms)
+            generation, ticket = self._journal.begin_fold(unrecorded)
             self._unrecorded.clear()
         ticket.wait()
         snapshot = folded(

@@ -14,7 +14,7 @@ import msgspec
 
 from lakebed.base.errors import InputError
 from lakebed.spark.errors import DataLost
-from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.spark.sources.feed import Feed, Lane, Look
 from lakebed.spark.sources.progress import Progress
 from lakebed.spark.tables.commit import Advance
 
@@ -60,11 +60,14 @@ def as_landed(
     has less than the checkpoint says and the rest can still be read.
     """
     positions = dict(begun.positions)
+    looks: dict[str, Look] = {}
     for lane, at in begun.positions.items():
         done = landed.get(lane_id(begun.identities.get(lane.name, ""), lane.number))
         if done is None or done == at:
             continue
-        bounds = feed.bounds(lane)
+        if lane.name not in looks:
+            looks[lane.name] = feed.look(lane.name)
+        bounds = looks[lane.name].bounds[lane]
         if done > bounds.end:
             raise DataLost(
                 f"{lane.name}, partition {lane.number}: it ends at {feed.shown(bounds.end)}, and "
