@@ -106,10 +106,9 @@ def test_readers_do_not_pass_lost_messages_in_silence(
     before = [number for number in kept if number < lost[0]]
     with Store.open(root) as store:
         partition = store.topic("orders").partition(0)
-        seen = []
+        seen: list[int] = []
         with pytest.raises(Corrupt, match="lakebed damage acknowledge 1"):
-            for message in partition.read():
-                seen.append(message.offset)
+            seen.extend(message.offset for message in partition.read())
         assert seen == before
         with pytest.raises(Corrupt):
             partition.get(lost[0])
