@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lakebed.aof.config import FlushConfig as FlushConfig
     from lakebed.aof.config import ManagerConfig as ManagerConfig
     from lakebed.aof.config import RetentionConfig as RetentionConfig
+    from lakebed.aof.errors import NotDurableYet as NotDurableYet
     from lakebed.aof.errors import WouldBlock as WouldBlock
     from lakebed.aof.manager import AofManager as AofManager
     from lakebed.aof.record_id import RecordId as RecordId
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
     from lakebed.base.errors import Locked as Locked
     from lakebed.base.errors import NoSpace as NoSpace
     from lakebed.base.errors import NotFound as NotFound
+    from lakebed.base.errors import OutcomeUnknown as OutcomeUnknown
     from lakebed.base.errors import Poisoned as Poisoned
     from lakebed.base.errors import RetryError as RetryError
     from lakebed.base.errors import SyncFailed as SyncFailed
     from lakebed.base.errors import TooLarge as TooLarge
+    from lakebed.base.errors import TooManyFiles as TooManyFiles
     from lakebed.base.errors import Torn as Torn
     from lakebed.base.errors import UnknownVersion as UnknownVersion
     from lakebed.keratin.config import Ack as Ack
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.errors import NoSuchUpload as NoSuchUpload
     from lakebed.seglake.errors import NoSuchVersion as NoSuchVersion
     from lakebed.seglake.errors import PreconditionFailed as PreconditionFailed
+    from lakebed.seglake.errors import ReservedBucket as ReservedBucket
     from lakebed.seglake.model import Versioning as Versioning
     from lakebed.store.connect import connect as connect
     from lakebed.store.store import Store as Store
@@ -79,7 +83,6 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "__version__",
     "Ack",
     "AlreadyExists",
     "AofConfig",
@@ -107,9 +110,11 @@ __all__ = [
     "NoSuchKey",
     "NoSuchUpload",
     "NoSuchVersion",
+    "NotDurableYet",
     "NotFound",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
+    "OutcomeUnknown",
     "PartlyAppended",
     "Poisoned",
     "PreconditionFailed",
@@ -117,6 +122,7 @@ __all__ = [
     "ProducerFenced",
     "RecordId",
     "Refused",
+    "ReservedBucket",
     "RetentionConfig",
     "RetryError",
     "SeglakeConfig",
@@ -126,6 +132,7 @@ __all__ = [
     "SyncFailed",
     "TierConfig",
     "TooLarge",
+    "TooManyFiles",
     "TopicConfig",
     "Torn",
     "Unauthenticated",
@@ -133,6 +140,7 @@ __all__ = [
     "Unreachable",
     "Versioning",
     "WouldBlock",
+    "__version__",
     "connect",
 ]
 
@@ -181,8 +189,13 @@ _MODULES = {
         "TooLarge",
         "Torn",
         "UnknownVersion",
+        "OutcomeUnknown",
+        "TooManyFiles",
     ),
-    "lakebed.aof.errors": ("WouldBlock",),
+    "lakebed.aof.errors": (
+        "WouldBlock",
+        "NotDurableYet",
+    ),
     "lakebed.keratin.errors": (
         "OffsetOutOfRange",
         "OutOfOrderSequence",
@@ -200,6 +213,7 @@ _MODULES = {
         "NoSuchUpload",
         "NoSuchVersion",
         "PreconditionFailed",
+        "ReservedBucket",
     ),
     "lakebed.api.problems": (
         "Refused",

@@ -55,6 +55,7 @@ CASES: list[tuple[LakebedError, str, int]] = [
     (base.Locked(SOME_FILE), "ServiceUnavailable", 503),
     (base.NoSpace(SOME_FILE), "InsufficientStorage", 507),
     (base.TooManyFiles(SOME_FILE), "SlowDown", 503),
+    (base.OutcomeUnknown("x"), "InternalError", 500),
     (base.DataError("x", path=SOME_FILE), "InternalError", 500),
     (base.Torn("x", path=SOME_FILE), "InternalError", 500),
     (base.Corrupt("x", path=SOME_FILE), "InternalError", 500),

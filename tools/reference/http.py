@@ -14,6 +14,7 @@ from msgspec import Struct
 from lakebed import api
 from lakebed.api import media, problems
 from lakebed.api.operations import OPERATIONS
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.door import openapi
 from tools.reference.markdown import anchor, code, codes, plain, table
@@ -141,11 +142,12 @@ def _heading(name: str) -> str:
     return f"{name} document"
 
 
-def _structs() -> dict[str, type[Struct]]:
+def _structs() -> dict[str, type]:
     """The classes of the documents, by name."""
     names = [f"{api.__name__}.{one.name}" for one in pkgutil.iter_modules(api.__path__)]
     modules = [*map(import_module, names), openapi]
-    return {name: kind for module in modules for name, kind in declared(module, Struct)}
+    found = {name: kind for module in modules for name, kind in declared(module, Struct)}
+    return {**found, DamageRecord.__name__: DamageRecord}
 
 
 def _refusals(responses: Mapping[str, Schema]) -> str:
