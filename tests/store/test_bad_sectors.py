@@ -88,9 +88,8 @@ def test_a_reader_gets_all_before_a_bad_sector_and_then_the_error(root: Path) ->
 def test_skipping_damage_passes_over_the_rest_of_the_segment_and_reports_it(root: Path) -> None:
     with open_bad(root) as store:
         log_skipped: list[object] = []
-        seen = numbers(
-            LogReader(store.log("orders")).read(skip_damage=True, on_skipped=log_skipped.append)
-        )
+        with LogReader(store.log("orders")) as log_reader:
+            seen = numbers(log_reader.read(skip_damage=True, on_skipped=log_skipped.append))
         assert (seen[0], seen[-1], len(log_skipped)) == (0, COUNT - 1, 1)
         assert COUNT - 64 < len(seen) < COUNT
         topic_skipped: list[object] = []
