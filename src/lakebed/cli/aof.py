@@ -7,7 +7,7 @@ Nothing is created by any command but `append` (and `convert`, in the folder it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from enum import Enum
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated
@@ -179,9 +179,9 @@ def cat(
         skipped.append(str(place.error))
         run.output.note(f"skipped: {place.error}")
 
-    with reaching_tier2(log), open_to_read(run) as store:
+    with reaching_tier2(log), open_to_read(run) as store, ExitStack() as stack:
         view = store.archived_log(log) if archived else store.log(log)
-        reader = LogReader(view) if archived else store.reader(log)
+        reader = stack.enter_context(LogReader(view))
         durable_end = view.durable_end()
         if start_ns is not None:
             first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from lakebed.aof.envelope import check_size
 from lakebed.aof.footer import decode_footer
 from lakebed.aof.format import (
     FOOTER_BYTES,
@@ -72,6 +73,7 @@ def summarise_segments(store: ReadOnlyStore, name: str, states: States) -> Itera
             tiers = (0, *(tier for tier in colder if tier))
             yield _sealed(info, footer, file_bytes)._replace(tiers=tiers)
         elif file_bytes:
+            check_size(info, size=file_bytes)
             is_last = info.segment_id == infos[-1].segment_id
             yield _unsealed(store, name, info, end, file_bytes, is_active=is_last)
 
