@@ -258,8 +258,9 @@ class AofManager:
             self._is_closed = True
             logs = list(self._logs.values())
             opening = list(self._opening.values())
-        for ended in opening:
-            ended.wait()  # it writes to its log: the lock is held for that long
+        if self._generation == forking.generation():
+            for ended in opening:
+                ended.wait()  # it writes to its log: the lock is held for that long
         with contextlib.ExitStack() as stack:
             stack.callback(self._lock.release)
             if self._own_runner is not None:
@@ -297,6 +298,8 @@ class AofManager:
 
     def _end_steps(self, log: Aof) -> None:
         """No step of the log is running when this returns; one begun later does nothing."""
+        if self._generation != forking.generation():
+            return  # a step that was running when the process forked goes on in the parent alone
         self._flushing.remove(log)
         self._maintenance.remove(log)
 

@@ -87,7 +87,7 @@ from lakebed.base.errors import (
     NotFound,
 )
 from lakebed.base.events import event
-from lakebed.base.files import make_folders
+from lakebed.base.files import forking, make_folders
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +126,7 @@ class Moves:
         self._compression = compression
         self.should_stop = should_stop
         self._claimed: set[int] = set()  # guarded by the log's mutex
+        self._generation = forking.generation()
         # Set by whoever has workers: told when a segment that they left alone may be moved again.
         self.on_released: Callable[[], None] = lambda: None
 
@@ -149,7 +150,7 @@ class Moves:
 
     def close(self) -> None:
         """Wait for the moves under way, which are cut short; none begins in a closed log."""
-        while True:
+        while self._generation == forking.generation():  # those of a parent go on there
             released = self._notifier.next_change()
             if not self.claimed():
                 return

@@ -2,9 +2,8 @@
 
 The limit (`RLIMIT_NOFILE`) is one for everything in the process, so what it is shared out to is
 too. Files that are open and not in use are parked when there are too many: their descriptors are
-closed, and opened again by the next use (`real.RealFile`). Readers keep no more than `reader_share`
-segments together (`handles`), and connections are bounded by whoever serves them, to
-`connection_share`.
+closed, and opened again by the next use (`real.RealFile`). Connections are bounded by their server,
+to `connection_share`.
 
 Raising the limit is for a program that is ours, as a node: code of another program may rely on
 its descriptors being small numbers (`select`).
@@ -26,7 +25,6 @@ from lakebed.base.files import forking
 
 LOW_LIMIT: Final = 4096  # below it whoever runs a node is warned
 FILES_MAX: Final = 16_384
-READERS_MAX: Final = 8_192
 _RESERVED: Final = 64  # for SQLite, event loops, listeners, locks, the folder that is synced
 _UNLIMITED: Final = 1 << 20
 _MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
@@ -51,14 +49,9 @@ def file_share() -> int:
     return max(8, min(FILES_MAX, (soft_limit() - _RESERVED) // 4))
 
 
-def reader_share() -> int:
-    """So many segments are kept open by readers, of all logs and partitions together."""
-    return max(8, min(READERS_MAX, (soft_limit() - _RESERVED) // 8))
-
-
 def connection_share() -> int:
     """So many connections may there be: one that is sent a file has two descriptors."""
-    return max(8, (soft_limit() - _RESERVED - file_share() - reader_share()) // 2)
+    return max(8, (soft_limit() - _RESERVED - file_share()) // 2)
 
 
 class Parkable(Protocol):

@@ -1,22 +1,17 @@
 """The segments a reader has open: a bounded number, the least recently used closed first.
 
-Invariant: not more than `count_max` are kept, and of all readers of the process together about
-`descriptors.reader_share`; one that is in use when its turn comes is closed by its last user, so no
-read ever meets a closed file. Bytes that were handed out are not affected: a view keeps them alive.
+Invariant: not more than `count_max` are kept; one that is in use when its turn comes is closed by
+its last user, so no read ever meets a closed file. Bytes that were handed out are not affected:
+a view keeps them alive. Their descriptors are bounded for the whole process: see `descriptors`.
 """
 
 from __future__ import annotations
 
-import itertools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, Protocol, TypeVar
-from weakref import WeakSet
+from typing import Generic, Protocol, TypeVar
 
 from lakebed.base.errors import Closed
-from lakebed.base.files import forking
-from lakebed.base.files.descriptors import reader_share
 from lakebed.base.runner import Mutex
 
 
@@ -76,22 +71,13 @@ class Handles(Generic[Info, Reading]):
         self._mutex = mutex
         self._kept: OrderedDict[Hashable, _Handle[Reading]] = OrderedDict()  # guarded by _mutex
         self._is_closed = False  # guarded by _mutex
-        self.last_use = next(_uses)
-        _READERS.add(self)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def lease(self, info: Info) -> Lease[Reading]:
         """The open segment, to be used in a `with`. `NotFound` if its file is gone."""
-        self.last_use = next(_uses)
         return Lease(self._take(info) or self._open(info), self._give_back)
-
-    def let_go(self) -> None:
-        """Close all that nobody uses; what is in use is closed after that."""
-        with self._mutex:
-            idle = self._evict(0)
-        _close_all(idle)
 
     def close(self) -> None:
         """Idempotent. Leases that are under way end as usual."""
@@ -119,7 +105,6 @@ class Handles(Generic[Info, Reading]):
             return handle
 
     def _open(self, info: Info) -> _Handle[Reading]:
-        _READERS.trim(at_once=self._count_max)
         fresh = _Handle(self._open_segment(info))
         key = self._key_of(info)
         with self._mutex:
@@ -147,47 +132,6 @@ class Handles(Generic[Info, Reading]):
     def _check_open(self) -> None:
         if self._is_closed:
             raise Closed("the reader is closed")
-
-
-class _Readers:
-    """All readers of this process. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._start()
-
-    def _start(self) -> None:
-        self._lock = threading.Lock()
-        self._all: WeakSet[Handles[Any, Any]] = WeakSet()  # guarded by _lock
-        forking.hold(self)
-
-    def drop(self) -> None:
-        """In a forked child, where no reader of before is used again."""
-        self._start()
-
-    def add(self, reader: Handles[Any, Any]) -> None:
-        with self._lock:
-            self._all.add(reader)
-
-    def trim(self, *, at_once: int) -> None:
-        """Before one more is opened: have readers close theirs, the one least recently used first,
-        if they keep too many. No more than `at_once` each are expected."""
-        share = reader_share()
-        if len(self._all) * at_once < share:
-            return
-        with self._lock:
-            readers = list(self._all)
-        excess = sum(map(len, readers)) + 1 - share
-        if excess > 0:
-            excess += share // 8  # not again at the next one
-            for reader in sorted(readers, key=lambda one: one.last_use):
-                excess -= len(reader)
-                reader.let_go()
-                if excess <= 0:
-                    return
-
-
-_READERS = _Readers()
-_uses = itertools.count()
 
 
 def _close_all(handles: list[_Handle[Reading]]) -> None:
