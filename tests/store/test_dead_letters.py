@@ -350,9 +350,26 @@ def test_a_letter_makes_way_for_the_next_message_of_its_key(world: World) -> Non
     topic = opened(world, group_config=ordered).topic("orders")
     append(topic, b"bad", b"good", key=b"key")
     group = topic.group("billing")
-    fail(group)
+    for _ in range(2):
+        group.nack_all(group.lease(max_messages=1))
     assert values(group.lease()) == [b"good"]
     assert letters(group) == [b"bad"]
+
+
+def test_a_letter_waits_for_the_messages_of_its_key_that_are_before_it(world: World) -> None:
+    ordered = replace(TWICE, per_key_order=True)
+    topic = opened(world, group_config=ordered).topic("orders")
+    append(topic, b"first", b"bad", b"good", key=b"key")
+    group = topic.group("billing")
+    group.nack_all(group.lease(max_messages=2))
+    first, bad = group.lease(max_messages=2, lease_ms=60_000)
+    group.nack(bad)
+    assert (group.lease(), letters(group)) == ([], [])
+    waiting = world.runner.call("consumer", lambda: group.lease(wait_s=30))
+    elapse(world, 10)
+    group.ack(first)
+    elapse(world, 10)
+    assert (values(waiting.result()), letters(group)) == ([b"good"], [b"bad"])
 
 
 @pytest.mark.parametrize("operation", ["fdatasync", "pwrite", "create", "rename", "fsync"])

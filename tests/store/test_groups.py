@@ -72,7 +72,7 @@ def test_a_lease_that_waits_is_woken(reason: str, seed: int) -> None:
         append(topic, b"first", b"second", key=b"key")
     elif reason != "append":
         append(topic, b"first", partition=1)
-    held = group.lease(lease_ms=40_000)
+    held = group.lease(max_messages=1, lease_ms=40_000)
     assert values(held) == ([b"first"] if held else [])
     started_ns, expected, expected_ms = world.clock.monotonic_ns(), b"first", 0
     waiting = world.runner.call("consumer", lambda: group.lease(wait_s=100))
@@ -203,7 +203,7 @@ def test_messages_of_a_key_come_one_by_one_while_other_keys_go_on(world: World) 
             future.result()
     group = topic.group("billing")
     for turn in range(3):
-        leased = group.lease(max_messages=100)
+        leased = [message for _ in range(6) for message in group.lease(max_messages=1)]
         assert sorted(values(leased)) == [b"%d of %d" % (turn, key) for key in range(6)]  # type: ignore[type-var]
         slow, *others = leased
         group.ack_all(others)
@@ -212,6 +212,41 @@ def test_messages_of_a_key_come_one_by_one_while_other_keys_go_on(world: World) 
         group.nack_all(following)
         group.ack(slow)
     assert group.lease() == []
+
+
+def test_one_consumer_gets_several_messages_of_a_key_in_order_and_no_other_gets_any(
+    world: World,
+) -> None:
+    topic = opened(world, group_config=ORDERED).topic("orders")
+    append(topic, *numbered(5, "hot"), key=b"hot")
+    append(topic, *numbered(2, "cold"), key=b"cold")
+    group = topic.group("billing")
+    leased = group.lease(max_messages=5)
+    assert values(leased) == [*numbered(4, "hot"), b"cold 0"]
+    assert group.lease() == []
+    group.nack(leased[0])
+    group.ack_all(leased[1:3])
+    assert group.lease() == [], "the other consumer has one of each still"
+    group.ack(leased[4])
+    assert values(group.lease()) == [b"cold 1"]
+    group.ack(leased[3])
+    again = group.lease()
+    assert [(one.value, one.delivery_count) for one in again] == [(b"hot 0", 2), (b"hot 4", 1)]
+
+
+def test_a_hot_key_does_not_use_up_the_bytes_of_a_lease_before_other_keys_have_theirs(
+    world: World,
+) -> None:
+    topic = opened(world, group_config=ORDERED).topic("orders")
+    append(topic, *[b"%d" % number * 100 for number in range(9)], key=b"hot")
+    append(topic, b"x" * 100, b"y" * 100, key=b"cold")
+    group = topic.group("billing")
+    shown = group.peek(max_messages=100, max_bytes=450)
+    leased = group.lease(max_messages=100, max_bytes=450)
+    assert values(leased) == [b"0" * 100, b"1" * 100, b"2" * 100, b"x" * 100]
+    assert [one.value for one in shown] == values(leased)
+    group.ack_all(leased)
+    assert len(values(drained(group))) == 7
 
 
 def test_many_are_acked_over_several_leases_and_partitions_at_once(world: World) -> None:

@@ -266,18 +266,177 @@ def test_messages_of_one_key_are_leased_one_after_the_other(world: World) -> Non
     for key in (1, 1, 2, None, 1, 2):
         source.append(key=key)
     group = Opened(world, source, ORDERED).group
-    first = group.lease(9)
+    first = group.lease(3)
     assert offsets(first) == [0, 2, 3]
     group.ack([(2, 3)], epoch=first.epoch)
     assert offsets(group.lease(9)) == [5]
     group.nack([(0, 1)], epoch=first.epoch)
-    again = group.lease(9)
+    again = group.lease(1)
     assert offsets(again) == [0]
     group.ack(again.ranges, epoch=again.epoch)
-    second = group.lease(9)
+    second = group.lease(1)
     assert offsets(second) == [1]
     group.ack(second.ranges, epoch=second.epoch)
     assert offsets(group.lease(9)) == [4]
+
+
+def test_a_lease_has_several_messages_of_a_key_and_nobody_else_has_any(world: World) -> None:
+    source = FakeSource()
+    source.append(5, key=1)
+    group = Opened(world, source, ORDERED).group
+    grant = group.lease(3)
+    assert (offsets(grant), grant.leased) == ([0, 1, 2], ((0, 3, 1),))
+    assert lease_all(group) == []
+    group.ack([(0, 1)], epoch=grant.epoch)
+    group.ack([(2, 3)], epoch=grant.epoch)
+    assert lease_all(group) == []
+    group.ack([(1, 2)], epoch=grant.epoch)
+    assert offsets(group.lease(9)) == [3, 4]
+
+
+def test_a_key_has_more_than_one_message_in_a_lease_only_if_other_keys_leave_room(
+    world: World,
+) -> None:
+    source = FakeSource()
+    source.append(100, key=1)
+    for key in (2, 3, 2, 3):
+        source.append(key=key)
+    group = Opened(world, source, ORDERED).group
+    grant = group.lease(3)
+    assert offsets(grant) == [0, 100, 101]
+    group.undo_lease(grant.ranges, epoch=grant.epoch)
+    shown = [offset for one in group.available(6) for offset in range(one.start, one.end)]
+    assert shown == [0, 100, 101, 1, 2, 3], "what matters most comes first"
+    assert offsets(group.lease(6)) == [0, 1, 2, 3, 100, 101]
+
+
+@pytest.mark.parametrize("how", ["nack", "undo", "delay", "expiry"])
+def test_a_message_given_back_waits_for_the_later_ones_of_its_key_that_are_leased(
+    world: World, how: str
+) -> None:
+    source = FakeSource()
+    source.append(4, key=1)
+    opened = Opened(world, source, ORDERED)
+    group = opened.group
+    grant = group.lease(3)
+    group.extend([(1, 3)], epoch=grant.epoch, lease_ms=60_000)
+    match how:
+        case "nack":
+            group.nack([(0, 1)], epoch=grant.epoch)
+        case "undo":
+            group.undo_lease([(0, 1)], epoch=grant.epoch)
+        case "delay":
+            group.nack([(0, 1)], epoch=grant.epoch, delay_ms=100)
+            pass_ms(world, 100)
+        case "expiry":
+            pass_ms(world, 1000)
+    assert lease_all(group) == []
+    group.ack([(1, 2)], epoch=grant.epoch)
+    waiting = world.runner.call("consumer", lambda: group.lease(9, wait_s=30))
+    pass_ms(world, 10)
+    assert not waiting.done
+    group.ack([(2, 3)], epoch=grant.epoch)
+    pass_ms(world, 10)
+    assert counts(waiting.result()) == {0: 1 if how == "undo" else 2, 3: 1}
+
+
+def test_later_messages_of_a_key_that_expire_make_way_for_the_first(world: World) -> None:
+    source = FakeSource()
+    source.append(3, key=1)
+    group = Opened(world, source, ORDERED).group
+    grant = group.lease(3)
+    group.nack([(0, 1)], epoch=grant.epoch)
+    waiting = world.runner.call("consumer", lambda: group.lease(9, wait_s=30))
+    pass_ms(world, 999)
+    assert not waiting.done
+    pass_ms(world, 1)
+    assert counts(waiting.result()) == {0: 2, 1: 2, 2: 2}
+
+
+@pytest.mark.parametrize("key_window_max", [8, 100_000])
+@pytest.mark.parametrize("distance", [0, 5000])
+@pytest.mark.parametrize("how", ["close", "compact", Crash.KILL, Crash.POWER])
+def test_leases_of_several_messages_of_a_key_count_after_a_restart(
+    world: World, how: str | Crash, distance: int, key_window_max: int
+) -> None:
+    source = FakeSource()
+    source.append(1, key=1)
+    source.append(distance)
+    later = source.append(2, key=1)
+    source.append(1, key=1)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=key_window_max)
+    opened = Opened(world, source, config)
+    grant = opened.group.lease(distance + 3)
+    known = [offset for offset in later if offset in offsets(grant)]
+    assert known
+    opened.group.undo_lease([(0, distance + 1)], epoch=grant.epoch)
+    if how == "compact":
+        opened.group.compact()
+    if isinstance(how, Crash):
+        world.restart(how)
+    else:
+        opened.close()
+    source.asked.clear()
+    group = Opened(world, source, config).group
+    found = offsets(group.lease(1))
+    assert found == ([1] if distance else []), "0 has a key of which messages are leased"
+    assert sum(end - start for start, end in source.asked) < 1000, source.asked
+    group.ack(singles(known), epoch=grant.epoch)
+    assert offsets(group.lease(1)) == [0]
+
+
+def test_messages_that_a_lease_may_not_have_hold_back_those_after_them_in_their_key(
+    world: World,
+) -> None:
+    source = FakeSource()
+    source.append(6, key=1)
+    group = Opened(world, source, ORDERED).group
+    assert offsets(group.lease(9, within=[(3, 6)])) == []
+    grant = group.lease(9, within=[(0, 2), (3, 6)])
+    assert offsets(grant) == [0, 1]
+    group.nack([(0, 2)], epoch=grant.epoch)
+    assert offsets(group.lease(9)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_message_that_waits_ends_what_a_lease_has_of_its_key(world: World) -> None:
+    source = FakeSource()
+    source.append(2, key=1)
+    source.append(1, key=1, not_before_ms=world.clock.wall_ns() // NS_PER_MS + 5000)
+    source.append(2, key=1)
+    group = Opened(world, source, ORDERED).group
+    grant = group.lease(9)
+    assert offsets(grant) == [0, 1]
+    group.ack(grant.ranges, epoch=grant.epoch)
+    assert lease_all(group) == []
+    pass_ms(world, 5000)
+    assert offsets(group.lease(9)) == [2, 3, 4]
+
+
+def test_a_message_leased_too_often_waits_for_those_before_it_and_holds_back_those_after_it(
+    world: World,
+) -> None:
+    source = FakeSource()
+    source.append(3, key=1)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, delivery_count_max=1)
+    group = Opened(world, source, config).group
+    grant = group.lease(2)
+    group.nack([(1, 2)], epoch=grant.epoch)
+    assert (lease_all(group), offsets(group.lease_dead_letters(9))) == ([], [])
+    group.ack([(0, 1)], epoch=grant.epoch)
+    assert lease_all(group) == []
+    dead = group.lease_dead_letters(9)
+    assert offsets(dead) == [1]
+    assert lease_all(group) == []
+    group.dead_lettered(dead.ranges, epoch=dead.epoch)
+    assert lease_all(group) == [2]
+
+
+def test_what_is_leased_of_a_key_counts_as_in_flight(world: World) -> None:
+    source = FakeSource()
+    source.append(9, key=1)
+    config = GroupConfig(lease_ms=1000, per_key_order=True, in_flight_max=4)
+    group = Opened(world, source, config).group
+    assert offsets(group.lease(9)) == [0, 1, 2, 3]
 
 
 def test_the_order_of_keys_holds_after_a_restart(world: World) -> None:
@@ -285,25 +444,25 @@ def test_the_order_of_keys_holds_after_a_restart(world: World) -> None:
     for key in (1, 1, 2, 1):
         source.append(key=key)
     opened = Opened(world, source, ORDERED)
-    grant = opened.group.lease(9)
+    grant = opened.group.lease(2)
     assert offsets(grant) == [0, 2]
     opened.group.ack([(2, 3)], epoch=grant.epoch)
     opened.close()
     group = Opened(world, source, ORDERED).group
     assert lease_all(group) == []
     group.ack([(0, 1)], epoch=grant.epoch)
-    assert lease_all(group) == [1]
+    assert lease_all(group) == [1, 3]
 
 
 def test_a_delayed_message_holds_back_those_of_its_key(world: World) -> None:
     source = FakeSource()
     source.append(2, key=1)
     group = Opened(world, source, ORDERED).group
-    grant = group.lease(9)
+    grant = group.lease(1)
     group.nack(grant.ranges, epoch=grant.epoch, delay_ms=400)
     assert lease_all(group) == []
     pass_ms(world, 400)
-    assert lease_all(group) == [0]
+    assert lease_all(group) == [0, 1]
 
 
 def test_only_so_many_messages_are_known_for_the_order_of_keys(world: World) -> None:
@@ -327,16 +486,17 @@ def test_a_key_with_very_many_messages_does_not_starve_the_others(world: World) 
     source.append(1, key=3)
     config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=100)
     opened = Opened(world, source, config)
-    grant = opened.group.lease(9)
+    grant = opened.group.lease(3)
     assert offsets(grant) == [0, 1000, 2001]
     opened.group.ack(grant.ranges, epoch=grant.epoch)
     opened.close()
     group = Opened(world, source, config).group
     # Nor is its own order lost, or one of its messages.
-    for offset in [*range(1, 1000), *range(1001, 2001)]:
-        grant = group.lease(9)
-        assert offsets(grant) == [offset]
+    found = []
+    while (grant := group.lease(9)).leased:
+        found += offsets(grant)
         group.ack(grant.ranges, epoch=grant.epoch)
+    assert found == [*range(1, 1000), *range(1001, 2001)]
     assert group.lag() == 0
 
 
@@ -381,15 +541,15 @@ def test_messages_leased_before_a_restart_hold_back_those_of_their_key(world: Wo
     source.append(300, key=2)
     config = GroupConfig(lease_ms=1000, per_key_order=True, key_window_max=40)
     opened = Opened(world, source, config)
-    grant = opened.group.lease(9)
+    grant = opened.group.lease(2)
     assert offsets(grant) == [0, 300]
     world.restart(Crash.KILL)
     group = Opened(world, source, config).group
     assert lease_all(group) == []
     group.ack([(300, 301)], epoch=grant.epoch)
-    assert lease_all(group) == [301]
+    assert offsets(group.lease(1)) == [301]
     pass_ms(world, 1000)
-    assert offsets(group.lease(9)) == [0, 301]
+    assert offsets(group.lease(4)) == [0, 1, 2, 301]
 
 
 def test_reset_starts_over_and_refuses_those_who_held_something(world: World) -> None:

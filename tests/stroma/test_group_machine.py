@@ -22,6 +22,7 @@ from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.stroma import leasing
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.leasing import Grant
@@ -37,10 +38,11 @@ DURATIONS = st.sampled_from([1, 10, 100, 1000, 3000])
 class GroupMachine(RuleBasedStateMachine):
     @initialize(
         seed=st.integers(0, 1000),
-        per_key_order=st.booleans(),
+        per_key_order=st.sampled_from([True, True, False]),
         delivery_count_max=st.sampled_from([0, 1, 3]),
         in_flight_max=st.sampled_from([5, 1000]),
         key_window_max=st.sampled_from([8, 1000]),
+        look_min=st.sampled_from([2, leasing.LOOK_MIN]),
     )
     def start(
         self,
@@ -49,7 +51,10 @@ class GroupMachine(RuleBasedStateMachine):
         delivery_count_max: int,
         in_flight_max: int,
         key_window_max: int,
+        look_min: int,
     ) -> None:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(leasing, "LOOK_MIN", look_min)
         self.world = World(seed)
         self.config = GroupConfig(
             lease_ms=1000,
@@ -64,6 +69,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.source = FakeSource()
         self.grants: list[tuple[int, list[int]]] = []  # epoch, messages
         self.epochs: set[int] = set()
+        self.delivered: set[int] = set()  # since the group started over
         self.opened = Opened(self.world, self.source, self.config)
 
     @property
@@ -72,7 +78,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(
         count=st.integers(1, 12),
-        key=st.sampled_from([None, None, 1, 2]),
+        key=st.sampled_from([None, 1, 1, 2]),
         delay_ms=st.sampled_from([0, 0, 0, 50, 2000]),
         is_deliverable=st.sampled_from([True, True, True, False]),
     )
@@ -86,18 +92,43 @@ class GroupMachine(RuleBasedStateMachine):
         )
 
     @rule(wanted=st.integers(1, 9), lease_ms=DURATIONS, is_exhausted=st.booleans())
-    def lease(self, wanted: int, lease_ms: int, is_exhausted: bool) -> None:
+    def lease_some(self, wanted: int, lease_ms: int, is_exhausted: bool) -> None:
+        self.lease(wanted, lease_ms, is_exhausted=is_exhausted)
+
+    def lease(self, wanted: int, lease_ms: int, *, is_exhausted: bool) -> None:
         self.model.expire(self.now_ms)
-        expected = self.model.leasable(self.now_ms, is_exhausted=is_exhausted)[:wanted]
         if is_exhausted and self.config.delivery_count_max:
+            expected = self.model.leasable(self.now_ms, is_exhausted=True)[:wanted]
             grant = self.opened.group.lease_dead_letters(wanted, lease_ms=lease_ms)
+            self.take(grant, expected, lease_ms)
         else:
-            expected = self.model.leasable(self.now_ms, is_exhausted=False)[:wanted]
-            grant = self.opened.group.lease(wanted, lease_ms=lease_ms)
+            self.take_some(self.opened.group.lease(wanted, lease_ms=lease_ms), wanted, lease_ms)
+
+    def take_some(self, grant: Grant, wanted: int, lease_ms: int) -> None:
+        """The first of each key, and the next ones of those only if there is room for more."""
+        firsts = self.model.leasable(self.now_ms, is_exhausted=False)[:wanted]
+        following = self.model.following(firsts, self.now_ms)
+        if self.config.key_window_max < 1000:  # a key's queue may be too short for all of them
+            following = [offset for offset in following if offset in offsets(grant)]
+            self.check_that_none_is_left_out(firsts, sorted(firsts + following))
+        room = min(wanted, self.model.room()) - len(firsts)
+        expected = sorted(firsts + following[:room])
         self.take(grant, expected, lease_ms)
+
+    def check_that_none_is_left_out(self, firsts: list[int], taken: list[int]) -> None:
+        messages = self.model.messages
+        for first in firsts:
+            key = messages[first].key
+            if key is not None and self.config.per_key_order:
+                mine = [o for o in taken if messages[o].key == key]
+                between = range(first, mine[-1] + 1)
+                assert mine == [
+                    o for o in between if messages[o].key == key and not messages[o].is_settled
+                ]
 
     def take(self, grant: Grant, expected: list[int], lease_ms: int) -> None:
         assert offsets(grant) == expected
+        self.check_the_order_of_keys(expected)
         if expected:
             assert grant.epoch not in self.epochs
             assert grant.deadline_ms == self.now_ms + lease_ms
@@ -106,6 +137,22 @@ class GroupMachine(RuleBasedStateMachine):
             deliveries = {o: self.model.messages[o].deliveries for o in expected}
             assert counts(grant) == deliveries
             self.grants.append((grant.epoch, expected))
+
+    def check_the_order_of_keys(self, taken: list[int]) -> None:
+        """Whatever is thought of above: nobody else has a message of these keys, and the first
+        time that a message comes, nothing later of its key is settled or was delivered."""
+        if not self.config.per_key_order:
+            return
+        messages = self.model.messages
+        for offset in taken:
+            key = messages[offset].key
+            if key is None:
+                continue
+            assert not self.model.holders(key)
+            if offset not in self.delivered:
+                later = [o for o in range(offset + 1, len(messages)) if messages[o].key == key]
+                assert not self.delivered.intersection(later)
+        self.delivered.update(taken)
 
     def draw_held(self, data: st.DataObject) -> tuple[int, list[int]]:
         epoch, held = data.draw(st.sampled_from(self.grants[-6:]))
@@ -144,6 +191,53 @@ class GroupMachine(RuleBasedStateMachine):
                 self.opened.group.nack(singles(chosen), epoch=epoch, delay_ms=delay_ms)
 
     @precondition(lambda self: self.grants)
+    @rule(data=st.data())
+    def undo(self, data: st.DataObject) -> None:
+        epoch, chosen = self.draw_held(data)
+        self.model.expire(self.now_ms)
+        if self.model.holds(chosen, epoch=epoch):
+            self.opened.group.undo_lease(singles(chosen), epoch=epoch)
+            self.model.undo(chosen)
+        else:
+            with pytest.raises(StaleLease):
+                self.opened.group.undo_lease(singles(chosen), epoch=epoch)
+
+    @rule(count=st.integers(1, 9))
+    def look(self, count: int) -> None:
+        """Without leasing: it changes nothing."""
+        self.model.expire(self.now_ms)
+        firsts = self.model.leasable(self.now_ms, is_exhausted=False)[:count]
+        shown = self.opened.group.available(count)
+        found = [offset for start, end, _ in shown for offset in range(start, end)]
+        assert found[: len(firsts)] == firsts
+        assert set(found[len(firsts) :]) <= set(self.model.following(firsts, self.now_ms))
+
+    @rule(
+        wanted=st.integers(2, 9),
+        count=st.integers(1, 4),
+        delay_ms=st.sampled_from([None, 0, 0, 1]),
+        restarts=st.booleans(),
+    )
+    def lease_and_give_back_the_first(
+        self, wanted: int, count: int, delay_ms: int | None, restarts: bool
+    ) -> None:
+        """While the others of a key are still leased; None: as if it had not been leased."""
+        self.lease(wanted, 3000, is_exhausted=False)
+        epoch, held = self.grants[-1] if self.grants else (0, [])
+        if not held or not self.model.holds(held, epoch=epoch):
+            return
+        if delay_ms is None:
+            self.opened.group.undo_lease(singles(held[:count]), epoch=epoch)
+            self.model.undo(held[:count])
+        else:
+            self.opened.group.nack(singles(held[:count]), epoch=epoch, delay_ms=delay_ms)
+            not_before_ms = self.now_ms + delay_ms if delay_ms else 0
+            self.model.give_back(held[:count], not_before_ms=not_before_ms)
+        if restarts:
+            self.restart()
+        self.lease(wanted, 3000, is_exhausted=False)
+
+    @precondition(lambda self: self.grants)
     @rule(data=st.data(), lease_ms=DURATIONS)
     def extend(self, data: st.DataObject, lease_ms: int) -> None:
         epoch, chosen = self.draw_held(data)
@@ -160,12 +254,11 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def lease_with_a_failing_disk(self, data: st.DataObject) -> None:
         self.model.expire(self.now_ms)
-        expected = self.model.leasable(self.now_ms, is_exhausted=False)[:4]
-        if expected:
+        if self.model.leasable(self.now_ms, is_exhausted=False):
             self.break_disk(data)
             with pytest.raises(LakebedError):
                 self.opened.group.lease(4)
-            self.take(self.opened.group.lease(4), expected, 1000)
+            self.take_some(self.opened.group.lease(4), 4, 1000)
 
     def break_disk(self, data: st.DataObject) -> None:
         operation = data.draw(st.sampled_from(["pwrite", "fdatasync"]))
@@ -177,11 +270,13 @@ class GroupMachine(RuleBasedStateMachine):
         target = data.draw(st.integers(self.source.start, self.source.end))
         self.opened.group.seek(target)
         self.model.seek(target)
+        self.delivered.clear()
 
     @rule()
     def reset(self) -> None:
         self.opened.group.reset()
         self.model.seek(self.source.start)
+        self.delivered.clear()
 
     @rule(data=st.data())
     def remove_the_oldest(self, data: st.DataObject) -> None:
@@ -223,8 +318,14 @@ class GroupMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "opened"):
             return
+        try:
+            self.finish()
+        finally:
+            self.patch.undo()
+
+    def finish(self) -> None:
         self.world.runner.advance(5000 * NS_PER_MS)
-        if not self.config.per_key_order and not self.config.delivery_count_max:
+        if not self.config.delivery_count_max:
             self.model.expire(self.now_ms)
             self.check_that_everything_else_is_delivered()
         with contextlib.suppress(LakebedError):

@@ -121,7 +121,7 @@ def test_the_order_of_keys_frees_the_next_when_the_first_is_settled() -> None:
     order = KeyOrder()
     for offset, key in ((1, 7), (2, 8), (5, 7), (9, 7)):
         order.add(offset, key)
-    assert [order.is_first(offset) for offset in (1, 2, 5, 9, 3)] == [
+    assert [order.is_free(offset) for offset in (1, 2, 5, 9, 3)] == [
         True,
         True,
         False,
@@ -132,6 +132,36 @@ def test_the_order_of_keys_frees_the_next_when_the_first_is_settled() -> None:
     assert order.settle(1, 2) == [9]
     assert order.settle(0, 1 << 60) == []
     assert len(order) == 0
+
+
+def test_a_key_is_free_only_when_none_of_its_messages_is_leased() -> None:
+    order = KeyOrder()
+    for offset in (1, 5, 9, 12):
+        order.add(offset, 7)
+    order.looked(10, [])
+    assert order.following(1, 9) == [5, 9], "what was not looked at in turn does not follow"
+    order.hold(0, 10)
+    assert order.release(1, 2) == []
+    assert not order.is_free(1)
+    assert order.settle(5, 6) == []
+    assert order.release(9, 10) == [1]
+    assert order.is_free(1)
+
+
+def test_messages_parked_before_those_of_the_queue_are_looked_at_in_time() -> None:
+    order = KeyOrder(queue_max=1)
+    for offset in (8, 9):  # leased before a restart
+        order.add(offset, 7, must_queue=True, is_leased=True)
+    assert [order.add(offset, 7) for offset in (3, 4)] == [True, False]
+    order.looked(10, [])
+    assert order.parked_start(0) is None
+    assert order.settle(3, 4) == []
+    assert order.parked_start(0) == 4
+    assert order.release(8, 10) == [8]
+    assert not order.is_free(8)
+    assert order.look(4, 5) == [7]
+    assert order.add(4, 7)
+    assert order.is_free(4)
 
 
 @pytest.mark.parametrize(

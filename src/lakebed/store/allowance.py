@@ -56,8 +56,8 @@ class Allowance:
             self.bytes_left = max(0, self.bytes_left - size)
 
     def fitting(self, partition: Partition, ranges: Sequence[LeasedRange]) -> Fitting:
-        """As many of those messages as there is room for. Their lengths are looked at, and no
-        message is made of them."""
+        """As many of those messages, in this order, as there is room for. Their lengths are
+        looked at, and no message is made of them."""
         assert self.bytes_left is not None, "without a limit all of them fit"
         kept: list[LeasedRange] = []
         count = size = 0

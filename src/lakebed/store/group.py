@@ -122,7 +122,7 @@ class Group:
             ranges = self.parts[number].available(allowance.message_count)
             if allowance.counts_bytes:
                 ranges, size = allowance.fitting(partition, ranges)
-            peeked = read_peeked(partition, ranges)
+            peeked = read_peeked(partition, sorted(ranges))
             allowance.take(len(peeked), size)
             found += peeked
             if allowance.is_spent:

@@ -28,7 +28,7 @@ class GroupConfig:
     sync_ms: int = bounded(100, minimum=1, maximum=60_000)
     """What was only written is synced after so long."""
     per_key_order: bool = False
-    """Whether messages of one key are leased one at a time."""
+    """Whether messages of one key are leased in order, and to one holder at a time."""
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
     """So many unsettled messages are known at a time for that."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)

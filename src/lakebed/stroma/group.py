@@ -108,6 +108,7 @@ class PartitionGroup:
         self._unrecorded: list[GroupEvent] = []  # applied; they follow from the log
         self._changed: Event | None = None  # for those who wait for something to lease
         self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._knows_leases = not self._config.per_key_order  # see `leasing.unknown_leases`
         self._unsynced_since_ns: int | None = None
         self._folding: Event | None = None  # set when the fold that is under way has ended
         self._is_fold_queued = False  # on its way to another thread, or there
@@ -128,6 +129,9 @@ class PartitionGroup:
     ) -> Grant:
         """Lease up to that many messages, the lowest first; of none, if there are none.
 
+        With `per_key_order` the first message of each key comes first. Only if these are too few it
+        has more of the same keys: they are to be handled in order.
+
         With `wait_s` it waits that long until there are: new ones, or ones whose delay or lease
         ended, that were given back, or whose key's turn it is. Of those that come first it takes
         the ones `within` some ranges, if it is told any.
@@ -136,9 +140,13 @@ class PartitionGroup:
         return self._lease(_Asked(max_messages, self._lease_ms(lease_ms), within=spans), wait_s)
 
     def available(self, max_messages: int) -> list[LeasedRange]:
-        """What a lease of that many would be given now; with the deliveries they had yet."""
+        """What a lease of that many would be given now; with the deliveries they had yet.
+
+        The first of these ranges are to be preferred, if not all are taken: the messages that
+        follow others of their key are last.
+        """
         asked = _Asked(_checked_messages(max_messages), self._config.lease_ms)
-        return self._choose(asked, lambda chosen, _: self._put_back(chosen))
+        return self._choose(asked, partial(self._put_back, asked))
 
     def ack(self, ranges: Ranges, *, epoch: int) -> None:
         """Settle messages leased under that epoch: they are never delivered again.
@@ -386,6 +394,8 @@ class PartitionGroup:
 
     def _choose(self, asked: _Asked, use: Callable[[Chosen, int], Used]) -> Used:
         """Use what can be leased at that time, under the mutex: lease it, or put it back."""
+        if not self._knows_leases:
+            self._learn_leases()
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         seen: _Seen | None = None
         for turn in count():
@@ -404,6 +414,19 @@ class PartitionGroup:
                 ticket.wait()
             seen = _Seen(span, self._source.facts(*span))
         raise AssertionError("the turns never end by themselves")
+
+    def _learn_leases(self) -> None:
+        """Of which keys messages were leased before the group was opened."""
+        with self._mutex:
+            self._check_open()
+            self._expire()
+            spans = leasing.unknown_leases(self._state)
+        for span in spans:
+            facts = self._source.facts(*span)
+            with self._mutex:
+                leasing.admit_leases(self._state, span, facts)
+        with self._mutex:
+            self._knows_leases = True
 
     def _freshen(self, start: int) -> int:
         """End what is over, settle what retention removed; the time. Under the mutex."""
@@ -443,14 +466,16 @@ class PartitionGroup:
             self._state, missing << min(turn, 16), high_watermark=high_watermark
         )
 
-    def _put_back(self, chosen: Chosen) -> list[LeasedRange]:
+    def _put_back(self, asked: _Asked, chosen: Chosen, _now_ms: int) -> list[LeasedRange]:
         leasing.put_back(self._state, chosen)
-        return chosen.ranges
+        return [*chosen.ranges, *leasing.following(self._state, chosen, asked.wanted)]
 
     def _grant(self, asked: _Asked, chosen: Chosen, now_ms: int) -> _Granted:
         """Under the mutex."""
         if asked.within is not None:
             chosen = leasing.narrowed(self._state, chosen, asked.within)
+        more = leasing.following(self._state, chosen, asked.wanted, within=asked.within)
+        chosen = leasing.extended(chosen, more)
         if not chosen.ranges:
             return _Granted(due_ms=self._due_ms())
         try:

@@ -5,14 +5,21 @@ there are messages nobody looked at, `unseen_span` names some, whoever has the l
 special about them, and `admit` takes note of the answer. Messages with nothing to deliver are
 settled, those scheduled for later wait, and both is recorded, so that it need not be asked again.
 
+A group that keeps the order of keys gives a lease the first message of each key it can have, and if
+these are too few, the `following` ones of the same keys. Then no one else is given a message of
+these keys, until none of them is leased any more. Of leases that were made before a restart the
+keys are not known: they are asked for (`unknown_leases`) before anything else is leased.
+
 The cost is that of the runs that were walked, not of the messages in them; only a group that keeps
 the order of keys looks at each message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush, merge
+from itertools import islice
 from typing import NamedTuple
 
 from lakebed.stroma import epochs
@@ -123,6 +130,60 @@ def narrowed(state: GroupState, chosen: Chosen, ranges: Sequence[tuple[int, int]
     return chosen._replace(ranges=kept)
 
 
+def following(
+    state: GroupState,
+    chosen: Chosen,
+    wanted: int,
+    *,
+    within: Sequence[tuple[int, int]] | None = None,
+) -> list[LeasedRange]:
+    """What a lease of those has besides, if they are fewer than wanted: the lowest of the messages
+    that come next in their keys.
+
+    Of a key it has none after the first that cannot be leased, or is not `within` those ranges,
+    which ascend.
+    """
+    missing = min(wanted, state.config.in_flight_max - state.in_flight) - chosen.message_count
+    if state.keys is None or chosen.is_exhausted or missing <= 0:
+        return []
+    queues = []
+    for start, end, _ in chosen.ranges:
+        for offset in range(start, end):
+            if queue := state.keys.following(offset, missing):
+                queues.append(_leasable(state, queue, within))
+    return _joined(islice(merge(*queues), missing))
+
+
+def extended(chosen: Chosen, more: Sequence[LeasedRange]) -> Chosen:
+    """With those, which are `following`."""
+    return chosen._replace(ranges=_joined(merge(chosen.ranges, more))) if more else chosen
+
+
+def unknown_leases(state: GroupState) -> list[tuple[int, int]]:
+    """Leased messages whose keys may not be known, and some between them, in parts."""
+    if state.keys is None or not state.in_flight:
+        return []
+    spans: list[tuple[int, int]] = []
+    for start, end, standing in state.runs.within(merged(list(state.timers.ranges()))):
+        if standing.kind is not Kind.LEASED:
+            continue
+        if spans and start - spans[-1][1] <= LOOK_MIN:
+            start, _ = spans.pop()
+        while end - start > LOOK_MAX:
+            spans.append((start, start + LOOK_MAX))
+            start += LOOK_MAX
+        spans.append((start, end))
+    return spans
+
+
+def admit_leases(state: GroupState, span: tuple[int, int], facts: Sequence[Fact]) -> None:
+    """Take note of the keys of messages that are leased."""
+    assert state.keys is not None
+    for fact, standing in _standings(state, facts, *span):
+        if standing.kind is Kind.LEASED and fact.key is not None:
+            state.keys.add(fact.offset, fact.key, must_queue=True, is_leased=True)
+
+
 def unseen_span(state: GroupState, wanted: int, *, high_watermark: int) -> tuple[int, int] | None:
     """Messages that nobody looked at, if more are wanted."""
     if wanted <= 0 or state.in_flight >= state.config.in_flight_max:
@@ -206,6 +267,31 @@ def _is_plain(leased: LeasedRange) -> bool:
     return leased.end - leased.start == 1
 
 
+def _leasable(
+    state: GroupState, offsets: Sequence[int], within: Sequence[tuple[int, int]] | None
+) -> Iterator[LeasedRange]:
+    """Messages one by one, up to the first that cannot be leased now."""
+    for start, end, standing in state.runs.within((offset, offset + 1) for offset in offsets):
+        if standing.kind is not Kind.AVAILABLE or state.is_exhausted(standing.deliveries):
+            return
+        if within is not None:
+            index = bisect_right(within, start, key=lambda span: span[0]) - 1
+            if index < 0 or within[index][1] <= start:
+                return
+        yield LeasedRange(start, end, standing.deliveries)
+
+
+def _joined(ranges: Iterable[LeasedRange]) -> list[LeasedRange]:
+    """With as few ranges as can be; they ascend."""
+    joined: list[LeasedRange] = []
+    for one in ranges:
+        if joined and joined[-1][1:] == (one.start, one.delivery_count):
+            joined[-1] = joined[-1]._replace(end=one.end)
+        else:
+            joined.append(one)
+    return joined
+
+
 def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts whose messages wait for no other of their key."""
     if state.keys is None:
@@ -213,7 +299,7 @@ def _free(state: GroupState, start: int, end: int) -> Iterator[tuple[int, int]]:
         return
     first = start
     for offset in range(start, end):
-        if not state.keys.is_first(offset):
+        if not state.keys.is_free(offset):
             if first < offset:
                 yield first, offset
             first = offset + 1
@@ -269,8 +355,8 @@ def _look_at_keys(
     parked = []
     for fact, standing in _standings(state, keyed, start, end):
         if standing.kind is not Kind.SETTLED and fact.key is not None:
-            must_queue = standing.kind is not Kind.FRESH
-            if not keys.add(fact.offset, fact.key, must_queue=must_queue):
+            must_queue, is_leased = standing.kind is not Kind.FRESH, standing.kind is Kind.LEASED
+            if not keys.add(fact.offset, fact.key, must_queue=must_queue, is_leased=is_leased):
                 parked.append(fact.offset)
     keys.looked(end, looked)
     return parked

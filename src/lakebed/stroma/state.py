@@ -129,8 +129,7 @@ class GroupState:
             self.settled_ahead += count
             if old.kind is Kind.LEASED:
                 self.in_flight -= count
-        for offset in freed:
-            heappush(self.ready, (offset, offset + 1))
+        self._offer(freed)
         self._advance()
 
     def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
@@ -242,6 +241,7 @@ class GroupState:
             heappush(
                 self.exhausted if self.is_exhausted(old.deliveries) else self.ready, (start, end)
             )
+        self._note_keys(changes, AVAILABLE)
 
     def _settle_before(self, offset: int) -> None:
         if offset > self.runs.base:
@@ -266,6 +266,24 @@ class GroupState:
     def _paint(self, changes: list[Run[Standing]], standing: Standing) -> None:
         self._count(changes, standing)
         self.runs.paint([(start, end, standing) for start, end, _ in changes])
+        self._note_keys(changes, standing)
+
+    def _note_keys(self, changes: list[Run[Standing]], standing: Standing) -> None:
+        """Of which keys messages are leased, after a change."""
+        if self.keys is None:
+            return
+        for start, end, old in changes:
+            if standing.kind is Kind.LEASED:
+                self.keys.hold(start, end)
+            elif old.kind is Kind.LEASED:
+                self._offer(self.keys.release(start, end))
+
+    def _offer(self, offsets: list[int]) -> None:
+        """Messages whose turn it is in their keys."""
+        for offset in offsets:
+            for start, end, standing in self.runs.between(offset, offset + 1):
+                is_exhausted = self.is_exhausted(standing.deliveries)
+                heappush(self.exhausted if is_exhausted else self.ready, (start, end))
 
     def _count(self, changes: list[Run[Standing]], standing: Standing) -> None:
         count = 0

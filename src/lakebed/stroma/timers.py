@@ -7,7 +7,9 @@ extended and so has another entry.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import chain
 
 
 class Timers:
@@ -42,6 +44,10 @@ class Timers:
             due += self._ranges.pop(heappop(self._times))
         self._count -= len(due)
         return due
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """All of them, in no order."""
+        return chain.from_iterable(self._ranges.values())
 
     def clear(self) -> None:
         self._ranges.clear()
