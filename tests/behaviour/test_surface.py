@@ -60,6 +60,8 @@ OF_THE_WIRE: Final = {
     (RemoteStore, "config"): "embedded it is what the program said",
     (RemoteStore, "work"): "embedded it is called directly",
     (RemoteStore, "open_log"): "one that must be there: readers elsewhere make none",
+    (RemoteStore, "plan_logs"): "of many logs in one call: embedded each is looked at",
+    (RemoteLog, "segments_and_end"): "both in one call",
     (RemoteTopics, "plan"): "of many partitions in one call: embedded each is looked at",
     (RemoteTopics, "advance"): "of many partitions in one call: embedded each is looked at",
     (RemoteTopic, "offsets_for_time"): "of all partitions in one call",

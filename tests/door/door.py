@@ -14,6 +14,7 @@ import select
 import socket
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,11 @@ class LiveDoor:
         self.stops: asyncio.Event
         self.port: int  # on localhost
         self._connection: http.client.HTTPConnection | None = None
+
+    def calls(self) -> Counter[str]:
+        """How often each operation succeeded, by name."""
+        found = self.door.service.counters.snapshot().counters
+        return Counter({name.removesuffix(".2xx"): count for name, count in found.items()})
 
     def call(
         self,

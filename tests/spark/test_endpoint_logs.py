@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +11,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, In
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig
 from lakebed.aof.convert import to_interchange
+from lakebed.aof.format import RECORDS_START
 from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Corrupt, NotFound
@@ -23,13 +28,16 @@ from lakebed.client.errors import BadAnswer
 from lakebed.client.log import RemoteLog
 from lakebed.client.segment_range import SegmentRange, range_of
 from lakebed.client.store import RemoteStore
+from lakebed.spark.errors import DataLost
 from lakebed.spark.places.endpoint_log import EndpointLog
 from tests.door.door import HOST, LiveDoor, open_door
+from tests.spark.feeds import log_reader, log_stream, rows
 from tests.store.lake_tiers import OBJECTS, SHARED
 
 CONFIG = AofConfig(segment_bytes=1 * MIB)
 SEGMENTS = 4
 RECORDS = 500  # of a segment
+MS_NS = 1_000_000
 
 
 class CountingLog(RemoteLog):
@@ -220,3 +228,94 @@ def test_an_answer_that_does_not_fit_its_segment_is_refused(size: str) -> None:
         range_of(answer, "log_segment_bytes", offset=10)
     fitting = range_of(Answer({"lakebed-size": "12"}, b"12"), "log_segment_bytes", offset=10)
     assert (bytes(fitting.data), fitting.size) == (b"12", 12)
+
+
+@pytest.mark.parametrize(
+    ("options", "numbers"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"startingTimestamp": "2", "pinSeconds": "0"}, [1, 2, 3]),
+        ({"startingTimestamp": "2", "endingTimestamp": "4"}, [1, 2]),
+        (
+            {"startingOffsets": json.dumps({f"many-{n}": f"1:{RECORDS_START}" for n in range(12)})},
+            [1, 2, 3],
+        ),
+        (
+            {"endingOffsets": json.dumps({f"many-{n}": f"1:{RECORDS_START}" for n in range(12)})},
+            [0],
+        ),
+    ],
+)
+def test_a_plan_takes_one_call_however_many_logs_there_are(
+    door: LiveDoor, options: dict[str, str], numbers: list[int]
+) -> None:
+    names = make_many(door)
+    chosen = {"log": "", "logs": ",".join(names), "endpoint": url(door)} | options
+    reader = log_reader("", **chosen)
+    before = door.calls()
+    splits = reader.partitions()
+    assert door.calls() - before == Counter({"plan_logs": 1})
+    assert len(door.store.pins.active()) == (0 if "pinSeconds" in options else len(names))
+    found = [(row["log"], row["ext_id"]) for row in rows(reader, splits)]
+    assert found == [(name, number) for name in names for number in numbers]
+
+
+def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
+    names = make_many(door)
+    filters = [EqualTo(("segment",), 1), In(("log",), (names[2], names[5]))]
+    logs = {"log": "", "logs": ",".join(names)}
+    reader = log_reader("", *filters, endpoint=url(door), **logs)
+    before = door.calls()
+    splits = reader.partitions()
+    assert door.calls() - before == Counter({"plan_logs": 1})
+    pinned = {(pin.log, pin.segment_start, pin.segment_end) for pin in door.store.pins.active()}
+    assert pinned == {(names[2], 1, 2), (names[5], 1, 2)}
+    found = [(row["log"], row["ext_id"]) for row in rows(reader, splits)]
+    assert found == [(names[2], 1), (names[5], 1)]
+
+
+def test_a_micro_batch_looks_at_all_logs_and_plans_them_at_once(door: LiveDoor) -> None:
+    names = make_many(door)
+    reader = log_stream("", log="", logs=",".join(names), endpoint=url(door))
+    start = reader.initialOffset()
+    before = door.calls()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    splits = reader.partitions(start, end)
+    calls = door.calls() - before
+    assert calls.pop("plan_logs") == 3
+    assert sum(calls.values()) == 2 * len(names), calls  # where each one's segment begins
+    assert len(rows(reader, splits)) == 4 * len(names)
+    reader.stop()
+
+
+def test_a_plan_says_what_is_missing_or_lost(door: LiveDoor) -> None:
+    names = make_many(door)
+    logs = {"log": "", "logs": f"{names[0]},missing", "endpoint": url(door)}
+    with pytest.raises(NotFound, match=r"missing.*logs that there are: many-0, "):
+        log_reader("", **logs).partitions()
+    assert "missing" not in door.store.logs()
+    only = {"log": names[1], "endpoint": url(door)}
+    with pytest.raises(NotFound, match="many-1: there is no partition 3: it has 1"):
+        log_reader("", startingOffsets=json.dumps({names[1]: {"3": "0:64"}}), **only).partitions()
+    for name in ("startingOffsets", "endingOffsets"):
+        beyond = log_reader("", **only, **{name: json.dumps({names[1]: "9:64"})})
+        with pytest.raises(DataLost, match="9:64 was asked for, and it ends at "):
+            beyond.partitions()
+    assert door.store.pins.active() == []
+
+
+def make_many(door: LiveDoor) -> list[str]:
+    """Logs of four records, a millisecond apart, each in a segment of its own."""
+    names = [f"many-{number}" for number in range(12)]
+    for name in names:
+        log = door.store.log(name)
+        for number in range(4):
+            log.append_record(b"x" * 100, ext_id=number, timestamp=(number + 1) * MS_NS)
+            log.flush()
+            if number < 3:
+                log.seal_current_segment()
+    return names
+
+
+def url(door: LiveDoor) -> str:
+    return f"http://{HOST}:{door.port}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
+from pyspark.sql.datasource import GreaterThanOrEqual, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakebed.api.topics import TopicState
+from lakebed.base.errors import NotFound
 from lakebed.client.store import RemoteStore
 from lakebed.spark.errors import DataLost
 from lakebed.spark.places.place import Place
@@ -85,35 +88,91 @@ def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("options", "count"),
     [
-        ({}, {"describe_topic": 1, "plan_topics": 1}),
-        (
-            {"startingTimestamp": "5000", "pinSeconds": "0"},
-            {"describe_topic": 1, "offsets_for_time": 1, "plan_topics": 1},
-        ),
+        ({}, 20 * 10),
+        ({"startingTimestamp": "5000", "pinSeconds": "0"}, 20 * 6),
+        ({"startingTimestamp": "5000", "endingTimestamp": "7000"}, 20 * 2),
+        ({"startingOffsets": '{"many": {"3": 8, "4": -1}}'}, 20 * 10 - 8 - 10),
+        ({"topic": "", "topics": "many,events"}, 20 * 10 + 2 * 300),
     ],
 )
-def test_a_plan_takes_as_many_calls_however_many_partitions_there_are(
-    door: LiveDoor, options: dict[str, str], expected: dict[str, int]
+def test_a_plan_takes_one_call_however_many_partitions_there_are(
+    door: LiveDoor, options: dict[str, str], count: int
 ) -> None:
     for partition in door.store.topic("many", partitions=20).partitions:
         fill(partition, 10)
-    reader = topic_reader("", topic="many", endpoint=url(door), **options)
-    before = calls(door)
+    chosen = {"topic": "many", "endpoint": url(door), "minPartitions": "4"} | options
+    reader = topic_reader("", **chosen)
+    before = door.calls()
     splits = reader.partitions()
-    assert calls(door) - before == Counter(expected)
-    before = calls(door)
-    assert len(rows(reader, splits)) == (20 * 10 if not options else 20 * 6)
-    others = calls(door) - before
-    assert others.pop("fetch_raw") == 20
-    assert sum(others.values()) <= 3, others
+    assert door.calls() - before == Counter({"plan_topics": 1})
+    before = door.calls()
+    assert len(rows(reader, splits)) == count
+    others = door.calls() - before
+    assert others.pop("fetch_raw") <= 30
+    assert sum(others.values()) <= 4, others
 
 
-def calls(door: LiveDoor) -> Counter[str]:
-    """How often each operation was called, by name."""
-    found = door.door.service.counters.snapshot().counters
-    return Counter({name.removesuffix(".2xx"): count for name, count in found.items()})
+def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
+    for partition in door.store.topic("many", partitions=20).partitions:
+        fill(partition, 10)
+    moment = datetime.fromtimestamp(5, UTC)
+    filters = [
+        GreaterThanOrEqual(("partition",), 15),
+        LessThan(("offset",), 8),
+        GreaterThanOrEqual(("timestamp",), moment),
+    ]
+    expected = topic_reader(door.store.root, *filters, topic="many")
+    reader = topic_reader("", *filters, topic="many", endpoint=url(door))
+    before = door.calls()
+    splits = reader.partitions()
+    assert door.calls() - before == Counter({"plan_topics": 1})
+    ranges = {
+        (pin.partition, pin.offset_start, pin.offset_end)
+        for pin in door.store.pins.active_offsets()
+    }
+    assert ranges == {(number, 4, 8) for number in range(15, 20)}
+    assert rows(reader, splits) == rows(expected)
+    assert len(rows(reader, splits)) == 5 * 4
+
+
+def test_a_micro_batch_takes_as_many_calls_however_many_topics_there_are(door: LiveDoor) -> None:
+    names = [f"many-{number}" for number in range(5)]
+    for name in names:
+        for partition in door.store.topic(name, partitions=4).partitions:
+            fill(partition, 10)
+    reader = topic_stream("", topic="", topics=",".join(names), endpoint=url(door))
+    before = door.calls()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(70))
+    splits = reader.partitions(start, end)
+    assert door.calls() - before == Counter({"plan_topics": 4, "advance_topics": 1})
+    assert len(rows(reader, splits)) == 70
+    reader.stop()
+
+
+def test_a_plan_through_an_endpoint_says_what_is_missing(door: LiveDoor) -> None:
+    with pytest.raises(NotFound, match=r"missing.*topics that there are: events"):
+        topic_reader("", topics="events,missing", topic="", endpoint=url(door)).partitions()
+    beyond = {"startingOffsets": '{"2": 17}', "endpoint": url(door)}
+    with pytest.raises(NotFound, match=r"events: there is no partition 2: it has 2$"):
+        topic_reader("", **beyond).partitions()
+    for name in ("startingOffsets", "endingOffsets"):
+        with pytest.raises(DataLost, match="301 was asked for, and it ends at 300"):
+            topic_reader("", endpoint=url(door), **{name: '{"1": 301}'}).partitions()
+    assert door.store.pins.active_offsets() == []
+
+
+def test_numbers_that_no_offset_can_have_are_understood(door: LiveDoor) -> None:
+    beyond = {"startingOffsets": json.dumps({"0": 10**30}), "endpoint": url(door)}
+    with pytest.raises(DataLost, match=f"{10**30} was asked for, and it ends at 300"):
+        topic_reader("", **beyond).partitions()
+    lenient = topic_reader("", failOnDataLoss="false", **beyond)
+    assert {row["partition"] for row in rows(lenient)} == {1}
+    filters = [GreaterThanOrEqual(("offset",), -5), LessThan(("offset",), 1 << 70)]
+    assert len(rows(topic_reader("", *filters, endpoint=url(door)))) == 600
+    assert rows(topic_reader("", LessThan(("offset",), -5), endpoint=url(door))) == []
 
 
 def test_a_trigger_through_an_endpoint_takes_the_oldest_rows_too(door: LiveDoor) -> None:

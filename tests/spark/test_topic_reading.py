@@ -22,7 +22,7 @@ from lakebed.base.errors import BadConfig, Corrupt, InputError, LakebedError, No
 from lakebed.door.key_guard import KeyGuard
 from lakebed.seglake.key_ring import KeyRing
 from lakebed.spark.errors import DataLost
-from lakebed.spark.sources.planning import plan, wanted_portions
+from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 from tests.door.door import HOST, LiveDoor, open_door
@@ -238,24 +238,39 @@ def test_offsets_that_are_gone_or_not_there_yet_are_an_error_or_skipped(root: Pa
             path.unlink()
 
 
+def retain_before_pinning(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Retention is faster than a plan: where the partitions begin when it is pinned."""
+    starts: list[int] = []
+    pin_ranges = Pins.pin_ranges
+
+    def pin_later(pins: Pins, *arguments: Any, **named: Any) -> Any:
+        starts.extend(retain(root))
+        return pin_ranges(pins, *arguments, **named)
+
+    monkeypatch.setattr(Pins, "pin_ranges", pin_later)
+    return starts
+
+
 @pytest.mark.parametrize("first", [0, 5])
-def test_what_was_asked_for_and_goes_before_it_is_pinned_is_missed(root: Path, first: int) -> None:
+def test_what_was_asked_for_and_goes_before_it_is_pinned_is_missed(
+    root: Path, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = topic_reader(root, startingOffsets=f'{{"0": {first}, "1": {first}}}')
-    with reader.settings.opened(reader.kind) as feed:
-        portions = wanted_portions(feed, reader.kind, reader.settings, reader.wanted)
-        assert min(retain(root)) > first
-        with pytest.raises(DataLost, match=f"what was to be read from {first} on"):
-            plan(feed, reader.kind, reader.settings, portions)
+    starts = retain_before_pinning(root, monkeypatch)
+    with pytest.raises(DataLost, match=f"what was to be read from {first} on"):
+        reader.partitions()
+    assert min(starts) > first
     assert pin_count(root) == 0
 
 
-def test_where_a_topic_begins_is_not_missed_if_it_goes(root: Path) -> None:
+def test_where_a_topic_begins_is_not_missed_if_it_goes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = topic_reader(root)
-    with reader.settings.opened(reader.kind) as feed:
-        portions = wanted_portions(feed, reader.kind, reader.settings, reader.wanted)
-        starts = retain(root)
-        assert min(starts) > 0
-        splits = plan(feed, reader.kind, reader.settings, portions)
+    starts = retain_before_pinning(root, monkeypatch)
+    splits = reader.partitions()
+    assert min(starts) > 0
+    monkeypatch.undo()
     assert numbers(rows(reader, splits)) == [n for start in starts for n in range(start, 600)]
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from lakebed import api
 from lakebed.api import media, problems
 from lakebed.api.operations import OPERATIONS
+from lakebed.api.plans import Bounds, Mark
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.door import openapi
@@ -147,7 +148,7 @@ def _structs() -> dict[str, type]:
     names = [f"{api.__name__}.{one.name}" for one in pkgutil.iter_modules(api.__path__)]
     modules = [*map(import_module, names), openapi]
     found = {name: kind for module in modules for name, kind in declared(module, Struct)}
-    return {**found, DamageRecord.__name__: DamageRecord}
+    return found | {kind.__name__: kind for kind in (DamageRecord, Bounds, Mark)}
 
 
 def _refusals(responses: Mapping[str, Schema]) -> str:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.api import admin, damage, groups, logs, manifests, objects, stored_objects, topics
+from lakebed.api import (
+    admin,
+    damage,
+    groups,
+    logs,
+    manifests,
+    objects,
+    plans,
+    stored_objects,
+    topics,
+)
 from lakebed.api.operation import Operation
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     *topics.OPERATIONS,
     *groups.OPERATIONS,
     *logs.OPERATIONS,
+    *plans.OPERATIONS,
     *manifests.OPERATIONS,
     *objects.OPERATIONS,
     *stored_objects.OPERATIONS,

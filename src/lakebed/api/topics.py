@@ -168,12 +168,6 @@ class Offsets(Struct, frozen=True):
     offsets: list[int]  # by partition
 
 
-class PlanTopics(Struct, frozen=True, forbid_unknown_fields=True):
-    ranges: list[TopicRange]
-    owner: Annotated[str, Meta(min_length=1, max_length=200)]
-    duration_ms: Annotated[int, Meta(ge=0, le=7 * 24 * 3600 * 1000)]  # of the pins; 0: none
-
-
 class Truncate(Struct, frozen=True, forbid_unknown_fields=True):
     before: Count
 
@@ -200,16 +194,6 @@ class TopicSegments(Struct, frozen=True):
     segments: list[TopicSegment]
     start_offset: int
     high_watermark: int
-
-
-class PlannedRange(Struct, frozen=True):
-    pin_id: str  # empty, if nothing is pinned
-    start_offset: int  # of the partition, looked up after the range was pinned
-    segments: list[TopicSegment]  # that have messages of the range
-
-
-class PlannedTopics(Struct, frozen=True):
-    ranges: list[PlannedRange]  # in the order of the plan
 
 
 class SegmentBytesQuery(Struct, frozen=True):
@@ -306,11 +290,6 @@ OFFSETS_FOR_TIME: Final = Operation(
     "The first message of every partition at or after a moment", Offsets, query=OffsetQuery,
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
-PLAN_TOPICS: Final = Operation(
-    "plan_topics", "POST", "/v1/plans",
-    "Pin what is going to be read of any number of partitions, and list the segments it is in",
-    PlannedTopics, body=PlanTopics, tag=_TAG, is_repeatable=True,
-)  # fmt: skip
 ADVANCE_TOPICS: Final = Operation(
     "advance_topics", "POST", "/v1/advance",
     "How far to read partitions within a limit so that they advance in time together: the oldest "
@@ -347,6 +326,6 @@ COMMIT_BATCHES: Final = Operation(
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_TOPICS, CREATE_TOPIC, ENSURE_TOPIC, DESCRIBE_TOPIC, CONFIGURE_TOPIC, DELETE_TOPIC,
-    PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, OFFSETS_FOR_TIME, PLAN_TOPICS, ADVANCE_TOPICS,
+    PRODUCE, FETCH, FETCH_RAW, OFFSET_FOR_TIME, OFFSETS_FOR_TIME, ADVANCE_TOPICS,
     TRUNCATE, SEAL_PARTITION, SYNC_PARTITION, TOPIC_SEGMENTS, TOPIC_SEGMENT_BYTES, COMMIT_BATCHES,
 )  # fmt: skip

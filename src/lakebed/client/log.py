@@ -189,8 +189,12 @@ class RemoteLog:
 
     def segments(self) -> Sequence[SegmentInfo]:
         """All that exist now, oldest first."""
+        return self.segments_and_end()[0]
+
+    def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
+        """All segments, and the durable end, which they contain."""
         found = self._caller.call(wire.LOG_SEGMENTS, self._names)
-        return tuple(map(_info_of, found.segments))
+        return tuple(map(_info_of, found.segments)), RecordId(found.durable_end)
 
     def segment_bytes(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
+from lakebed.api.plans import PLAN_LOGS, PlannedRead, PlanReads, WantedRead
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
@@ -17,6 +18,7 @@ from lakebed.client.damage import RemoteDamage
 from lakebed.client.log import RemoteLog
 from lakebed.client.patience import RETRY_S
 from lakebed.client.pins import RemotePins
+from lakebed.client.plans import plan_reads
 from lakebed.client.producers import Producers
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
@@ -97,6 +99,12 @@ class RemoteStore:
     def open_log(self, name: str) -> RemoteLog:
         """`NotFound` if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `RemoteTopics.plan`, of logs."""
+        return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
         """What was recorded of the log's segments, to be read; None if it never had such records.

@@ -7,8 +7,10 @@ from typing import cast
 
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
+from lakebed.api.plans import PLAN_TOPICS, PlannedRead, PlanReads, WantedRead
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
+from lakebed.client.plans import plan_reads
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 
@@ -55,14 +57,11 @@ class RemoteTopics:
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
 
     def plan(
-        self, ranges: Sequence[wire.TopicRange], *, duration_ms: int, owner: str
-    ) -> list[wire.PlannedRange]:
-        """Pin what is going to be read, unless `duration_ms` is 0, and list the segments."""
-        body = wire.PlanTopics(list(ranges), owner=owner, duration_ms=duration_ms)
-        planned = self._caller.call(wire.PLAN_TOPICS, body=body).ranges
-        if len(planned) != len(ranges):
-            raise BadAnswer("plan_topics: the answer has another number of ranges")
-        return planned
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points: one call, however many they are."""
+        return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def advance(
         self,

@@ -44,7 +44,7 @@ _opened: Final[WeakKeyDictionary[Service, dict[str, OpenLog]]] = WeakKeyDictiona
 
 async def find_log(service: Service, call: Call) -> OpenLog:
     """The log that is called upon; `NotFound` if there is none, and none is created."""
-    return await _get(service, call.names["log"], _existing)
+    return await _get(service, call.names["log"], existing_log)
 
 
 async def _get(service: Service, name: str, opening: Any) -> OpenLog:
@@ -59,7 +59,8 @@ async def _get(service: Service, name: str, opening: Any) -> OpenLog:
     return found
 
 
-def _existing(store: Store, name: str) -> Aof:
+def existing_log(store: Store, name: str) -> Aof:
+    """`NotFound` if there is none, and none is created."""
     if not store.disk.is_folder(LogPaths(store.root, name).segments):
         raise NotFound(f"there is no log {name}; open it to create it")
     return store.log(name)

@@ -1,4 +1,4 @@
-"""Pins: made, renewed, released and listed for readers elsewhere; planned reads of topics."""
+"""Pins: made, renewed, released and listed for readers elsewhere."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lakebed.api import logs, topics
+from lakebed.api import logs
 from lakebed.api.operation import Operation
 from lakebed.api.pin import AnyPin, Pin
 from lakebed.base.errors import InputError
 from lakebed.door.call import Call
 from lakebed.door.handler import Handler
-from lakebed.door.segments import topic_segment
 from lakebed.door.service import Service
 
 if TYPE_CHECKING:
     from lakebed.store.pins import Pins
-    from lakebed.store.store import Store
 
 
 async def list_pins(service: Service, _call: Call) -> logs.PinList:
@@ -50,32 +48,6 @@ async def renew_pins(service: Service, call: Call) -> logs.RenewedPins:
 async def release_pins(service: Service, call: Call) -> None:
     asked = await call.document(logs.ReleasePins)
     await service.run(partial(service.store.pins.release_all, asked.pin_ids))
-
-
-async def plan_topics(service: Service, call: Call) -> topics.PlannedTopics:
-    asked = await call.document(topics.PlanTopics)
-    return topics.PlannedTopics(await service.run(partial(_planned, service.store, asked)))
-
-
-def _planned(store: Store, asked: topics.PlanTopics) -> list[topics.PlannedRange]:
-    """Pinned first: what is listed afterwards stays."""
-    partitions = [store.topics.open(each.topic).partition(each.partition) for each in asked.ranges]
-    pin_ids = [""] * len(partitions)
-    if asked.duration_ms:
-        pins = store.pins.pin_ranges(asked.ranges, duration_ms=asked.duration_ms, owner=asked.owner)
-        pin_ids = [pin.pin_id for pin in pins]
-    return [
-        topics.PlannedRange(
-            pin_id=pin_id,
-            start_offset=partition.start_offset(),
-            segments=[
-                topic_segment(info)
-                for info in partition.segments()
-                if info.next_offset > each.start and info.base_offset < each.end
-            ],
-        )
-        for each, partition, pin_id in zip(asked.ranges, partitions, pin_ids, strict=True)
-    ]
 
 
 def _active(pins: Pins) -> list[logs.PinState]:
@@ -134,5 +106,4 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     logs.RELEASE_PIN: release_pin,
     logs.RENEW_PINS: renew_pins,
     logs.RELEASE_PINS: release_pins,
-    topics.PLAN_TOPICS: plan_topics,
 }

@@ -20,6 +20,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 
+from lakebed.api.logs import LogRange
 from lakebed.api.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
 from lakebed.api.topics import TopicRange
 from lakebed.base.clock import NS_PER_MS, Clock
@@ -69,19 +70,7 @@ class Pins:
         """Pin the segments `[segment_start, segment_end)`; durable when it returns. Removes what
         expired long ago."""
         self._remove_expired()
-        now_ms = self._now_ms()
-        _check_duration(duration_ms)
-        pin = Pin(
-            pin_id=self._new_id(),
-            log=log,
-            segment_start=segment_start,
-            segment_end=segment_end,
-            expires_ms=now_ms + duration_ms,
-            owner=owner,
-            created_ms=now_ms,
-        )
-        self._add(pin)
-        return pin
+        return self._pin_segments(log, segment_start, segment_end, duration_ms, owner)
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
@@ -103,24 +92,14 @@ class Pins:
         return pin
 
     def pin_ranges(
-        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
-    ) -> list[OffsetPin]:
+        self, ranges: Sequence[TopicRange | LogRange], *, duration_ms: int, owner: str
+    ) -> list[AnyPin]:
         """Pin all of them, or none; durable when it returns. Removes what expired long ago."""
         self._remove_expired()
-        pins: list[OffsetPin] = []
+        pins: list[AnyPin] = []
         try:
             for each in ranges:
-                start, end = each.start, each.end
-                pins.append(
-                    self.pin_offsets(
-                        each.topic,
-                        each.partition,
-                        start=start,
-                        end=end,
-                        duration_ms=duration_ms,
-                        owner=owner,
-                    )
-                )
+                pins.append(self._pin_range(each, duration_ms, owner))
         except BaseException:
             self.release_all([pin.pin_id for pin in pins])
             raise
@@ -172,6 +151,30 @@ class Pins:
         return self._is_any(
             lambda pin: isinstance(pin, OffsetPin) and pin.overlaps(topic, partition, start, end)
         )
+
+    def _pin_range(self, wanted: TopicRange | LogRange, duration_ms: int, owner: str) -> AnyPin:
+        start, end = wanted.start, wanted.end
+        if isinstance(wanted, LogRange):
+            return self._pin_segments(wanted.log, start, end, duration_ms, owner)
+        topic, partition = wanted.topic, wanted.partition
+        return self.pin_offsets(
+            topic, partition, start=start, end=end, duration_ms=duration_ms, owner=owner
+        )
+
+    def _pin_segments(self, log: str, start: int, end: int, duration_ms: int, owner: str) -> Pin:
+        now_ms = self._now_ms()
+        _check_duration(duration_ms)
+        pin = Pin(
+            pin_id=self._new_id(),
+            log=log,
+            segment_start=start,
+            segment_end=end,
+            expires_ms=now_ms + duration_ms,
+            owner=owner,
+            created_ms=now_ms,
+        )
+        self._add(pin)
+        return pin
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
         now_ms = self._now_ms()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakebed.api.topics import PlannedRange, TopicRange
+from lakebed.api.marks import topic_marks
+from lakebed.api.plans import Bounds, Mark, PlannedRead, WantedRead
+from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
 from lakebed.client.manifest_log import RemoteManifestLog
-from lakebed.client.partition import segment_info
 from lakebed.client.pins import RemotePins
 from lakebed.client.store import RemoteStore
 from lakebed.client.topic import RemoteTopic
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.places.endpoint_log import EndpointLog
-from lakebed.spark.places.marks import topic_marks
-from lakebed.spark.places.protocol import Bounds, Held, Mark
 
 FETCH_BYTES = 8 * MIB  # of one answer: fewer round trips than a client's that follows
 
@@ -48,13 +47,6 @@ class EndpointTopic:
         return remote.read_batches(start, end, batch_bytes_max=FETCH_BYTES)
 
 
-def _held(wanted: TopicRange, planned: PlannedRange) -> Held:
-    start = min(max(wanted.start, planned.start_offset), wanted.end)
-    segments = list(map(segment_info, planned.segments))
-    marks = topic_marks(segments, lambda _: (), start=start, end=wanted.end)
-    return Held(planned.pin_id, planned.start_offset, marks)
-
-
 class EndpointStore:
     """An `OpenStore` elsewhere."""
 
@@ -78,11 +70,10 @@ class EndpointStore:
     def topic(self, name: str) -> EndpointTopic:
         return EndpointTopic(self._store.topics.open(name))
 
-    def hold_topics(
-        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
-    ) -> list[Held]:
-        planned = self._store.topics.plan(ranges, duration_ms=duration_ms, owner=owner)
-        return list(map(_held, ranges, planned))
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        return self._store.topics.plan(reads, duration_ms=duration_ms, owner=owner)
 
     def advance_topics(
         self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
@@ -94,6 +85,11 @@ class EndpointStore:
 
     def log(self, name: str) -> EndpointLog:
         return EndpointLog(self._store.open_log(name), self._runner)
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        return self._store.plan_logs(reads, duration_ms=duration_ms, owner=owner)
 
     def manifest(self, log: str) -> RemoteManifestLog | None:
         return self._store.manifest_log(log)

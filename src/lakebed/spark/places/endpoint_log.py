@@ -14,16 +14,17 @@ from lakebed.aof.damage import DamagePolicy
 from lakebed.aof.manifest.paths import stream_name
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment_reading import SegmentReading
-from lakebed.aof.span import Span, oldest, plan
+from lakebed.aof.span import Span, plan
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.walk import Walk
+from lakebed.api.marks import log_marks
+from lakebed.api.planner import log_bounds
+from lakebed.api.plans import Bounds, Mark
 from lakebed.base.errors import DataError
 from lakebed.base.files.handles import Handles
 from lakebed.base.runner import Runner
 from lakebed.client.log import RemoteLog
 from lakebed.spark.places.endpoint_segment import FETCH_BYTES, open_remote_segment
-from lakebed.spark.places.marks import log_marks
-from lakebed.spark.places.protocol import Bounds, Mark
 
 _log = logging.getLogger(__name__)
 
@@ -39,30 +40,23 @@ class EndpointLog:
         self.log_id = stream_name(log.stream_id)
 
     def bounds(self) -> Bounds:
-        segments, durable_end = self._look()
-        start = oldest(segments) if segments else durable_end
-        return Bounds(int(min(start, durable_end)), int(durable_end))
+        return log_bounds(*self._log.segments_and_end())
 
     def bases(self) -> dict[int, int]:
-        return {info.segment_id: info.base_offset for info in self._look()[0]}
+        return {info.segment_id: info.base_offset for info in self._log.segments_and_end()[0]}
 
     def marks(self, start: int, end: int) -> list[Mark]:
-        segments, durable_end = self._look()
+        segments, durable_end = self._log.segments_and_end()
         return log_marks(segments, lambda _: (), durable_end=durable_end, start=start, end=end)
 
     def position_for_time(self, timestamp_ns: int) -> int:
         return int(self._log.seek_timestamp(timestamp_ns))
 
     def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
-        segments, durable_end = self._look()
+        segments, durable_end = self._log.segments_and_end()
         return self._batches(
             plan(segments, durable_end, start=RecordId(start), end=RecordId(end)), RecordId(end)
         )
-
-    def _look(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        # The end first: the segments that are listed after it contain it.
-        durable_end = self._log.durable_end()
-        return self._log.segments(), durable_end
 
     def _batches(self, spans: Sequence[Span], end: RecordId) -> Iterator[RecordBatch]:
         opened = Handles(self._open, _key, mutex=self._runner.mutex(), count_max=1)

@@ -8,7 +8,7 @@ A topic or a log that was deleted and made again under its name is opened anew.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.batch import RecordBatch
@@ -17,9 +17,10 @@ from lakebed.aof.paths import LogPaths
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.span import oldest
 from lakebed.aof.sparse_index import load_index as load_log_index
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.api.planner import Readable, ReadableLog, ReadableTopic, plan_reads
+from lakebed.api.plans import Bounds, Mark, PlannedRead, WantedRead
 from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.base.errors import LakebedError, NotFound
@@ -28,14 +29,11 @@ from lakebed.keratin.index_file import load_index
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.keratin.view import SegmentInfo
-from lakebed.spark.places.marks import log_marks, topic_marks
-from lakebed.spark.places.protocol import Bounds, Held, Mark
 from lakebed.store.logs import require_log
 from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.read_only_topic import ReadOnlyTopic, require_topic
-from lakebed.store.topic_partition import TopicPartition
 
 
 class FilesTopic:
@@ -47,24 +45,19 @@ class FilesTopic:
         self.name = topic.name
         self.topic_id = topic.identity.topic_id
         self.partition_count = topic.partition_count
+        self.readable = ReadableTopic(self.name, self.topic_id, topic.partitions, self._index)
 
     def bounds(self) -> list[Bounds]:
-        return list(map(_bounds, self._topic.partitions))
+        return list(map(self.readable.bounds, range(self.partition_count)))
 
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
-        segments = self._topic.partition(partition).segments()
-        return topic_marks(segments, self._index, start=start, end=end)
+        return self.readable.marks(partition, start, end)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         return [each.offset_for_time(timestamp_ms) for each in self._topic.partitions]
 
     def read_batches(self, partition: int, start: int, end: int) -> Iterator[MessageBatch]:
         return self._topic.partition(partition).read_batches(start, end)
-
-    def held(self, wanted: TopicRange, pin_id: str) -> Held:
-        first = self._topic.partition(wanted.partition).start_offset()
-        start = min(max(wanted.start, first), wanted.end)
-        return Held(pin_id, first, self.marks(wanted.partition, start, wanted.end))
 
     def range(self, wanted: TopicRange) -> PartitionRange:
         return PartitionRange(self._topic.partition(wanted.partition), wanted.start, wanted.end)
@@ -82,11 +75,6 @@ class FilesTopic:
         return [(info.base_offset + entry.relative_offset, entry.position) for entry in entries]
 
 
-def _bounds(partition: TopicPartition) -> Bounds:
-    start = partition.start_offset()
-    return Bounds(start, max(start, partition.high_watermark()))
-
-
 class FilesLog:
     """An `OpenLog` of files, in any tier."""
 
@@ -98,18 +86,18 @@ class FilesLog:
         self._reader = LogReader(self._log)
         self.name = name
         self.log_id = log_id
+        self.readable = ReadableLog(
+            name, log_id, self._look, self._reader.seek_timestamp, self._index
+        )
 
     def bounds(self) -> Bounds:
-        segments, durable_end = self._look()
-        start = oldest(segments) if segments else durable_end
-        return Bounds(int(min(start, durable_end)), int(durable_end))
+        return self.readable.bounds(0)
 
     def bases(self) -> dict[int, int]:
         return {info.segment_id: info.base_offset for info in self._look()[0]}
 
     def marks(self, start: int, end: int) -> list[Mark]:
-        segments, durable_end = self._look()
-        return log_marks(segments, self._index, durable_end=durable_end, start=start, end=end)
+        return self.readable.marks(0, start, end)
 
     def position_for_time(self, timestamp_ns: int) -> int:
         return int(self._reader.seek_timestamp(timestamp_ns))
@@ -177,17 +165,11 @@ class FilesStore:
         self._opened.topics[name] = FilesTopic(store, topic)
         return self._opened.topics[name]
 
-    def hold_topics(
-        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
-    ) -> list[Held]:
-        pin_ids = [""] * len(ranges)
-        if duration_ms:
-            pins = self.pins.pin_ranges(ranges, duration_ms=duration_ms, owner=owner)
-            pin_ids = [pin.pin_id for pin in pins]
-        return [
-            self.topic(each.topic).held(each, pin_id)
-            for each, pin_id in zip(ranges, pin_ids, strict=True)
-        ]
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        opened = {read.name: self.topic(read.name).readable for read in reads}
+        return self._plan(opened, reads, duration_ms, owner)
 
     def advance_topics(
         self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
@@ -212,6 +194,12 @@ class FilesStore:
         self._opened.logs[name] = FilesLog(store, name, log_id)
         return self._opened.logs[name]
 
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        opened = {read.name: self.log(read.name).readable for read in reads}
+        return self._plan(opened, reads, duration_ms, owner)
+
     def manifest(self, log: str) -> ManifestLog | None:
         return self._store.manifest_log(log)
 
@@ -230,6 +218,16 @@ class FilesStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _plan(
+        self,
+        opened: Mapping[str, Readable],
+        reads: Sequence[WantedRead],
+        duration_ms: int,
+        owner: str,
+    ) -> list[PlannedRead]:
+        wanted = [(opened[read.name], read) for read in reads]
+        return plan_reads(wanted, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def _log_id(self, name: str) -> str:
         try:

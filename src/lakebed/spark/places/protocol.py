@@ -6,45 +6,19 @@ Offsets of a topic are the engine's; positions in a log are its record ids, as p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.api.pin import Pin
+from lakebed.api.plans import Bounds, Mark, PlannedRead, WantedRead
 from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.keratin.message_batch import MessageBatch
 
 
-class Bounds(NamedTuple):
-    """What can be read now: `[start, end)`."""
-
-    start: int
-    end: int
-
-
-class Mark(NamedTuple):
-    """A place that reading can begin at, and how many bytes are before it (from anywhere on)."""
-
-    at: int
-    bytes_before: int
-
-
-class Held(NamedTuple):
-    """A range of a partition or a log that is pinned, or was not to be."""
-
-    pin_id: str  # empty if nothing is pinned
-    first: int  # where the partition or log began after that
-    marks: list[Mark]  # of what is left of the range
-
-
 class PinKeeper(Protocol):
     """As `lakebed.store.pins.Pins`."""
-
-    def pin(
-        self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]: ...
 
@@ -136,10 +110,10 @@ class OpenStore(Protocol):
     def topic(self, name: str) -> OpenTopic:
         """As it is now; `NotFound` if there is none."""
 
-    def hold_topics(
-        self, ranges: Sequence[TopicRange], *, duration_ms: int, owner: str
-    ) -> list[Held]:
-        """Pin them, unless the duration is 0, and look at them afterwards."""
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve and pin them, and list their split points: see `lakebed.api.planner`."""
 
     def advance_topics(
         self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None
@@ -150,6 +124,11 @@ class OpenStore(Protocol):
 
     def log(self, name: str) -> OpenLog:
         """`NotFound` if there is none."""
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`."""
 
     def manifest(self, log: str) -> OpenManifest | None:
         """By the log's name or its stream id; None if it never had one. `NotFound` if there is no

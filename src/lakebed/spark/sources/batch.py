@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from lakebed.spark.conditions import check_columns, kept
 from lakebed.spark.filters import Wanted, narrow
-from lakebed.spark.sources.planning import Split, plan, wanted_portions
+from lakebed.spark.sources.planning import Split, plan_batch
 from lakebed.spark.sources.reading import read_split
 from lakebed.spark.sources.settings import Kind, ReadSettings
 
@@ -38,8 +38,7 @@ class FeedReader(DataSourceReader):
 
     def partitions(self) -> list[Split]:
         with self.settings.opened(self.kind) as feed:
-            portions = wanted_portions(feed, self.kind, self.settings, self.wanted)
-            return plan(feed, self.kind, self.settings, portions)
+            return plan_batch(feed, self.kind, self.settings, self.wanted)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         times_us = self.wanted.times_us

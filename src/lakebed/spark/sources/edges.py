@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakebed.api import plans
+from lakebed.api.plans import Bounds, ReadEdge
+from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import InputError, NotFound
 from lakebed.spark.errors import DataLost
 from lakebed.spark.options import Options
-from lakebed.spark.places.protocol import Bounds
 from lakebed.spark.sources.feed import Feed, Lane
 
 EARLIEST, LATEST = "earliest", "latest"
 _NUMBERS: Mapping[object, str] = {-2: EARLIEST, -1: LATEST}
+_ENDS: Mapping[object, ReadEdge] = {EARLIEST: plans.EARLIEST, LATEST: plans.LATEST}
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,19 @@ class Edge:
     otherwise: str  # EARLIEST or LATEST: of lanes that nothing is said of
     by_lane: Mapping[Lane, object] = field(default_factory=dict)
     moment_us: int | None = None
+
+    def requested(self) -> ReadEdge:
+        """Of lanes that nothing is said of, for a plan."""
+        if self.moment_us is not None:
+            return ReadEdge(timestamp_us=min(max(self.moment_us, 0), INT64_MAX))
+        return _ENDS[self.otherwise]
+
+    def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
+        """Of the others."""
+        return {
+            lane: _ENDS.get(said) or ReadEdge(position=min(feed.parse(said), plans.U64_MAX))
+            for lane, said in self.by_lane.items()
+        }
 
     def positions(self, feed: Feed, name: str, bounds: Mapping[Lane, Bounds]) -> dict[Lane, int]:
         """As they were asked for: they need not be within the bounds."""
@@ -43,9 +59,10 @@ class Edge:
             return bounds.start
         return bounds.end if said == LATEST else feed.parse(said)
 
-    def is_named(self, lane: Lane) -> bool:
-        """Whether a position of that lane was asked for."""
-        return self.by_lane.get(lane, self.otherwise) not in (EARLIEST, LATEST)
+    def named(self, feed: Feed, lane: Lane) -> int | None:
+        """The position that was asked for of that lane."""
+        said = self.by_lane.get(lane, self.otherwise)
+        return None if said in _ENDS else feed.parse(said)
 
     def check_lanes(self, name: str, lanes: Collection[Lane]) -> None:
         """`NotFound` if something is said of a partition that there is not."""

@@ -6,13 +6,14 @@ topic or a log tells one that was deleted and made again from the one that it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from lakebed.api.plans import LATEST, Bounds, Mark, PlannedRead, WantedRead
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds, Held, Mark, OpenStore
+from lakebed.spark.places.protocol import OpenStore
 
 
 class Lane(NamedTuple):
@@ -80,10 +81,23 @@ class Feed(Protocol):
     def shown(self, position: int) -> str:
         """As a user would write it."""
 
-    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
-        """Pin them, unless the duration is 0, and look at them afterwards."""
+    def plan(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve and pin them, unless the duration is 0, and list their split points."""
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
     ) -> Iterator[Rows]:
         """In order; batches without a row of those times may be left out."""
+
+
+def looks(feed: Feed, names: Iterable[str]) -> dict[str, Look]:
+    """All of them in one call; `NotFound` if there is no such topic or log."""
+    known = list(names)
+    nothing = [WantedRead(name, start=LATEST) for name in known]
+    reads = feed.plan(nothing, duration_ms=0, owner="Spark") if known else []
+    return {
+        name: Look(read.identity, {Lane(name, each.partition): each.bounds for each in read.ranges})
+        for name, read in zip(known, reads, strict=True)
+    }

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from lakebed.aof.batch import RecordBatch
-from lakebed.aof.format import RECORDS_START, next_base_offset
+from lakebed.aof.format import next_base_offset
 from lakebed.aof.record_id import RecordId
+from lakebed.api.plans import Mark, PlannedRead, WantedRead
 from lakebed.base.errors import InputError
 from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Held, Mark, OpenLog, OpenStore
+from lakebed.spark.places.protocol import OpenLog, OpenStore
 from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 
@@ -71,32 +72,10 @@ class LogFeed:
     def shown(self, position: int) -> str:
         return str(RecordId(position))
 
-    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
-        held: list[Held] = []
-        try:
-            for each in ranges:
-                pin_id = self._pin(each, duration_ms, owner) if duration_ms else ""
-                held.append(Held(pin_id, 0, []))
-                log = self.store.log(each.lane.name)
-                first = log.bounds().start
-                marks = log.marks(min(max(each.start, first), each.end), each.end)
-                held[-1] = Held(pin_id, first, marks)
-        except BaseException:
-            self.store.pins.release_all([each.pin_id for each in held if each.pin_id])
-            raise
-        return held
-
-    def _pin(self, wanted: LaneRange, duration_ms: int, owner: str) -> str:
-        first, last = RecordId(wanted.start), RecordId(wanted.end)
-        is_last_read = last.segment_offset > RECORDS_START
-        behind = last.segment_index + is_last_read
-        return self.store.pins.pin(
-            wanted.lane.name,
-            segment_start=first.segment_index,
-            segment_end=max(behind, first.segment_index + 1),
-            duration_ms=duration_ms,
-            owner=owner,
-        ).pin_id
+    def plan(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        return self.store.plan_logs(reads, duration_ms=duration_ms, owner=owner)
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from lakebed.base.errors import LakebedError
+from lakebed.api.plans import (
+    U64_MAX,
+    PartitionEdges,
+    PlannedRange,
+    PlannedRead,
+    ReadEdge,
+    WantedRead,
+)
+from lakebed.api.topics import INT64_MAX
+from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.events import event
-from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Wanted
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look
-from lakebed.spark.sources.settings import Kind, ReadSettings, look_at
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange
+from lakebed.spark.sources.settings import Kind, ReadSettings, not_found
 from lakebed.spark.splits import Extent, Piece, split
 
 _log = logging.getLogger(__name__)
@@ -39,7 +47,7 @@ class Portion(NamedTuple):
 
 class _HeldPortion(NamedTuple):
     portion: Portion
-    pin_id: str  # empty if nothing is pinned
+    planned: PlannedRange
 
 
 class ReadPiece(NamedTuple):
@@ -75,25 +83,20 @@ class Split(InputPartition):
         return sum(piece.size for piece in self.pieces)
 
 
-def wanted_portions(
-    feed: Feed, kind: Kind, settings: ReadSettings, wanted: Wanted
-) -> list[Portion]:
-    """Of a batch read: what the options and the filters leave."""
-    found = []
-    for name in settings.names:
-        look = look_at(feed, kind, name)
-        for edge in (settings.start, settings.end):
-            edge.check_lanes(name, look.bounds)
-        starts = settings.start.positions(feed, name, look.bounds)
-        ends = settings.end.positions(feed, name, look.bounds)
-        times: Mapping[Lane, int] = {}
-        if wanted.times_us.start is not None:
-            times = feed.at_time(name, wanted.times_us.start)
-        for lane in look.bounds:
-            if wanted.has_lane(*lane):
-                portion = _asked(feed, settings, lane, look, start=starts[lane], end=ends[lane])
-                found.append(_narrowed(feed, portion, wanted, times.get(lane)))
-    return found
+def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, wanted: Wanted) -> list[Split]:
+    """What the options and the filters leave, pinned, and cut. Empty if there is nothing to read.
+
+    One call to the store, however many lanes there are.
+    """
+    reads = _plan(feed, kind, settings, _requests(feed, settings, wanted))
+    with _released_on_failure(feed, reads):
+        held = [
+            _HeldPortion(_asked(feed, settings, name, read, planned), planned)
+            for name, read in zip(settings.names, reads, strict=True)
+            for planned in read.ranges
+        ]
+        held = [each for each in held if each.portion.start < each.portion.end]
+        return _cut(feed, kind, settings, held)
 
 
 def plan(
@@ -101,31 +104,37 @@ def plan(
 ) -> list[Split]:
     """Pinned, and cut. Empty if there is nothing to read."""
     wanted = [portion for portion in portions if portion.start < portion.end]
-    held = feed.hold(
-        [LaneRange(portion.lane, portion.start, portion.end) for portion in wanted],
-        duration_ms=settings.pin_ms,
-        owner=f"Spark: {kind.source}",
-    )
-    pin_ids = [each.pin_id for each in held if each.pin_id]
-    try:
-        extents = []
-        for portion, each in zip(wanted, held, strict=True):
-            left = _still_there(feed, settings, portion, first=each.first)
-            key = _HeldPortion(left, each.pin_id)
-            extents.append(Extent(key, each.marks, is_cut_anywhere=feed.is_cut_anywhere))
-        found = split(
-            extents, bytes_max=settings.partition_bytes, count_min=settings.partitions_min
-        )
-        kept = {piece.key.pin_id for pieces in found for piece in pieces}
-        release(feed, [pin_id for pin_id in pin_ids if pin_id not in kept])
-    except BaseException:
-        release(feed, pin_ids)
-        raise
-    pin_ids = [pin_id for pin_id in pin_ids if pin_id in kept]
-    splits = [Split([_read_piece(piece) for piece in pieces], pin_ids) for pieces in found]
-    total = sum(one.size for one in splits)
-    event(_log, "spark_planned", source=kind.source, splits=len(splits), bytes=total)
-    return splits
+    ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in wanted]
+    reads = hold(feed, ranges, duration_ms=settings.pin_ms, owner=_owner(kind))
+    with _released_on_failure(feed, reads):
+        held = []
+        for portion, read in zip(wanted, reads, strict=True):
+            (planned,) = read.ranges
+            if planned.end < portion.end:
+                raise DataLost(
+                    f"{portion.lane.name}, partition {portion.lane.number}: it ends at "
+                    f"{feed.shown(planned.end)}, and was to be read up to "
+                    f"{feed.shown(portion.end)}: it is not what it was"
+                )
+            held.append(_HeldPortion(portion, planned))
+        return _cut(feed, kind, settings, held)
+
+
+def hold(
+    feed: Feed, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str
+) -> list[PlannedRead]:
+    """Pin them, unless the duration is 0: one call, and a read of one range for each."""
+    if not ranges:
+        return []
+    reads = []
+    for (name, number), start, end in ranges:
+        edges = PartitionEdges(number, ReadEdge(position=start), ReadEdge(position=end))
+        reads.append(WantedRead(name, edges=[edges], partitions=[number]))
+    return feed.plan(reads, duration_ms=duration_ms, owner=owner)
+
+
+def pin_ids_of(reads: Iterable[PlannedRead]) -> list[str]:
+    return [planned.pin_id for read in reads for planned in read.ranges if planned.pin_id]
 
 
 def release(feed: Feed, pin_ids: Iterable[str]) -> None:
@@ -136,38 +145,103 @@ def release(feed: Feed, pin_ids: Iterable[str]) -> None:
             feed.store.pins.release_all(known)
 
 
+def _requests(feed: Feed, settings: ReadSettings, wanted: Wanted) -> list[WantedRead]:
+    start, end = settings.start, settings.end
+    starts, ends = start.requested_by_lane(feed), end.requested_by_lane(feed)
+    since_us = wanted.times_us.start
+    return [
+        WantedRead(
+            name,
+            start.requested(),
+            end.requested(),
+            edges=[
+                PartitionEdges(lane.number, starts.get(lane), ends.get(lane))
+                for lane in {**starts, **ends}
+                if lane.name == name
+            ],
+            partitions=_partitions(wanted, name),
+            partition_start=wanted.number_interval.start or 0,
+            partition_end=wanted.number_interval.end,
+            position_start=_unsigned(wanted.positions.start),
+            position_end=_unsigned(wanted.positions.end),
+            since_us=None if since_us is None else min(max(since_us, 0), INT64_MAX),
+        )
+        for name in settings.names
+    ]
+
+
+def _partitions(wanted: Wanted, name: str) -> list[int] | None:
+    if wanted.names is not None and name not in wanted.names:
+        return []
+    return None if wanted.numbers is None else sorted(wanted.numbers)
+
+
+def _unsigned(position: int | None) -> int | None:
+    """Filters may compare with any number."""
+    return None if position is None else min(max(position, 0), U64_MAX)
+
+
+def _plan(
+    feed: Feed, kind: Kind, settings: ReadSettings, requests: Sequence[WantedRead]
+) -> list[PlannedRead]:
+    """`NotFound`, saying what there is."""
+    try:
+        return feed.plan(requests, duration_ms=settings.pin_ms, owner=_owner(kind))
+    except NotFound as error:
+        known = feed.names()
+        if all(name in known for name in settings.names):
+            raise
+        raise not_found(kind, error, known) from None
+
+
+def _owner(kind: Kind) -> str:
+    return f"Spark: {kind.source}"
+
+
+@contextlib.contextmanager
+def _released_on_failure(feed: Feed, reads: Iterable[PlannedRead]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        release(feed, pin_ids_of(reads))
+        raise
+
+
 def _asked(
-    feed: Feed, settings: ReadSettings, lane: Lane, look: Look, *, start: int, end: int
+    feed: Feed, settings: ReadSettings, name: str, read: PlannedRead, planned: PlannedRange
 ) -> Portion:
-    bounds = look.bounds[lane]
-    if settings.fails_on_loss and max(start, end) > bounds.end:
+    lane, bounds, start = Lane(name, planned.partition), planned.bounds, settings.start
+    named = [edge.named(feed, lane) for edge in (start, settings.end)]
+    last = max((position for position in named if position is not None), default=0)
+    if settings.fails_on_loss and last > bounds.end:
         raise DataLost(
-            f"{lane.name}, partition {lane.number}: {feed.shown(max(start, end))} was asked for, "
+            f"{lane.name}, partition {lane.number}: {feed.shown(last)} was asked for, "
             f"and it ends at {feed.shown(bounds.end)}; read what is there with failOnDataLoss=false"
         )
-    end = min(end, bounds.end)
     # Where it begins now is not missed if it goes, unless it was asked for.
-    is_given = start != bounds.start or settings.start.is_named(lane)
-    return Portion(lane, look.identity, min(start, end), end, is_given)
+    is_given = named[0] is not None or (
+        start.moment_us is not None and planned.start != bounds.start
+    )
+    return Portion(lane, read.identity, planned.start, planned.end, is_given)
 
 
-def _narrowed(feed: Feed, portion: Portion, wanted: Wanted, since: int | None) -> Portion:
-    """Without what no filter lets through, as far as the indexes tell."""
-    lane, start, end = portion.lane, portion.start, portion.end
-    positions = wanted.positions
-    if end <= I64_MAX:  # behind that Spark sees other numbers than the log has
-        if feed.is_cut_anywhere:
-            start = max(start, positions.start or start)
-            end = end if positions.end is None else min(end, positions.end)
-        elif positions.start is not None or positions.end is not None:
-            places = [mark.at for mark in feed.marks(lane, start, end)]
-            if positions.start is not None:
-                start = max([one for one in places if one <= positions.start], default=start)
-            if positions.end is not None:
-                end = min([one for one in places if one >= positions.end], default=end)
-    if since is not None:
-        start = max(start, since)
-    return portion._replace(start=min(start, end), end=end)
+def _cut(
+    feed: Feed, kind: Kind, settings: ReadSettings, held: Sequence[_HeldPortion]
+) -> list[Split]:
+    extents = []
+    for portion, planned in held:
+        left = _still_there(feed, settings, portion, first=planned.first)
+        key = _HeldPortion(left, planned)
+        extents.append(Extent(key, planned.marks, is_cut_anywhere=feed.is_cut_anywhere))
+    found = split(extents, bytes_max=settings.partition_bytes, count_min=settings.partitions_min)
+    kept = {piece.key.planned.pin_id for pieces in found for piece in pieces}
+    pin_ids = [planned.pin_id for _, planned in held if planned.pin_id]
+    release(feed, [pin_id for pin_id in pin_ids if pin_id not in kept])
+    pin_ids = [pin_id for pin_id in pin_ids if pin_id in kept]
+    splits = [Split([_read_piece(piece) for piece in pieces], pin_ids) for pieces in found]
+    total = sum(one.size for one in splits)
+    event(_log, "spark_planned", source=kind.source, splits=len(splits), bytes=total)
+    return splits
 
 
 def _still_there(feed: Feed, settings: ReadSettings, portion: Portion, *, first: int) -> Portion:
@@ -179,13 +253,13 @@ def _still_there(feed: Feed, settings: ReadSettings, portion: Portion, *, first:
 
 
 def _read_piece(piece: Piece[_HeldPortion]) -> ReadPiece:
-    portion, pin_id = piece.key
+    portion, planned = piece.key
     return ReadPiece(
         lane=portion.lane,
         identity=portion.identity,
         start=piece.start,
         end=piece.end,
         size=piece.size,
-        pin_id=pin_id,
+        pin_id=planned.pin_id,
         is_whole=(piece.start, piece.end) == (portion.start, portion.end),
     )

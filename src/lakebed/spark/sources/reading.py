@@ -17,16 +17,16 @@ from functools import cache
 
 import pyarrow as pa
 
+from lakebed.api.plans import Bounds
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.base.runner import ThreadRunner
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Bounds
 from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed, LaneRange, Look
-from lakebed.spark.sources.planning import ReadPiece, Split, release
+from lakebed.spark.sources.planning import ReadPiece, Split, hold, pin_ids_of, release
 from lakebed.spark.sources.settings import Kind, ReadSettings
 
 _RENEWALS = 3  # in the time that a pin lasts
@@ -96,8 +96,8 @@ class _Keeping:
         gone = [piece for piece in self._pieces if piece.pin_id not in self._pin_ids]
         if gone:
             ranges = [LaneRange(piece.lane, piece.start, piece.end) for piece in gone]
-            held = self._feed.hold(ranges, duration_ms=self._duration_ms, owner=self._owner)
-            self._own = [each.pin_id for each in held]
+            held = hold(self._feed, ranges, duration_ms=self._duration_ms, owner=self._owner)
+            self._own = pin_ids_of(held)
             self._pin_ids += self._own
 
     def _step(self) -> int:

@@ -20,7 +20,7 @@ from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
-from lakebed.spark.sources.feed import Feed, Look
+from lakebed.spark.sources.feed import Feed, Look, looks
 from lakebed.store.pins import DURATION_MS_MAX
 
 PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
@@ -138,5 +138,18 @@ def look_at(feed: Feed, kind: Kind, name: str) -> Look:
     try:
         return feed.look(name)
     except NotFound as error:
-        known = ", ".join(sorted(feed.names())[:20]) or "none"
-        raise NotFound(f"{error}; {kind.nouns} that there are: {known}") from None
+        raise not_found(kind, error, feed.names()) from None
+
+
+def look_at_all(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, Look]:
+    """In one call; `NotFound`, saying what there is."""
+    try:
+        return looks(feed, names)
+    except NotFound as error:
+        raise not_found(kind, error, feed.names()) from None
+
+
+def not_found(kind: Kind, error: NotFound, names: Sequence[str]) -> NotFound:
+    """The same error, saying what there is."""
+    known = ", ".join(sorted(names)[:20]) or "none"
+    return NotFound(f"{error}; {kind.nouns} that there are: {known}")

@@ -29,11 +29,11 @@ from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look, looks
 from lakebed.spark.sources.planning import Portion, Split, plan, release
 from lakebed.spark.sources.progress import Progress, decode_progress, encode_progress
 from lakebed.spark.sources.reading import read_split
-from lakebed.spark.sources.settings import Kind, ReadSettings, look_at
+from lakebed.spark.sources.settings import Kind, ReadSettings, look_at_all
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -166,10 +166,13 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _now(self) -> dict[str, Look]:
         """`NotFound` if one of them is missing."""
-        return {name: look_at(self._feed(), self.kind, name) for name in self.settings.names}
+        return look_at_all(self._feed(), self.kind, self.settings.names)
 
     def _found(self, names: Iterable[str]) -> dict[str, Look]:
         """Those that there are."""
+        names = list(names)
+        with contextlib.suppress(NotFound):
+            return looks(self._feed(), names)
         found = {}
         for name in names:
             with contextlib.suppress(NotFound):

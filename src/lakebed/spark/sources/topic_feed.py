@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from lakebed.api.plans import Mark, PlannedRead, WantedRead
 from lakebed.api.topics import TopicRange
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
@@ -14,7 +15,7 @@ from lakebed.keratin.backlog import bytes_of
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import Held, Mark, OpenStore, OpenTopic
+from lakebed.spark.places.protocol import OpenStore, OpenTopic
 from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
 
 _US_PER_MS = 1000
@@ -70,9 +71,10 @@ class TopicFeed:
     def shown(self, position: int) -> str:
         return str(position)
 
-    def hold(self, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str) -> list[Held]:
-        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
-        return self.store.hold_topics(wanted, duration_ms=duration_ms, owner=owner)
+    def plan(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        return self.store.plan_topics(reads, duration_ms=duration_ms, owner=owner)
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval

@@ -15,9 +15,9 @@ from lakebed.aof.format import RECORDS_START as LOG_RECORDS_START
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import records_end
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.api.plans import Mark
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.view import SegmentInfo
-from lakebed.spark.places.protocol import Mark
 
 INDEXES_MAX = 64
 
