@@ -200,7 +200,9 @@ def test_state_tells_work_failures_and_objects(run: Run, root: Path) -> None:
     write_segments(root, 1)
     uploaded: list[Payload] = [UploadFailed(KEY, 2), UploadDone(KEY, "e")]
     deletes: list[Payload] = [Tier2DeleteQueued("orphan"), Tier2DeleteQueued(KEY)]
-    append_all(root, [*OTHER_RECORDS[:4], *uploaded, *deletes, *OTHER_RECORDS[6:8]])
+    append_all(root, [*OTHER_RECORDS[:4], *uploaded])
+    for payload in (*deletes, *OTHER_RECORDS[6:8]):  # a store that is open would carry them out
+        append_raw(root, ManifestRecord(payload, 0, 0, 4_000_000_000_000))
     document = run("manifest", "state", "orders", as_json=True).document()
     state = document["segments"][0]
     assert (state["tiers"], state["object_key"], state["etag"]) == ([0, 1, 2], KEY, "e")

@@ -80,6 +80,7 @@ def test_damage_before_the_checkpoint_of_the_newest_segment_is_repaired(
     flip(damaged, RECORDS_START + 500)
     assert run("topic", "verify", "orders").exit_code == 65
     assert "orders: partition 0: offset 0 is lost" in run("topic", "repair", "orders").lines()
+    assert run("damage", "acknowledge", "1").exit_code == 0
     assert numbers(run) == list(range(1, COUNT))
     with Store.open(root) as store:
         assert store.topic("orders").append_batch([b"0060"]).result() == (COUNT, 1)

@@ -68,6 +68,7 @@ def _land(spark: SparkSession, place: Place, chosen: dict[str, Any]) -> int:
     config = LandConfig(
         source=place, topics=(TOPIC,), table=TABLE, s3=chosen["s3"], values="json", schema=SCHEMA,
         checkpoint=chosen["checkpoint"], optimize_batches=OPTIMIZE_EACH, vacuum_retention_h=168.0,
+        creates_bucket=True,
     )  # fmt: skip
     report = land(spark, config)
     assert report.facts["dead_letters"] == 0, report.facts

@@ -55,7 +55,7 @@ def test_every_snippet_runs(tmp_path: Path) -> None:
         f"1000 {COLUMNS}",
         "1000 ['offset', 'value']",
         "[b'figs', b'dates']",
-        "100",
+        "510 0 510",
         "1000",
         "1000",
         "0",

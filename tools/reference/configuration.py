@@ -77,7 +77,6 @@ def _options(section: str) -> dict[str, str]:
     return {
         name: ", ".join(code(option) for option in (*known[name].opts, *known[name].secondary_opts))
         for name in field_names(NodeConfig)
-        if name in known  # not every setting has an option
     }
 
 

@@ -56,6 +56,14 @@ TlsCert = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A certificate: then both are served by TLS.")
 ]
 TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key of it.")]
+RateBytesMin = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Cut clients off that are slower, in bytes a second, 1KiB."),
+]
+RateGrace = Annotated[
+    float | None,
+    typer.Option("--rate-grace-s", min=0.1, help="For how long a client may be slower, 60."),
+]
 DrainSeconds = Annotated[
     float | None,
     typer.Option(
@@ -99,6 +107,8 @@ def serve(
     http_insecure: HttpInsecure = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    rate_bytes_min: RateBytesMin = None,
+    rate_grace_s: RateGrace = None,
     drain_s: DrainSeconds = None,
     log_format: LogFormat = None,
     log_level: LogLevel = None,
@@ -161,7 +171,7 @@ def _node_options(given: Mapping[str, Any]) -> list[Option]:
 
     found = []
     for name in field_names(NodeConfig):
-        value = given.get(name)  # not every setting has an option
+        value = given[name]
         flag = "drain-seconds" if name == "drain_s" else name.replace("_", "-")
         origin = f"--no-{flag}" if value is False else f"--{flag}"
         plain = str(value) if isinstance(value, Path) else value

@@ -193,13 +193,9 @@ def test_what_is_shared_out_is_within_the_limit(
     monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    shares = (
-        descriptors.file_share(),
-        descriptors.reader_share(),
-        descriptors.connection_share(),
-    )
-    assert min(shares) >= 8
+    files, connections = descriptors.file_share(), descriptors.connection_share()
+    assert min(files, connections) >= 8
     if limit > 128:
-        assert shares[0] + shares[1] + 2 * shares[2] <= limit
+        assert files + 2 * connections <= limit
     if limit < 0 or limit > 65_536:
-        assert shares[:2] == (descriptors.FILES_MAX, descriptors.READERS_MAX)
+        assert files == descriptors.FILES_MAX
