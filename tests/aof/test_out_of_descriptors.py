@@ -14,6 +14,7 @@ from lakebed.base.errors import RetryError, from_os_error
 from lakebed.base.files import PathLike
 from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.kernels import write_and_sync, zero_fill
+from lakebed.store.failures import LOG_UPKEEP
 from lakebed.store.store import Store
 
 
@@ -65,7 +66,8 @@ def test_a_log_goes_on_by_itself_once_there_are_descriptors_again(
         log.seal_current_segment(timeout=60)
         log.append_record(b"last")
         log.flush()
-        assert store.failures() == []
+        # The background work is tried again with growing delays: it may not have been yet.
+        assert [one for one in store.failures() if one.kind != LOG_UPKEEP] == []
         expected = [b"before", b"meanwhile", b"after", b"last"]
         assert [bytes(one.payload) for one in log.read()] == expected
     with Store.open(tmp_path, serves=False) as store:
