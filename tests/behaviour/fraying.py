@@ -4,13 +4,14 @@
     with fraying(proxy):
         proxy.address
 
-Before a request is whole, between it and its answer, within the answer, or behind it: whatever the
-random number says. Of TLS it cuts what it cannot read.
+Two connections of three end within or after an answer, the third within a request; the random
+number says at which byte. TLS is cut without being read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import threading
@@ -38,6 +39,7 @@ class FrayingProxy:
         self._listening.listen(1000)
         self.address: Address = self._listening.getsockname()
         self.cuts = {"request": 0, "answer": 0}
+        self._kinds = itertools.cycle(["answer", "request", "answer"])
         self._threads: list[threading.Thread] = []
         self._start(self._accept)
 
@@ -65,7 +67,7 @@ class FrayingProxy:
             self._start(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
-        kind = self._random.choice(["request", "answer", "answer"])
+        kind = next(self._kinds)
         limit = self._random.randrange(self._bytes_max)
         limits = {"request": 1 << 60, "answer": 1 << 60, kind: limit}
         with client, socket.socket(_family(self._target)) as server:
