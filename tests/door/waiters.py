@@ -84,7 +84,7 @@ def wait_until(door: LiveDoor, condition: Callable[[], bool]) -> None:
 
 def poll_count(door: LiveDoor, topic: str, partition: int = 0) -> int:
     """Fetches that wait at the partition's end. Groups of the topic listen there too."""
-    return len(door.store.topic(topic).partition(partition)._state._callbacks)
+    return len(door.store.topic(topic).partition(partition)._state._listeners)
 
 
 def lease_count(door: LiveDoor) -> int:

@@ -39,6 +39,7 @@ from lakebed.keratin.topic_folder import topic_names
 from lakebed.keratin.topics import Topics
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.kernels.disk import real_disk
+from tests.fakes.stuck_disk import StuckDisk
 from tests.keratin.partitions import append, content, replace, small, values
 
 
@@ -393,18 +394,53 @@ def test_partitions_of_a_topic_are_opened_at_the_same_time(tmp_path: Path) -> No
     disk = MeetingDisk(4)
     with ThreadRunner() as runner:
         topics = Topics(tmp_path, disk=disk, runner=runner, config=small())
-        topic = topics.open("orders")
+        partitions = topics.open("orders").partitions
         assert disk.met_count == 4
-        assert [values(partition) for partition in topic.partitions] == [
-            [b"0"],
-            [b"1"],
-            [b"2"],
-            [b"3"],
-        ]
+        assert [values(partition) for partition in partitions] == [[b"0"], [b"1"], [b"2"], [b"3"]]
         topics.close()
 
 
-def test_a_topic_with_a_partition_that_cannot_be_opened_leaves_none_open(tmp_path: Path) -> None:
+def test_partitions_that_are_open_are_served_while_another_is_recovered(tmp_path: Path) -> None:
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        topics.create("orders", partitions=4)
+        topics.close()
+    disk = StuckDisk(2)
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=disk, runner=runner, config=small())
+        topic = topics.open("orders")
+        disk.is_reached.wait()
+        assert [append(topic.partition(number), b"a") for number in (0, 1, 3)] == [0, 0, 0]
+        assert topic.opened_partition(2) is None
+        unkeyed = {topic.append_batch([b"b"]).partition for _ in range(6)}
+        assert unkeyed == {0, 1, 3}
+        disk.go_on.set()
+        assert append(topic.partition(2), b"a") == 0
+        assert topic.is_whole
+        topics.close()
+
+
+def test_a_topic_that_is_closed_while_it_is_opened_leaves_nothing_open(tmp_path: Path) -> None:
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        topics.create("orders", partitions=4)
+        topics.close()
+    disk = StuckDisk(2)
+    with ThreadRunner() as runner:
+        topics = Topics(tmp_path, disk=disk, runner=runner, config=small())
+        topic = topics.open("orders")
+        disk.is_reached.wait()
+        closing = threading.Thread(target=topics.close)
+        closing.start()
+        disk.go_on.set()
+        closing.join()
+        with pytest.raises(Closed):
+            topic.partition(2).append_batch([b"a"])
+        with pytest.raises(Closed):
+            topics.open("orders")
+
+
+def test_a_partition_that_cannot_be_opened_stops_no_other(tmp_path: Path) -> None:
     with ThreadRunner() as runner:
         topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
         topics.create("orders", partitions=4)
@@ -413,8 +449,15 @@ def test_a_topic_with_a_partition_that_cannot_be_opened_leaves_none_open(tmp_pat
         kept = Path(manifest).read_bytes()
         Path(manifest).write_bytes(kept[:8] + b"\0\2" + kept[10:])
         topics = Topics(tmp_path, disk=real_disk(), runner=runner, config=small())
+        topic = topics.open("orders")
+        for number in (0, 1, 3):
+            assert append(topic.partition(number), b"a") == 0
+        for _ in range(2):
+            with pytest.raises(UnknownVersion):
+                topic.partition(2)
         with pytest.raises(UnknownVersion):
-            topics.open("orders")
+            list(topic.partitions)
+        assert topic.append_batch([b"b"]).partition != 2
         Path(manifest).write_bytes(kept)
-        assert append(topics.open("orders").partition(2), b"a") == 0
+        assert append(topic.partition(2), b"a") == 0
         topics.close()

@@ -86,7 +86,7 @@ def test_a_whole_record_of_a_newer_version_refuses_the_file_and_stays(
     log.write_bytes(before + bytes(1000))
     (root / "topics" / "orders" / "0" / "durable_end").unlink()
     with Store.open(root) as store, pytest.raises(UnknownVersion, match="expected 1, found 2"):
-        store.topic("orders")
+        store.topic("orders").partition(0)
     assert used(log) == before, "nothing was cut"
     assert list((root / "quarantine").iterdir()) == []
     [unchecked] = verify_store(root).unchecked
@@ -139,7 +139,7 @@ def test_an_event_of_a_newer_version_after_damage_refuses_the_group(root: Path) 
     before = used(delta) + b"bad bytes" + newer_event()
     delta.write_bytes(before + bytes(100))
     with Store.open(root) as store, pytest.raises(UnknownVersion):
-        store.topic("orders").group("billing")
+        store.topic("orders").group("billing").lease()
     assert used(delta) == before
 
 

@@ -105,11 +105,11 @@ class Call:
         """The body as a struct; an empty one is one without anything said."""
         return await self.read_as(lambda data: self.decoded(data, kind))
 
-    async def read_as(self, make: Callable[[bytes], Made]) -> Made:
-        """What is made of the body: of a large one in another thread, for others wait in the
-        loop's."""
+    async def read_as(self, make: Callable[[bytes], Made], *, may_wait: bool = False) -> Made:
+        """What is made of the body. If it is large, or `make` may wait, that is done in another
+        thread."""
         data = await self.read()
-        if self._run is None or len(data) <= HERE_BYTES_MAX:
+        if self._run is None or (len(data) <= HERE_BYTES_MAX and not may_wait):
             return make(data)
         return await self._run(lambda: make(data))
 

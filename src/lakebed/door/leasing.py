@@ -177,7 +177,7 @@ async def extend(service: Service, call: Call) -> Extended:
 
 def _checked(group: Group, held: Sequence[Held]) -> Sequence[Held]:
     """Before one of them is settled."""
-    count = len(group.parts)
+    count = group.partition_count
     for one in held:
         if not 0 <= one.partition < count:
             raise InputError(f"{group.topic.name}: there is no partition {one.partition}")

@@ -23,21 +23,29 @@ async def topic_of(service: Service, call: Call) -> StoreTopic:
 
 async def partition_of(service: Service, call: Call) -> Partition:
     """`NotFound` if there is no such topic, or it has no such partition."""
-    number = call.number("partition")
-    return (await topic_of(service, call)).partition(number)
+    topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
+    opened = _opened_partition(service, name, number)
+    if opened is not None:
+        return opened
+    return await service.run(lambda: topics.open(name).partition(number))
 
 
 async def readable_partition_of(service: Service, call: Call) -> Partition | TopicPartition:
     """For a call that only reads: it is also answered while the disk takes no writes."""
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
-    opened = topics.opened_topic(name)
+    opened = _opened_partition(service, name, number)
     if opened is not None:
-        return opened.partition(number)
+        return opened
 
     def open_to_read() -> Partition | TopicPartition:
-        return topics.open_to_read(name).partition(number)
+        return topics.open_to_read(name, partition=number).partition(number)
 
     return await service.run(open_to_read)
+
+
+def _opened_partition(service: Service, name: str, number: int) -> Partition | None:
+    opened = service.store.topics.opened_topic(name)
+    return None if opened is None else opened.topic.opened_partition(number)
 
 
 async def group_of(service: Service, call: Call) -> Group:

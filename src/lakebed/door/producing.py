@@ -25,6 +25,7 @@ from lakebed.api.topics import (
     ProduceQuery,
     WireProducer,
 )
+from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.door.call import Call
 from lakebed.door.lookup import topic_of
@@ -54,7 +55,11 @@ class _Prepared(NamedTuple):
 
 async def produce(service: Service, call: Call) -> Produced:
     topic = await topic_of(service, call)
-    asked, prepared = await call.read_as(lambda data: _both(call, data, topic))
+    now_ms = service.store.runner.clock.wall_ns() // NS_PER_MS
+    asked, prepared = await call.read_as(
+        lambda data: _both(call, data, topic, now_ms=now_ms),
+        may_wait=not topic.topic.is_whole,
+    )
     timeout_ms = asked.timeout_ms or 0
     if len(prepared) == 1:
         future = _submit(prepared[0]) or await _submit_later(prepared[0], timeout_ms)
@@ -113,18 +118,21 @@ def _appended(future: AppendFuture, result: tuple[int, int]) -> Appended:
     return Appended(future.partition, base_offset, count)
 
 
-def _both(call: Call, data: bytes, topic: StoreTopic) -> tuple[Produce, list[_Prepared]]:
-    asked = _asked(call, data, topic)
+def _both(
+    call: Call, data: bytes, topic: StoreTopic, *, now_ms: int
+) -> tuple[Produce, list[_Prepared]]:
+    """Waits for a partition that is not open yet."""
+    asked = _asked(call, data, topic, now_ms=now_ms)
     return asked, _prepare(topic, asked)
 
 
 # What is asked for, from each kind of body.
 
 
-def _asked(call: Call, data: bytes, topic: StoreTopic) -> Produce:
+def _asked(call: Call, data: bytes, topic: StoreTopic, *, now_ms: int) -> Produce:
     match call.raw:
         case Raw.LINES:
-            return _from_lines(call.query, data, topic)
+            return _from_lines(call.query, data, topic, now_ms=now_ms)
         case Raw.BYTES:
             return _from_bytes(call, data)
         case _:
@@ -133,7 +141,7 @@ def _asked(call: Call, data: bytes, topic: StoreTopic) -> Produce:
             return call.decoded(data, Produce)
 
 
-def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic) -> Produce:
+def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic, *, now_ms: int) -> Produce:
     found = read_lines(
         data, count_max=MESSAGES_MAX, message_bytes_max=topic.config.message_bytes_max
     )
@@ -141,7 +149,7 @@ def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic) -> Produce:
         raise Refused("key is for one message's bytes: lines have their own")
     default_ms = query.timestamp_ms
     if default_ms is None and any(one is not None for one in found.timestamps_ms):
-        default_ms = topic.partitions[0].now_ms()
+        default_ms = now_ms
     stamps = [default_ms if one is None else one for one in found.timestamps_ms]
     return Produce(
         values=found.values,
@@ -238,7 +246,7 @@ class _Part(NamedTuple):
 def _parts(topic: StoreTopic, asked: Produce) -> list[tuple[Partition, _Part]]:
     """What goes to which partition, by partition."""
     whole = _Part(asked.values, asked.keys, asked.headers, asked.timestamps_ms)
-    number, partition_count = asked.partition, len(topic.partitions)
+    number, partition_count = asked.partition, topic.partition_count
     if number is None and partition_count == 1:
         number = 0
     if number is None and asked.producer is not None:

@@ -49,7 +49,7 @@ async def create_topic(service: Service, call: Call) -> TopicState:
             asked.name, partitions=asked.partitions, settings=asked.settings
         )
     )
-    return _state(created)
+    return _state(created)  # a new topic is whole
 
 
 async def ensure_topic(service: Service, call: Call) -> TopicState:
@@ -71,7 +71,7 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
 async def describe_topic(service: Service, call: Call) -> TopicState:
     topics, name = service.store.topics, call.names["topic"]
     opened = topics.opened_topic(name)
-    if opened is not None:
+    if opened is not None and opened.topic.is_whole:
         return _state(opened)
     return await service.run(lambda: _state(topics.open_to_read(name)))
 
@@ -79,7 +79,7 @@ async def describe_topic(service: Service, call: Call) -> TopicState:
 async def configure_topic(service: Service, call: Call) -> TopicState:
     asked, topic = await call.document(Configure), await topic_of(service, call)
     await service.run(lambda: service.store.topics.configure(topic.name, asked.settings))
-    return _state(topic)
+    return await service.run(lambda: _state(topic))
 
 
 async def delete_topic(service: Service, call: Call) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Closed
+from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.view import SegmentInfo
-
-_log = logging.getLogger(__name__)
 
 
 class PartitionState:
@@ -38,7 +36,7 @@ class PartitionState:
         self._durable_offset = next_offset
         self._start_offset = start_offset
         self._moved: Event | None = None  # set, for those who wait, when the durable end moves
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._listeners = Listeners(paths.name, runner)
         self._is_closed = False
 
     @property
@@ -103,14 +101,7 @@ class PartitionState:
 
     def on_durable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """See `PartitionView`."""
-        with self._mutex:
-            self._callbacks = (*self._callbacks, callback)
-
-        def unsubscribe() -> None:
-            with self._mutex:
-                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
-
-        return unsubscribe
+        return self._listeners.add(callback)
 
     def close(self) -> None:
         """Wake whoever waits. Idempotent."""
@@ -122,8 +113,4 @@ class PartitionState:
     def _tell(self, moved: Event | None) -> None:
         if moved is not None:
             moved.set()
-        for callback in self._callbacks:
-            try:
-                callback()
-            except Exception:  # noqa: BLE001 - whatever a callback raises, the writer goes on
-                _log.exception("%s: a callback failed", self.name)
+        self._listeners.call()

@@ -1,11 +1,17 @@
-"""A topic: partitions that share a name and settings, and the choice between them."""
+"""A topic: partitions that share a name and settings, and the choice between them.
+
+Each partition is served as soon as it is open: one that is still recovering, or that cannot be
+opened, delays or fails only what needs it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
+from lakebed.base.runner import Runner
+from lakebed.base.runner.opened import Opened
 from lakebed.keratin.append_future import AppendFuture, after_failure
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
@@ -24,26 +30,59 @@ class Topic:
         identity: TopicIdentity,
         *,
         config: TopicConfig,
-        partitions: Sequence[Partition],
+        open_partition: Callable[[int], Partition],
+        runner: Runner,
     ) -> None:
         self.name = name
         self.identity = identity
         self.config = config
-        self._partitions = tuple(partitions)
+        self._open_partition = open_partition
+        self._opened = Opened(self._open, name=f"topic {name}", runner=runner)
+        self._partitions: list[Partition | None] = [None] * identity.partition_count  # if open
         self._turn = 0  # which partition is next; a lost count only changes the turn
 
     @property
+    def partition_count(self) -> int:
+        return self.identity.partition_count
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all partitions are open."""
+        return None not in self._partitions
+
+    @property
     def partitions(self) -> tuple[Partition, ...]:
-        return self._partitions
+        """All of them; waits for those that are being opened."""
+        return tuple(self._opened.get_all(range(self.partition_count)))
 
     def partition(self, number: int) -> Partition:
-        if not 0 <= number < len(self._partitions):
+        """Waits until it is open; `NotFound` if there is none of that number."""
+        return self.opened_partition(number) or self._opened.get(number)
+
+    def opened_partition(self, number: int) -> Partition | None:
+        """The partition if it is open; never waits."""
+        if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
 
+    def opened_partitions(self) -> list[Partition]:
+        return [partition for partition in self._partitions if partition is not None]
+
+    def open_in_background(self) -> None:
+        """Open what is not open yet. What cannot be opened is tried again when it is needed."""
+        self._opened.start_all(range(self.partition_count))
+
+    def close(self) -> list[Partition]:
+        """Open nothing more; the partitions that are open, for the caller to close."""
+        return self._opened.close()
+
+    def _open(self, number: int) -> Partition:
+        partition = self._partitions[number] = self._open_partition(number)
+        return partition
+
     def partition_for(self, key: Buffer) -> int:
         """Where messages with that key go: as Kafka's Java client decides it."""
-        return partition_of(key, len(self._partitions))
+        return partition_of(key, self.partition_count)
 
     def append_batch(
         self,
@@ -63,7 +102,7 @@ class Topic:
         All get the `key`; for a key each see `append_keyed`. The result is (base offset, count).
         """
         if partition is None:
-            if producer is not None and len(self._partitions) > 1 and key is None:
+            if producer is not None and self.partition_count > 1 and key is None:
                 raise InputError("a producer's messages need a partition or a key")
             partition = self.next_partition() if key is None else self.partition_for(key)
         return self.partition(partition).append_batch(
@@ -93,7 +132,7 @@ class Topic:
         pairs = list(messages)
         prepared = []
         for number, indexes in divided(
-            (key for key, _ in pairs), len(self._partitions), self.next_partition
+            (key for key, _ in pairs), self.partition_count, self.next_partition
         ):
             keys, payloads = zip(*(pairs[index] for index in indexes), strict=True)
             partition = self.partition(number)
@@ -107,6 +146,9 @@ class Topic:
         return futures
 
     def next_partition(self) -> int:
-        """Where messages without a key go: each in turn."""
-        self._turn = (self._turn + 1) % len(self._partitions)
+        """Where messages without a key go: each partition in turn, of those that are open."""
+        first = self._turn + 1
+        turns = ((first + step) % self.partition_count for step in range(self.partition_count))
+        is_open = (number for number in turns if self.opened_partition(number) is not None)
+        self._turn = next(is_open, first % self.partition_count)
         return self._turn

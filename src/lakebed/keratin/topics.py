@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from random import Random
 
 from lakebed.base.damage_ledger import TOPICS, DamageLedger
@@ -21,7 +20,6 @@ from lakebed.base.files import Disk, PathLike
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
-from lakebed.base.runner.together import open_together
 from lakebed.base.units import MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import (
@@ -107,15 +105,21 @@ class Topics:
                 topic_id=identity.topic_id,
                 partition_count=partitions,
             )
+            topic = self._topic(paths, identity)
             try:
-                return self._open_topic(paths, identity)
-            except LakebedError:
+                topic.partitions  # noqa: B018 - opens them: a new topic is whole, or not there
+            except BaseException:
+                self._close_topic(topic)
                 with contextlib.suppress(LakebedError):
                     self._remove(paths)
                 raise
+            return self._keep(topic)
 
     def open(self, name: str) -> Topic:
-        """The topic of that name, the same one each time; `NotFound` if there is none."""
+        """The topic of that name, the same one each time; `NotFound` if there is none.
+
+        Its partitions are opened in the background: see `Topic`.
+        """
         with self._mutex:
             topic = self._open.get(name)
         if topic is not None:
@@ -126,7 +130,9 @@ class Topics:
             topic = self._open.get(name)
             if topic is not None:
                 return topic
-            return self._open_topic(paths, self.identity(name))
+            topic = self._keep(self._topic(paths, self.identity(name)))
+        topic.open_in_background()
+        return topic
 
     def is_open(self, name: str) -> bool:
         with self._mutex:
@@ -162,14 +168,16 @@ class Topics:
         """
         paths = TopicPaths(self.root, name)
         with self._claimed(name):
-            with self._mutex:
-                topic = self._open.pop(name, None)
-            if topic is not None:
-                self._close_topic(topic)
+            self._close_opened(name)
             if not topic_exists(self._disk, paths):
                 raise NotFound(f"{self.root}: there is no topic {name}")
             self._remove(paths)
             self._forget_losses(name)
+
+    def close_topic(self, name: str) -> None:
+        """Close a topic, if it is open; it may be opened again."""
+        with self._claimed(name):
+            self._close_opened(name)
 
     def close(self) -> None:
         """Close every topic. Idempotent."""
@@ -182,37 +190,30 @@ class Topics:
             stack.callback(self._flushing.stop)
             stack.callback(self._upkeep.stop)
 
-    def _open_topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
+    def _topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
         config = identity.config(self._config)
-        for number in range(identity.partition_count):
-            segments = paths.partition(number).segments
-            if not self._disk.is_folder(segments):
-                # Made anew it would give out offsets again that were given out before.
-                raise Corrupt(
-                    "the folder is missing: all messages of the partition are lost; lakebed topic "
-                    f"repair {paths.topic} makes it anew, empty",
-                    path=segments,
-                )
-        partitions = open_together(
-            self._runner,
-            [
-                partial(self._open_partition, paths, number, config)
-                for number in range(identity.partition_count)
-            ],
+        return Topic(
+            paths.topic,
+            identity,
+            config=config,
+            open_partition=lambda number: self._open_partition(paths, number, config),
+            runner=self._runner,
         )
-        with contextlib.ExitStack() as undo:
-            topic = Topic(paths.topic, identity, config=config, partitions=partitions)
-            undo.callback(self._close_topic, topic)
-            for partition in partitions:
-                partition.commits.resume()
-            undo.pop_all()
+
+    def _keep(self, topic: Topic) -> Topic:
         with self._mutex:
-            self._open[paths.topic] = topic
-        for partition in partitions:
-            self._upkeep.add(partition)
+            self._open[topic.name] = topic
         return topic
 
     def _open_partition(self, paths: TopicPaths, number: int, config: TopicConfig) -> Partition:
+        segments = paths.partition(number).segments
+        if not self._disk.is_folder(segments):
+            # Made anew it would give out offsets again that were given out before.
+            raise Corrupt(
+                "the folder is missing: all messages of the partition are lost; lakebed topic "
+                f"repair {paths.topic} makes it anew, empty",
+                path=segments,
+            )
         opened: list[Partition] = []
 
         def wake() -> None:
@@ -231,14 +232,30 @@ class Topics:
             damage=self._damage,
         )
         opened.append(partition)
+        try:
+            partition.commits.resume()
+        except BaseException:
+            self._close_partition(partition)
+            raise
+        self._upkeep.add(partition)
         return partition
+
+    def _close_opened(self, name: str) -> None:
+        with self._mutex:
+            topic = self._open.pop(name, None)
+        if topic is not None:
+            self._close_topic(topic)
 
     def _close_topic(self, topic: Topic) -> None:
         with contextlib.ExitStack() as stack:
-            for partition in topic.partitions:
-                stack.callback(partition.close)
-                stack.callback(self._flushing.remove, partition)
-                stack.callback(self._upkeep.remove, partition)
+            for partition in topic.close():
+                stack.callback(self._close_partition, partition)
+
+    def _close_partition(self, partition: Partition) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(partition.close)
+            stack.callback(self._flushing.remove, partition)
+            stack.callback(self._upkeep.remove, partition)
 
     def _forget_losses(self, name: str) -> None:
         """Of a topic of that name that was deleted."""

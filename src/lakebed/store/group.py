@@ -6,7 +6,10 @@
     group.peek(max_messages=10)                what is next, without leasing it
 
 Any number of consumers share a group, each message is held by one of them at a time. What is not
-acked before its deadline is delivered again, to whoever asks.
+acked before its deadline is delivered again, to any of them.
+
+A lease is served from the partitions that are open; only if those have nothing does it wait for the
+others.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from lakebed.api.dead_letter import DROPPED_HEADERS, DeadLetter, Origin, origin_of, own_headers
 from lakebed.api.leased_message import LeasedMessage, Ranges, by_lease
@@ -23,9 +27,12 @@ from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
+from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Runner
+from lakebed.base.runner.opened import Opened
 from lakebed.base.units import MIB
 from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
@@ -49,6 +56,15 @@ _DEAD_LETTERS_AT_ONCE = 1000
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
+class _Part(NamedTuple):
+    """The group in one partition."""
+
+    group: PartitionGroup
+    partition: Partition
+    incarnation: str
+    on_skipped: OnSkipped
+
+
 class Group:
     """Thread-safe."""
 
@@ -56,7 +72,7 @@ class Group:
         self,
         name: str,
         topic: Topic,
-        parts: Sequence[PartitionGroup],
+        open_part: Callable[[Partition], PartitionGroup],
         *,
         runner: Runner,
         delivery_count_max: int,
@@ -66,18 +82,45 @@ class Group:
         """`dead_letters` opens the topic they go to, `redrive_group` who reads them there."""
         self.name = name
         self.topic = topic
-        self.parts = tuple(parts)  # by partition
-        topic_id = topic.identity.topic_id
-        self._incarnations = tuple(f"{topic_id}-{part.incarnation:016x}" for part in parts)
-        self._on_skipped = tuple(
-            damage_reporter(partition, part.counters)
-            for partition, part in zip(topic.partitions, parts, strict=True)
-        )
+        self._open_part = open_part
+        self._parts = Opened(self._part, name=f"group {name} of {topic.name}", runner=runner)
+        self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
         self._turn = 0  # which partition is asked first
+
+    @property
+    def partition_count(self) -> int:
+        return self.topic.partition_count
+
+    @property
+    def parts(self) -> list[PartitionGroup]:
+        """By partition, all of them; waits for those that are being opened."""
+        return [part.group for part in self._parts.get_all(range(self.partition_count))]
+
+    def opened_parts(self) -> list[PartitionGroup]:
+        return [part.group for part in self._parts.opened().values()]
+
+    def open_in_background(self) -> None:
+        """Open what is not open yet. What cannot be opened is tried again when it is needed."""
+        self._parts.start_all(range(self.partition_count))
+
+    def close(self) -> list[PartitionGroup]:
+        """Open nothing more; what is open, for the caller to close."""
+        return [part.group for part in self._parts.close()]
+
+    def _part(self, number: int) -> _Part:
+        partition = self.topic.partition(number)
+        group = self._open_part(partition)
+        group.on_change(self._listeners.call)
+        return _Part(
+            group,
+            partition,
+            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}",
+            on_skipped=damage_reporter(partition, group.counters),
+        )
 
     def lease(
         self,
@@ -118,11 +161,11 @@ class Group:
         found: list[PeekedMessage] = []
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
         for number in self._order(self._turn + 1):
-            partition, size = self.topic.partition(number), 0
-            ranges = self.parts[number].available(allowance.message_count)
+            part, size = self._parts.get(number), 0
+            ranges = part.group.available(allowance.message_count)
             if allowance.counts_bytes:
-                ranges, size = allowance.fitting(partition, ranges)
-            peeked = read_peeked(partition, sorted(ranges))
+                ranges, size = allowance.fitting(part.partition, ranges)
+            peeked = read_peeked(part.partition, sorted(ranges))
             allowance.take(len(peeked), size)
             found += peeked
             if allowance.is_spent:
@@ -134,17 +177,11 @@ class Group:
 
         From any thread, without a lock held. Time alone changes things too: see `due_ns`.
         """
-        stops = [part.on_change(callback) for part in self.parts]
-
-        def stop() -> None:
-            for one in stops:
-                one()
-
-        return stop
+        return self._listeners.add(callback)
 
     def due_ns(self) -> int | None:
         """ns until a delay or a lease ends; None if there are none."""
-        dues_ns = (part.due_ns() for part in self.parts)
+        dues_ns = (part.due_ns() for part in self.opened_parts())
         return min((due_ns for due_ns in dues_ns if due_ns is not None), default=None)
 
     def ack(self, message: LeasedMessage) -> None:
@@ -309,7 +346,7 @@ class Group:
             if origin is None or not self._is_mine(origin):
                 continue
             # Of fewer partitions, if the topic is not the one it was.
-            number = origin.partition % len(self.topic.partitions)
+            number = origin.partition % self.topic.partition_count
             partition = self.topic.partition(number)
             headers = own_headers(letter.headers)
             futures.append(partition.append_copy(letter.value, key=letter.key, headers=headers))
@@ -319,19 +356,19 @@ class Group:
 
     def _bury(self, number: int) -> None:
         """Move what was delivered too often to the dead-letter topic."""
-        part = self.parts[number]
-        while (grant := part.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
+        part = self._parts.get(number)
+        while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
             try:
-                for leased in self._parts_of(number, grant):
+                for leased in _read_grant(part, grant):
                     self._write_letters(number, leased.messages)
             except BaseException:
-                self._give_back(number, grant)
+                _give_back(part, grant)
                 raise
-            part.dead_lettered(grant.ranges, epoch=grant.epoch)
+            part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
         target = self._dead_letters()
-        partition = target.partition(number % len(target.partitions))
+        partition = target.partition(number % target.partition_count)
         futures = [self._append_letter(partition, leased) for leased in messages]
         for future in futures:
             future.result()
@@ -368,7 +405,7 @@ class Group:
 
     def _lease_once(self, allowance: Allowance, lease_ms: int | None) -> list[LeasedMessage]:
         """From one partition after the other, another one first each time."""
-        self._turn = (self._turn + 1) % len(self.parts)
+        self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
         for number in self._order(self._turn):
@@ -394,72 +431,77 @@ class Group:
         self, number: int, allowance: Allowance, lease_ms: int | None
     ) -> list[LeasedMessage]:
         """Those that are still there; the others are settled, for there is nothing to deliver."""
-        part = self.parts[number]
+        part = self._parts.get(number)
         while True:
-            spans, size = self._fitting(number, allowance)
-            grant = part.lease(allowance.message_count, lease_ms=lease_ms, within=spans)
+            spans, size = _fitting(part, allowance)
+            grant = part.group.lease(allowance.message_count, lease_ms=lease_ms, within=spans)
             if not grant.leased and not spans:
                 return []
-            messages, gone = self._read(number, grant)
+            messages, gone = _read(part, grant)
             if gone:
                 with contextlib.suppress(StaleLease):
-                    part.ack(gone, epoch=grant.epoch)
+                    part.group.ack(gone, epoch=grant.epoch)
             if messages:
                 allowance.take(len(messages), size)
                 return messages
 
-    def _fitting(
-        self, number: int, allowance: Allowance
-    ) -> tuple[Sequence[tuple[int, int]] | None, int]:
-        """What may be leased, and its bytes; None if bytes do not count.
-
-        Others may be faster to lease it: then there may be more to look at.
-        """
-        if not allowance.counts_bytes:
-            return None, 0
-        ranges = self.parts[number].available(allowance.message_count)
-        fits = allowance.fitting(self.topic.partition(number), ranges)
-        return fits.spans, fits.size
-
-    def _read(self, number: int, grant: Grant) -> Leased:
-        try:
-            parts = list(self._parts_of(number, grant))
-            messages = [message for part in parts for message in part.messages]
-            return Leased(messages, [span for part in parts for span in part.gone])
-        except BaseException:
-            self._give_back(number, grant)
-            raise
-
-    def _parts_of(self, number: int, grant: Grant) -> Iterator[Leased]:
-        return read_leased(
-            self.topic.partition(number),
-            grant,
-            incarnation=self._incarnations[number],
-            on_skipped=self._on_skipped[number],
-        )
-
-    def _give_back(self, number: int, grant: Grant) -> None:
-        """A lease that nobody was handed."""
-        with contextlib.suppress(LakebedError):
-            self.parts[number].undo_lease(grant.ranges, epoch=grant.epoch)
-
     def _order(self, first: int) -> list[int]:
-        """All partitions, from that one on."""
-        return [(first + index) % len(self.parts) for index in range(len(self.parts))]
+        """All partitions, from that one on; those that are not open yet come last."""
+        opened = self._parts.opened()
+        turns = ((first + step) % self.partition_count for step in range(self.partition_count))
+        return sorted(turns, key=lambda number: number not in opened)
 
     def _held_part(
         self, partition: int, ranges: Ranges, epoch: int, incarnation: str
     ) -> PartitionGroup:
         """`StaleLease` if the lease is of another topic or group that had these names before."""
-        (part,) = self._chosen(partition)
-        if ranges and incarnation != self._incarnations[partition]:
+        self._check(partition)
+        part = self._parts.get(partition)
+        if ranges and incarnation != part.incarnation:
             why = "the topic or the group was deleted and made again since"
             raise StaleLease(ranges, epoch=epoch, why=why)
-        return part
+        return part.group
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:
             return self.parts
-        if not 0 <= partition < len(self.parts):
+        self._check(partition)
+        return (self._parts.get(partition).group,)
+
+    def _check(self, partition: int) -> None:
+        if not 0 <= partition < self.partition_count:
             raise InputError(f"{self.topic.name}: there is no partition {partition}")
-        return (self.parts[partition],)
+
+
+def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int]] | None, int]:
+    """What may be leased, and its bytes; None if bytes do not count.
+
+    Others may be faster to lease it: then there may be more to look at.
+    """
+    if not allowance.counts_bytes:
+        return None, 0
+    ranges = part.group.available(allowance.message_count)
+    fits = allowance.fitting(part.partition, ranges)
+    return fits.spans, fits.size
+
+
+def _read(part: _Part, grant: Grant) -> Leased:
+    try:
+        pieces = list(_read_grant(part, grant))
+    except BaseException:
+        _give_back(part, grant)
+        raise
+    messages = [message for piece in pieces for message in piece.messages]
+    return Leased(messages, [span for piece in pieces for span in piece.gone])
+
+
+def _read_grant(part: _Part, grant: Grant) -> Iterator[Leased]:
+    return read_leased(
+        part.partition, grant, incarnation=part.incarnation, on_skipped=part.on_skipped
+    )
+
+
+def _give_back(part: _Part, grant: Grant) -> None:
+    """A lease that nobody was handed."""
+    with contextlib.suppress(LakebedError):
+        part.group.undo_lease(grant.ranges, epoch=grant.epoch)

@@ -20,13 +20,13 @@ from lakebed.base.damage_ledger import RecordedDamage
 from lakebed.base.errors import BadName, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.base.runner.opened import Opened
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.store import version
 from lakebed.store.lake_object_store import ReadOnlyLakeObjectStore
 from lakebed.store.logs import log_names, require_log
-from lakebed.store.opened import Opened
 from lakebed.store.pins import Pins
 from lakebed.store.settings import settings_of
 from lakebed.stroma.config import GroupConfig
@@ -85,11 +85,11 @@ class ReadOnlyStore:
         )
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self.damage = RecordedDamage(self.disk, self.root)
-        self._logs = Opened(self._open_log, runner=self.runner)
-        self._readers = Opened(self._open_reader, runner=self.runner)
-        self._topics = Opened(self._open_topic, runner=self.runner)
+        self._logs = Opened(self._open_log, name="the logs", runner=self.runner)
+        self._readers = Opened(self._open_reader, name="the readers of logs", runner=self.runner)
+        self._topics = Opened(self._open_topic, name="the topics", runner=self.runner)
         open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
-        self._lakes = Opened(open_lake, runner=self.runner)
+        self._lakes = Opened(open_lake, name="the object store", runner=self.runner)
         self._is_closed = False
 
     def logs(self) -> list[str]:
@@ -154,13 +154,13 @@ class ReadOnlyStore:
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:
                 stack.callback(self._close_runner)
-            for lake in self._lakes.take_all():
+            for lake in self._lakes.close():
                 stack.callback(lake.close)
-            for log in self._logs.take_all():
+            for log in self._logs.close():
                 stack.callback(log.close)
-            for reader in self._readers.take_all():
+            for reader in self._readers.close():
                 stack.callback(reader.close)
-            for topic in self._topics.take_all():
+            for topic in self._topics.close():
                 stack.callback(topic.close)
 
     def __enter__(self) -> ReadOnlyStore:

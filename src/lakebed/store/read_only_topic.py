@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
+from lakebed.base.runner.opened import Opened
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
 from lakebed.store.group_settings import GroupSettings
-from lakebed.store.opened import Opened
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
 from lakebed.store.topic_partition import TopicPartition
@@ -46,7 +46,7 @@ class ReadOnlyTopic:
         self._disk = disk
         self._runner = runner
         self._group_settings = GroupSettings(disk, root, defaults=group_config)
-        self._partitions = Opened(self._open_partition, runner=runner)
+        self._partitions = Opened(self._open_partition, name=f"topic {name}", runner=runner)
 
     @property
     def partition_count(self) -> int:
@@ -61,7 +61,7 @@ class ReadOnlyTopic:
         """The same one each time; `NotFound` if there is none of that number."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
-        return self._partitions.get(str(number))
+        return self._partitions.get(number)
 
     def partition_for(self, key: bytes) -> int:
         """Where messages with that key are."""
@@ -97,11 +97,11 @@ class ReadOnlyTopic:
 
     def close(self) -> None:
         """Close the partitions. Idempotent."""
-        for partition in self._partitions.take_all():
+        for partition in self._partitions.close():
             partition.close()
 
-    def _open_partition(self, number: str) -> TopicPartition:
-        paths = self.paths.partition(int(number))
+    def _open_partition(self, number: int) -> TopicPartition:
+        paths = self.paths.partition(number)
         return TopicPartition(paths, disk=self._disk, runner=self._runner)
 
 

@@ -28,6 +28,7 @@ from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLed
 from lakebed.base.errors import Closed, InputError, LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.base.runner.opened import Opened
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic_folder import topic_names
@@ -44,7 +45,6 @@ from lakebed.store.failures import Failed, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
-from lakebed.store.opened import Opened
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore, check_root
@@ -204,7 +204,7 @@ class Store:
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             open_lake = partial(self._open_lake, object_config, connector)
-            self._lakes = Opened(open_lake, runner=runner)
+            self._lakes = Opened(open_lake, name="the object store", runner=runner)
             undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
             tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
@@ -227,9 +227,9 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = Opened(self._open_log, runner=runner)
+            self._logs = Opened(self._open_log, name="the logs", runner=runner)
             open_topics = partial(self._open_topics, topic_config, group_config)
-            self._topics = Opened(open_topics, runner=runner)
+            self._topics = Opened(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
             self._doorway = open_doorway(self) if serves else None
             self._undo = undo.pop_all()
@@ -359,9 +359,11 @@ class Store:
         return {
             "logs": self._logs.opened(),
             "partitions": [
-                part for topics, _ in opened for one in topics for part in one.partitions
+                part for topics, _ in opened for one in topics for part in one.opened_partitions()
             ],
-            "groups": [part for _, groups in opened for one in groups for part in one.parts],
+            "groups": [
+                part for _, groups in opened for one in groups for part in one.opened_parts()
+            ],
             "lake": self._lakes.opened().get(""),
         }
 
@@ -402,7 +404,7 @@ class Store:
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # whoever still reads a cold segment must not open it again
-        for lake in self._lakes.take_all():
+        for lake in self._lakes.close():
             lake.close()
 
     def _open_topics(
@@ -423,7 +425,7 @@ class Store:
         )
 
     def _close_topics(self) -> None:
-        for topics in self._topics.take_all():
+        for topics in self._topics.close():
             topics.close()
 
     def close(self) -> None:

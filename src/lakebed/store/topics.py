@@ -18,13 +18,21 @@ from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
 from lakebed.base.damage_ledger import DamageLedger
-from lakebed.base.errors import BadName, Busy, Closed, InputError, NoSpace, NotFound, WriteFailed
+from lakebed.base.errors import (
+    BadName,
+    Busy,
+    Closed,
+    InputError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    WriteFailed,
+)
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
-from lakebed.base.runner.together import open_together
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
@@ -79,11 +87,16 @@ class StoreTopic:
         return self.topic.identity
 
     @property
+    def partition_count(self) -> int:
+        return self.topic.partition_count
+
+    @property
     def partitions(self) -> Sequence[Partition]:
+        """All of them; waits for those that are being opened."""
         return self.topic.partitions
 
     def partition(self, number: int) -> Partition:
-        """`NotFound` if there is none of that number."""
+        """Waits until it is open; `NotFound` if there is none of that number."""
         return self.topic.partition(number)
 
     def append_batch(
@@ -221,24 +234,26 @@ class StoreTopics:
         with self._alone(name):
             return self._joined(self._topics.open(name))
 
-    def open_to_read(self, name: str) -> StoreTopic | ReadOnlyTopic:
-        """The topic, for whoever only reads; `NotFound` if there is none.
+    def open_to_read(
+        self, name: str, *, partition: int | None = None
+    ) -> StoreTopic | ReadOnlyTopic:
+        """The topic, for whoever only reads, with that partition open, or with all of them;
+        `NotFound` if there is none.
 
         Opening it writes. On a disk that takes no writes it is read as its files show it, and
         opening is tried again after a while.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
-            opened = self._joined_topics.get(name)
             unwritable, until_ns = self._unwritable.get(name, (None, 0))
-            if self._is_closed:
-                raise Closed(f"{self._root}: the topics are closed")
-        if opened is not None:
-            return opened
         if unwritable is not None and now_ns < until_ns:
             return unwritable
         try:
-            topic = self.open(name)
+            topic = self.opened_topic(name) or self.open(name)
+            if partition is None:
+                topic.partitions  # noqa: B018 - opens them
+            else:
+                topic.partition(partition)
         except (NoSpace, WriteFailed) as error:
             _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
         else:
@@ -267,15 +282,29 @@ class StoreTopics:
     def before_opening(self, name: str) -> Iterator[Callable[[], StoreTopic]]:
         """Alone with the files of a topic that is not open; what is given opens it.
 
-        `Busy` if it is open; whoever wants to open it meanwhile waits.
+        `Busy` if it is open; others that open it meanwhile wait. A topic with a partition that
+        cannot be opened is closed, so that it can be repaired.
         """
         with self._alone(name):
             if self._topics.is_open(name):
-                raise Busy(
-                    f"{name}: the topic is in use by the program that has the store open "
-                    f"(process {os.getpid()}): end that program first"
-                )
+                self._close_refused(name)
             yield lambda: self._joined(self._topics.open(name))
+
+    def _close_refused(self, name: str) -> None:
+        """A topic with a partition that cannot be opened; `Busy` if all are open."""
+        try:
+            self._topics.open(name).partitions  # noqa: B018 - opens them
+        except LakebedError:
+            pass
+        else:
+            raise Busy(
+                f"{name}: the topic is in use by the program that has the store open "
+                f"(process {os.getpid()}): end that program first"
+            )
+        with self._mutex:
+            self._joined_topics.pop(name, None)
+        self._close_groups(name)
+        self._topics.close_topic(name)
 
     def ensure(
         self,
@@ -291,7 +320,7 @@ class StoreTopics:
             except NotFound:
                 count = 1 if partitions is None else partitions
                 return self._create(name, partitions=count, settings=settings)
-            found = len(topic.partitions)
+            found = topic.partition_count
             if partitions not in (None, found):
                 raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
             return self._joined(topic)
@@ -415,7 +444,12 @@ class StoreTopics:
             with self._mutex:
                 group = self._groups.get(key)
             if group is None:
+                is_new = name not in self.groups(topic.name)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
+                if is_new:  # on the disk before it is handed out
+                    self._create_group(group)
+                else:
+                    group.open_in_background()
                 with self._mutex:
                     self._groups[key] = group
             if config is not None:
@@ -436,25 +470,25 @@ class StoreTopics:
         if config.delivery_count_max:
             dead_letter_topic(topic.name)  # now, rather than when there is one to be kept
         finish_removal(self._disk, self._root, topic=topic.name, group=name)
-        parts = open_together(
-            self._runner,
-            [
-                partial(self._open_part, topic, partition, name, config)
-                for partition in topic.partitions
-            ],
-        )
         return Group(
             name,
             topic,
-            parts,
+            partial(self._open_part, topic, name=name, config=config),
             runner=self._runner,
             delivery_count_max=config.delivery_count_max,
             dead_letters=partial(self._dead_letters, topic),
             redrive_group=partial(self._redrive_group, topic, name),
         )
 
+    def _create_group(self, group: Group) -> None:
+        try:
+            group.parts  # noqa: B018 - creates them
+        except BaseException:
+            self._close_parts(group)
+            raise
+
     def _open_part(
-        self, topic: Topic, partition: Partition, name: str, config: GroupConfig
+        self, topic: Topic, partition: Partition, *, name: str, config: GroupConfig
     ) -> PartitionGroup:
         opened: list[PartitionGroup] = []
         counters = Counters()
@@ -482,7 +516,7 @@ class StoreTopics:
             return self.open(name).topic
         except NotFound:
             self._check_current(topic)
-            count = len(topic.partitions)
+            count = topic.partition_count
             return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
 
     def _delete_letters(self, topic: str) -> None:
@@ -506,7 +540,12 @@ class StoreTopics:
             for key in keys:
                 self._kept.pop(key, None)
         with contextlib.ExitStack() as stack:
-            for part in (part for one in closed for part in one.parts):
+            for one in closed:
+                stack.callback(self._close_parts, one)
+
+    def _close_parts(self, group: Group) -> None:
+        with contextlib.ExitStack() as stack:
+            for part in group.close():
                 stack.callback(part.close)
                 stack.callback(self._drive.remove, part)
 

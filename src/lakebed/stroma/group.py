@@ -24,6 +24,7 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Ticket
 from lakebed.base.errors import Closed, InputError, LakebedError
 from lakebed.base.events import event
+from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
 from lakebed.stroma import leasing, settling
 from lakebed.stroma import ranges as ranges_
@@ -107,7 +108,7 @@ class PartitionGroup:
         self._state = recovered.state
         self._unrecorded: list[GroupEvent] = []  # applied; they follow from the log
         self._changed: Event | None = None  # for those who wait for something to lease
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._listeners = Listeners(" ".join(map(str, paths.name)), runner)
         self._knows_leases = not self._config.per_key_order  # see `leasing.unknown_leases`
         self._unsynced_since_ns: int | None = None
         self._folding: Event | None = None  # set when the fold that is under way has ended
@@ -240,14 +241,7 @@ class PartitionGroup:
 
         From any thread, without a lock held. Time alone changes things too: see `due_ns`.
         """
-        with self._mutex:
-            self._callbacks = (*self._callbacks, callback)
-
-        def stop() -> None:
-            with self._mutex:
-                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
-
-        return stop
+        return self._listeners.add(callback)
 
     @property
     def failure(self) -> LakebedError | None:
@@ -613,14 +607,9 @@ class PartitionGroup:
     def _tell(self) -> None:
         with self._mutex:
             changed, self._changed = self._changed, None
-            callbacks = self._callbacks
         if changed is not None:
             changed.set()
-        for callback in callbacks:
-            try:
-                callback()
-            except Exception:  # noqa: BLE001 - whoever changed the group is not to blame
-                _log.exception("%s: a callback failed", self.name)
+        self._listeners.call()
 
     def _wake_step(self) -> None:
         if not self._is_woken:
