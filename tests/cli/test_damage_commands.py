@@ -12,6 +12,7 @@ from lakebed.cli.main import main
 from lakebed.keratin.format import RECORDS_START
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
+from lakebed.stroma.format import EVENTS_START
 from tests.cli.in_process import Run
 
 COUNT = 40  # messages of a kibibyte, some 15 to a segment
@@ -193,3 +194,43 @@ def test_a_newer_record_of_damage_refuses_the_store(run: Run, root: Path) -> Non
     document = {"format": "lakebed damage", "version": 2}
     (root / "damage.json").write_text(json.dumps(document))
     assert run("topic", "create", "orders").exit_code == 65
+
+
+def test_damage_of_a_group_that_opening_repaired_stays_on_record(run: Run, root: Path) -> None:
+    with Store.open(root) as store:
+        topic = store.topic("orders")
+        topic.append_batch([b"%d" % number for number in range(10)]).result()
+        group = topic.group("billing")
+        for message in group.lease(max_messages=5):
+            group.ack(message)
+    [delta] = (root / "groups").glob("*.delta")
+    flip(delta, EVENTS_START + 3)
+    for _ in range(2):  # found once, recorded once
+        with Store.open(root) as store:
+            store.topic("orders").group("billing")
+            [record] = store.damage.list()
+            assert (record.engine, record.name) == ("groups", "orders/billing")
+            assert (record.partition, record.path) == (0, f"groups/{delta.name}")
+            assert all((root / saved).exists() for saved in record.saved)
+    done = run("verify")
+    assert done.exit_code == 65
+    assert "groups orders/billing, partition 0" in done.out.decode()
+    assert run("damage", "acknowledge", "1").exit_code == 0
+    assert run("verify").exit_code == 0
+    with Store.open(root) as store:
+        store.topics.delete_group("orders", "billing")
+        assert store.damage.list() == []
+
+
+def test_a_topic_that_is_deleted_takes_the_damage_of_its_groups_along(root: Path) -> None:
+    with Store.open(root) as store:
+        topic = store.topic("orders")
+        topic.append_batch([b"a"]).result()
+        topic.group("billing").lease()
+    [delta] = (root / "groups").glob("*.delta")
+    flip(delta, EVENTS_START + 3)
+    with Store.open(root) as store:
+        store.topic("orders").group("billing")
+        assert len(store.damage.list()) == 1
+        store.topics.delete("orders")
+        assert store.damage.list() == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakebed.base.damage_ledger import Loss
 from lakebed.seglake.model import State
 from lakebed.spark.jobs import verify_remote_segments
 from lakebed.spark.jobs.verify import verify
@@ -44,6 +45,15 @@ def checked(place: Place, *, tier2: bool = True) -> StoreReport:
     """As the job does it, in this process."""
     plan = plan_in_task(tier2, place)
     return join_remote(plan, check_in_task(place, plan.pieces))
+
+
+def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveDoor) -> None:
+    door.store.damage.record(Loss(engine="topics", name="orders", partition=0, problem="bad"))
+    there = checked(at(door))
+    assert [record.problem for record in there.damage] == ["bad"]
+    assert not there.is_good
+    door.store.damage.acknowledge(1)
+    assert checked(at(door)).is_good
 
 
 def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveDoor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lakebed.base.damage_ledger import DamageLedger
 from lakebed.base.simulation.world import World
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.config import TopicConfig
@@ -19,7 +20,12 @@ TIMESTAMP_MS = 1_700_000_000_000
 
 def topics_of(world: World, *, config: TopicConfig = SMALL) -> StoreTopics:
     return StoreTopics(
-        ROOT, disk=world.disk, runner=world.runner, config=config, group_config=GROUP
+        ROOT,
+        disk=world.disk,
+        runner=world.runner,
+        config=config,
+        group_config=GROUP,
+        damage=DamageLedger(world.disk, ROOT, runner=world.runner),
     )
 
 

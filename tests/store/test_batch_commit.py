@@ -13,6 +13,7 @@ import pytest
 
 from lakebed.api.staged import CommittedPartition
 from lakebed.base.clock import NS_PER_MS
+from lakebed.base.damage_ledger import load_ledger
 from lakebed.base.errors import (
     BadName,
     Closed,
@@ -334,6 +335,9 @@ def test_a_damaged_commit_is_set_aside_and_told() -> None:
         assert "commit.bin" in problem
         [name] = world.disk.names(PATHS.quarantine)
         assert content(world.disk, f"{PATHS.quarantine}/{name}") == data
+        [record] = load_ledger(world.disk, ROOT).records
+        assert record.path == "topics/orders/0/commit.bin"
+        assert record.saved == (f"quarantine/{name}",)
         assert topic.commit_batches(APPLICATION, 2, {0: [batch(b"goes on")]})[0].is_new
 
 

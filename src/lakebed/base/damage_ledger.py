@@ -33,7 +33,7 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 
 FILE_NAME = "damage.json"
-TOPICS, LOGS, OBJECTS, STORE = "topics", "logs", "objects", "store"  # engines
+TOPICS, GROUPS, LOGS, OBJECTS, STORE = "topics", "groups", "logs", "objects", "store"  # engines
 QUARANTINE_NAME = "quarantine"
 FORMAT = "lakebed damage"
 VERSION = 1
@@ -49,7 +49,7 @@ class Loss:
     """Something that is lost: what, where, and how much of it."""
 
     engine: str  # one of those above
-    name: str  # of the topic, log, bucket or segment
+    name: str  # of the topic, `topic/group`, log, bucket or segment
     problem: str
     partition: int | None = None
     path: str | None = None  # of the file, below the root

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from lakebed.base.commit import SpaceReserve
+from lakebed.base.damage_ledger import TOPICS, Loss
 from lakebed.base.errors import (
     Closed,
     Corrupt,
@@ -194,6 +195,17 @@ class Commits:
         make_folders(self._disk, folder)
         name = f"keratin-{self._paths.name}-commit-{self._partition.now_ms()}.bin"
         target = os.path.join(folder, name)
+        self._partition.record_loss(
+            Loss(
+                engine=TOPICS,
+                name=self._paths.topic,
+                partition=self._paths.number,
+                path=path,
+                problem=f"{error.problem}: an interrupted commit is lost, in part or as a whole, "
+                f"and set aside as {name}",
+                saved=(target,),
+            )
+        )
         self._disk.rename(path, target)
         self._disk.sync_folder(folder)
         self._disk.sync_folder(self._paths.folder)

@@ -118,7 +118,7 @@ class Topics:
     def open(self, name: str) -> Topic:
         """The topic of that name, the same one each time; `NotFound` if there is none.
 
-        Its partitions are opened in the background: see `Topic`.
+        A single partition is opened at once, several in the background: see `Topic`.
         """
         with self._mutex:
             topic = self._open.get(name)
@@ -130,7 +130,10 @@ class Topics:
             topic = self._open.get(name)
             if topic is not None:
                 return topic
-            topic = self._keep(self._topic(paths, self.identity(name)))
+            topic = self._topic(paths, self.identity(name))
+            if topic.partition_count == 1:
+                topic.partition(0)
+            self._keep(topic)
         topic.open_in_background()
         return topic
 

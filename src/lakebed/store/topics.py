@@ -17,7 +17,7 @@ from functools import partial
 from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
-from lakebed.base.damage_ledger import DamageLedger
+from lakebed.base.damage_ledger import GROUPS, DamageLedger
 from lakebed.base.errors import (
     BadName,
     Busy,
@@ -50,7 +50,7 @@ from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.staged_batch import ReadObject
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
-from lakebed.stroma.opening import clean_folder, open_group
+from lakebed.stroma.opening import clean_folder, damage_name, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
 
@@ -182,6 +182,7 @@ class StoreTopics:
         self._group_config = group_config
         self._settings = GroupSettings(disk, root, defaults=group_config)
         self._read_object = read_object
+        self._damage = damage
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -365,6 +366,7 @@ class StoreTopics:
                 raise NotFound(f"the topic {topic} has no group {group}")
             self._close_groups(topic, group)
             remove_group(self._disk, self._root, topic=topic, group=group)
+            self._forget_losses(topic, group)
 
     def close(self) -> None:
         """Close every group and every topic. Idempotent.
@@ -446,8 +448,8 @@ class StoreTopics:
             if group is None:
                 is_new = name not in self.groups(topic.name)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
-                if is_new:  # on the disk before it is handed out
-                    self._create_group(group)
+                if is_new or topic.partition_count == 1:  # a new one is on the disk now
+                    self._open_parts(group)
                 else:
                     group.open_in_background()
                 with self._mutex:
@@ -480,9 +482,9 @@ class StoreTopics:
             redrive_group=partial(self._redrive_group, topic, name),
         )
 
-    def _create_group(self, group: Group) -> None:
+    def _open_parts(self, group: Group) -> None:
         try:
-            group.parts  # noqa: B018 - creates them
+            group.parts  # noqa: B018 - opens them
         except BaseException:
             self._close_parts(group)
             raise
@@ -506,6 +508,7 @@ class StoreTopics:
             config=config,
             wake=wake,
             counters=counters,
+            damage=self._damage,
         )
         opened.append(part)
         return part
@@ -551,7 +554,14 @@ class StoreTopics:
 
     def _remove_groups(self, topic: str) -> None:
         """Of a topic that does not exist: so it need not be done at once."""
+        for group in self.groups(topic):
+            self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)
         for found in list_groups(self._disk, self._root):
             if found.topic == topic:
                 GroupPaths(self._root, found).remove(self._disk)
+
+    def _forget_losses(self, topic: str, group: str) -> None:
+        """Of a group that was deleted."""
+        if self._damage is not None:
+            self._damage.forget(GROUPS, damage_name(topic, group))

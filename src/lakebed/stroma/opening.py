@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from lakebed.base.counters import Counters
+from lakebed.base.damage_ledger import GROUPS, DamageLedger, Loss
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, remove_temporaries
 from lakebed.base.runner import Runner
@@ -17,7 +18,7 @@ from lakebed.stroma.format import U64_MAX
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.journal import Journal
 from lakebed.stroma.paths import FOLDER_NAME, GroupName, GroupPaths
-from lakebed.stroma.recovery import Recovered, load, repair
+from lakebed.stroma.recovery import Recovered, load, repair, saved_path
 from lakebed.stroma.removal import finish_removals
 from lakebed.stroma.source import Source
 
@@ -35,10 +36,12 @@ def open_group(
     wake: Callable[[], None] = lambda: None,
     counters: Counters | None = None,
     random: Random | None = None,
+    damage: DamageLedger | None = None,
 ) -> PartitionGroup:
     """The group, made anew if it has no files. Once at a time: the caller holds the root's lock.
 
-    `DataError` if its files are damaged so that its acks cannot be known (`recovery`).
+    What is lost goes on record in `damage` before it is repaired. `DataError` if its files are
+    damaged so that its acks cannot be known (`recovery`).
     """
     config = config or GroupConfig()
     paths = GroupPaths(root, name)
@@ -47,6 +50,8 @@ def open_group(
     recovered = load(disk, paths, config, now_ms=now_ms)
     if not recovered.incarnation:  # a new group, or one older than incarnations
         recovered.incarnation = (random or Random()).randint(1, U64_MAX)
+    if damage is not None:
+        damage.record(*_losses(paths, recovered))
     _compare(recovered, source)
     delta = repair(disk, paths, recovered, now_ms=now_ms)
     journal = Journal(
@@ -66,6 +71,25 @@ def open_group(
     return PartitionGroup(
         paths, recovered, journal, source=source, runner=runner, clock=clock, wake=wake
     )
+
+
+def _losses(paths: GroupPaths, recovered: Recovered) -> Iterator[Loss]:
+    topic, partition, group = paths.name
+    for problem in recovered.problems:
+        yield Loss(
+            engine=GROUPS,
+            name=damage_name(topic, group),
+            partition=partition,
+            path=paths.delta,
+            problem=f"{problem.removeprefix(paths.delta + ': ')}: acks may be lost, and their "
+            "messages are delivered again",
+            saved=(saved_path(paths, paths.delta, recovered.delta or b""),),
+        )
+
+
+def damage_name(topic: str, group: str) -> str:
+    """What a group is called in the record of damage."""
+    return f"{topic}/{group}"
 
 
 def clean_folder(disk: Disk, root: PathLike) -> list[str]:

@@ -220,13 +220,17 @@ def _replay(events: Iterable[Placed], recovered: Recovered, now_ms: int) -> None
     state.settle(acks)
 
 
-def _save(disk: Disk, paths: GroupPaths, path: str, data: bytes) -> str:
-    """A copy in the quarantine, under the same name for the same bytes."""
-    make_folders(disk, paths.quarantine)
+def saved_path(paths: GroupPaths, path: str, data: bytes) -> str:
+    """Where a file of a group is kept in the quarantine: the same for the same bytes."""
     ending = os.path.splitext(path)[1]
     stem = blake3(paths.stem.encode()).hex()[:16]
     name = f"group-{stem}-{blake3(data).hex()[:16]}{ending}"
-    target = os.path.join(paths.quarantine, name)
+    return os.path.join(paths.quarantine, name)
+
+
+def _save(disk: Disk, paths: GroupPaths, path: str, data: bytes) -> str:
+    make_folders(disk, paths.quarantine)
+    target = saved_path(paths, path, data)
     if not disk.exists(target):
         replace_atomically(disk, target, data)
     event(_log, "group_file_quarantined", level=logging.ERROR, path=path, saved=target)

@@ -81,7 +81,8 @@ class Opened(Generic[Key, Thing]):
 
     def start_all(self, keys: Iterable[Key]) -> None:
         """Open the things with those keys in the background. A failure is logged."""
-        wanted = list(keys)
+        opened = self.opened()
+        wanted = [key for key in keys if key not in opened]
         work = self._opening(wanted, on_failure=self._log_failure)
         for _ in range(min(AT_ONCE, len(wanted))):
             self._runner.compute(work)

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.view import SegmentInfo
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.units import MIB
 from lakebed.client.log import RemoteLog
@@ -63,6 +64,7 @@ class Plan(NamedTuple):
     logs: tuple[str, ...]
     topics: tuple[tuple[str, int], ...]  # with how many partitions
     pieces: tuple[Piece, ...]
+    damage: tuple[DamageRecord, ...] = ()  # on record, and not acknowledged
 
 
 def check_remote(
@@ -104,7 +106,8 @@ def plan_in_task(tier2: bool, place: Place) -> Plan:
                 segments = topic.partition(number).segments()
                 pieces += [TopicSegment(name, number, info) for info in segments]
         pieces.append(AllObjects())
-        return Plan(tuple(logs), tuple(topics), tuple(pieces))
+        damage = tuple(record for record in store.damage.list() if record.acknowledged_ms is None)
+        return Plan(tuple(logs), tuple(topics), tuple(pieces), damage)
 
 
 def check_in_task(place: Place, pieces: Sequence[Piece]) -> list[Finding]:
@@ -154,7 +157,9 @@ def join_remote(plan: Plan, found: Sequence[Finding]) -> StoreReport:
             PartitionFindings(number, (), (), of_topics[name, number]) for number in range(count)
         ]
         topics.append(CheckedTopic(name, join_topic(findings)))
-    return StoreReport(tuple(logs), tuple(topics), objects, tuple(dict.fromkeys(unchecked)))
+    return StoreReport(
+        tuple(logs), tuple(topics), objects, tuple(dict.fromkeys(unchecked)), damage=plan.damage
+    )
 
 
 def _what(piece: Piece) -> str:
