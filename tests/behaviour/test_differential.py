@@ -97,3 +97,8 @@ def test_the_same_calls_have_the_same_outcomes_wherever_one_looks(
     sides: list[Side], family: str, data: st.DataObject
 ) -> None:
     compare(sides, family, data.draw(FAMILIES[family][1]))
+
+
+def test_a_topic_is_not_truncated_before_a_negative_offset(sides: list[Side]) -> None:
+    create = Spoken("create", {"partitions": 1, "settings": {}})
+    compare(sides, "topics", [create, Spoken("truncate", {"partition": 0, "offset": -1})])

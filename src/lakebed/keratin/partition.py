@@ -16,7 +16,7 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.commit import Barrier, Linger
 from lakebed.base.counters import Counters
 from lakebed.base.damage_ledger import DamageLedger, DamageRecord, Loss
-from lakebed.base.errors import LakebedError
+from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
 from lakebed.base.filling import SpareBudget
@@ -277,6 +277,8 @@ class Partition:
 
     def truncate_before(self, offset: int) -> int:
         """Remove all messages before that one; how many segments went with them."""
+        if offset < 0:
+            raise InputError(f"{self.name}: offset {offset}: allowed are 0 and more")
         offset = min(offset, self.high_watermark())
         gone = self.change(lambda writer: writer.remove_before(offset))
         return len(cast("list[SegmentInfo]", gone))
