@@ -28,6 +28,7 @@ from typing import Protocol
 from lakebed.base.clock import HybridClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
+from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.meta.database import Database
@@ -36,7 +37,6 @@ from lakebed.seglake.model import Algorithm, Checksum, Chunk, Condition
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.ranges import ByteRange
 from lakebed.seglake.versions import NewVersion, VersionRules
-from lakebed.store.store import Store
 
 BUCKET = "bench"
 BLOB_BYTES = 4 * MIB

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.aof_stores import SCRATCH, scratch_folder
 from bench.row import Contestant, Row, Run
 from lakebed.client.store import RemoteStore
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -28,7 +28,7 @@ PAYLOAD_BYTES = 100
 BATCH_COUNT = 1000
 _SERVING = """
 import sys
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 store = Store.open(sys.argv[1])
 print("open", flush=True)
 sys.stdin.read()

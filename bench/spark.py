@@ -18,7 +18,7 @@ from bench.aof_stores import SCRATCH, scratch_folder
 from bench.objects_stores import BUCKET, fill_metadata
 from bench.row import Contestant, Row, Run, Unavailable
 from lakebed.base.units import MIB
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

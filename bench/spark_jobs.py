@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.aof_stores import scratch_folder
 from bench.row import Contestant, Row, Run
 from bench.spark import FULL, Work, fill_log, fill_topic, session
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 OURS = "lakebed land"
 PARQUET = "Spark writes Parquet"

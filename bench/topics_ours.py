@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path
 
 from lakebed.client.store import RemoteStore
+from lakebed.host.store import Store
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.store.store import Store
 
 TOPIC = "orders"
 LEASE_MS = 30_000

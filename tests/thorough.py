@@ -9,7 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 QUICK_OF: Final = {
-    "door": {"test_app.py", "test_budget.py", "test_call.py", "test_router.py", "test_topics.py"},
+    "http_api": {
+        "test_app.py",
+        "test_budget.py",
+        "test_call.py",
+        "test_router.py",
+        "test_topics.py",
+    },
     "client": {"test_address.py", "test_caller.py", "test_groups.py", "test_response.py"},
     "cli": {"test_failure.py", "test_interrupts.py", "test_topic_lines.py", "test_aof_lines.py"},
     "s3": {"test_buckets.py", "test_errors.py", "test_checksum_headers.py", "test_deletions.py"},
@@ -49,7 +55,6 @@ FILES: Final = {
     "store/test_batch_commit.py",
     "store/test_batch_commit_staged.py",
     "store/test_dead_letters.py",
-    "store/test_works.py",
 }
 
 

@@ -45,7 +45,7 @@ def main() -> int:
 _SESSION = """
 from pyspark import SparkContext
 from lakebed.spark.session import session
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 with Store.open("store") as store:
     store.topic("orders").append_batch([b"%d" % number for number in range(100)]).result()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lakebed.aof.record_id import RecordId as RecordId
     from lakebed.aof.tiers.config import SharedTierConfig as SharedTierConfig
     from lakebed.aof.tiers.config import TierConfig as TierConfig
-    from lakebed.api.leased_message import LeasedMessage as LeasedMessage
     from lakebed.api.problems import Refused as Refused
     from lakebed.api.problems import Unauthenticated as Unauthenticated
     from lakebed.api.problems import Unreachable as Unreachable
@@ -56,6 +55,8 @@ if TYPE_CHECKING:
     from lakebed.base.errors import TooManyFiles as TooManyFiles
     from lakebed.base.errors import Torn as Torn
     from lakebed.base.errors import UnknownVersion as UnknownVersion
+    from lakebed.host.connect import connect as connect
+    from lakebed.host.store import Store as Store
     from lakebed.keratin.config import Ack as Ack
     from lakebed.keratin.config import TopicConfig as TopicConfig
     from lakebed.keratin.errors import OffsetOutOfRange as OffsetOutOfRange
@@ -75,8 +76,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.errors import PreconditionFailed as PreconditionFailed
     from lakebed.seglake.errors import ReservedBucket as ReservedBucket
     from lakebed.seglake.model import Versioning as Versioning
-    from lakebed.store.connect import connect as connect
-    from lakebed.store.store import Store as Store
+    from lakebed.store.leased_message import LeasedMessage as LeasedMessage
     from lakebed.stroma.config import GroupConfig as GroupConfig
     from lakebed.stroma.errors import StaleLease as StaleLease
 
@@ -146,8 +146,8 @@ __all__ = [
 
 # Imported when they are used: the command line starts without the engines.
 _MODULES = {
-    "lakebed.store.store": ("Store",),
-    "lakebed.store.connect": ("connect",),
+    "lakebed.host.store": ("Store",),
+    "lakebed.host.connect": ("connect",),
     "lakebed.aof.manager": ("AofManager",),
     "lakebed.aof.config": (
         "AofConfig",
@@ -166,7 +166,7 @@ _MODULES = {
     ),
     "lakebed.kernels.format": ("Producer",),
     "lakebed.stroma.config": ("GroupConfig",),
-    "lakebed.api.leased_message": ("LeasedMessage",),
+    "lakebed.store.leased_message": ("LeasedMessage",),
     "lakebed.seglake.config": ("SeglakeConfig",),
     "lakebed.seglake.model": ("Versioning",),
     "lakebed.base.errors": (

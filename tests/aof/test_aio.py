@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from lakebed.aof.aio import AsyncFollower
+from lakebed.aio.log import AsyncFollower
 from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.manager import AofManager

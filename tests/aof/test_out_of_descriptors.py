@@ -50,7 +50,7 @@ def test_a_log_goes_on_by_itself_once_there_are_descriptors_again(
     tmp_path: Path, where: str
 ) -> None:
     disk = ExhaustedDisk()
-    with Store.open(tmp_path, disk=disk, serves=False) as store:
+    with Store.open(tmp_path, disk=disk) as store:
         log = store.log("orders")
         log.append_record(b"before")
         log.flush()
@@ -70,5 +70,5 @@ def test_a_log_goes_on_by_itself_once_there_are_descriptors_again(
         assert [one for one in store.failures() if one.kind != LOG_UPKEEP] == []
         expected = [b"before", b"meanwhile", b"after", b"last"]
         assert [bytes(one.payload) for one in log.read()] == expected
-    with Store.open(tmp_path, serves=False) as store:
+    with Store.open(tmp_path) as store:
         assert [bytes(one.payload) for one in store.log("orders").read()] == expected

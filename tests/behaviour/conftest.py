@@ -11,7 +11,7 @@ import pytest
 
 import lakebed
 from lakebed.client.store import RemoteStore
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.behaviour.host import KEY, Host
 
 RETRY_S = 5.0

@@ -22,11 +22,11 @@ from typing import IO, Any, NamedTuple, Self
 
 import uvloop
 
-from lakebed.door.doorman import Door
+from lakebed.host.store import Store
 from lakebed.http.tls import TlsFiles
-from lakebed.node.door_endpoint import door_endpoint
+from lakebed.http_api.server import HttpApi
+from lakebed.node.http_endpoint import http_endpoint
 from lakebed.seglake.key_ring import Credentials
-from lakebed.store.store import Store
 from tests.http.certificates import write_pair
 from tests.tidy.repository import ROOT
 
@@ -86,7 +86,7 @@ class Host:
 
 class _Opened(NamedTuple):
     store: Store
-    door: Door
+    door: HttpApi
 
 
 class _Hosting:
@@ -118,8 +118,8 @@ class _Hosting:
         store.close()
         return {}
 
-    async def _listen(self, store: Store) -> tuple[Door, int]:
-        door = door_endpoint(store, first=KEY)
+    async def _listen(self, store: Store) -> tuple[HttpApi, int]:
+        door = http_endpoint(store, first=KEY)
         return door, await door.listen("127.0.0.1", 0, tls=self._tls)
 
     def _in_loop(self, work: Any) -> Any:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from lakebed.api.dead_letter import TOPIC_ID
 from lakebed.base.errors import LakebedError
 from lakebed.keratin.message_batch import MessageBatch
+from lakebed.store.dead_letters import TOPIC_ID
 
 _LEFT_OUT: Final = frozenset(
     {

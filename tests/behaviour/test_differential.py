@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lakebed
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.behaviour import scripts
 from tests.behaviour.host import Host
 from tests.behaviour.outcomes import are_alike

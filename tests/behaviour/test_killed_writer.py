@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.behaviour.client_program import LEASE_MS, entries
 from tests.tidy.repository import ROOT
 

@@ -22,7 +22,7 @@ from lakebed.api.topics import BODY_BYTES_MAX
 from lakebed.base.errors import TooLarge
 from lakebed.base.units import GIB, KIB, MIB
 from lakebed.client.store import RemoteStore
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.http.certificates import write_pair
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
 from tests.s3.test_server_memory import peak_bytes
@@ -119,7 +119,7 @@ def test_a_certificate_that_nobody_vouches_for_is_told(scene: Scene) -> None:
 AS_NOBODY = f"""
 import os, sys
 from lakebed.base.errors import LakebedError
-from lakebed.store.connect import connect
+from lakebed.host.connect import connect
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 try:
     connect(sys.argv[1], retry_s=5).topics.names()

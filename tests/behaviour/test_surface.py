@@ -23,6 +23,7 @@ from lakebed.client.pins import RemotePins
 from lakebed.client.store import RemoteStore
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
+from lakebed.host.store import Store
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.follower import Follower
 from lakebed.keratin.partition import Partition
@@ -32,7 +33,6 @@ from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
 from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.pins import Pins
-from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
 
 PAIRS: Final[list[tuple[type, type]]] = [

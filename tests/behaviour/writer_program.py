@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.behaviour.client_program import Ledger, is_told_to_end
 
 

@@ -34,8 +34,8 @@ from lakebed.aof.manifest.records import (
     encode_record,
 )
 from lakebed.base.units import KIB
+from lakebed.host.store import Store
 from lakebed.kernels import crc64nvme
-from lakebed.store.store import Store
 from tests.cli.in_process import Done, Run
 
 KEY = "aof2/s/segment-0.zst"

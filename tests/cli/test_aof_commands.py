@@ -14,7 +14,7 @@ from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import NoSpace, OutcomeUnknown
 from lakebed.base.units import KIB, TIB
 from lakebed.cli.aof2_admin import main as admin
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run, runner
 
 LINES = b"first\nsecond\nthird\n"

@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.conftest import Lakebed
 from tests.cli.door import run_and_list_modules
 

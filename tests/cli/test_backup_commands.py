@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.host.store import Store
 from lakebed.node.own_s3 import loopback_s3
 from lakebed.seglake.key_ring import Credentials
-from lakebed.store.store import Store
 from tests.cli.in_process import Run, runner
 from tests.seglake.damaged_lakes import flip
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from lakebed.stroma.config import GroupConfig
 from tests.cli.beside import Step, holding, played
 from tests.cli.in_process import Run, runner

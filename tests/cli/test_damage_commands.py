@@ -9,9 +9,9 @@ import pytest
 
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.cli.main import main
+from lakebed.host.store import Store
 from lakebed.keratin.format import RECORDS_START
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 from lakebed.stroma.format import EVENTS_START
 from tests.cli.in_process import Run
 

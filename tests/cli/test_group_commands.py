@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from lakebed.stroma.config import GroupConfig
 from tests.cli.in_process import Run, runner
 

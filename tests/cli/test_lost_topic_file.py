@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import Corrupt
+from lakebed.host.store import Store
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.kernels.disk import real_disk
-from lakebed.store.store import Store
 from tests.cli.in_process import Run
 
 

@@ -21,8 +21,8 @@ from lakebed.aof.manifest.records import (
 from lakebed.aof.paths import LogPaths
 from lakebed.cli.manifest_inspect import main as alias
 from lakebed.cli.manifest_words import duration_text, parse_type, size_text
+from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
-from lakebed.store.store import Store
 from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     CONFIG,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     COMMANDS,

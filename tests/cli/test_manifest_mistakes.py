@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.aof.config import AofConfig
 from lakebed.aof.manifest.config import ManifestConfig
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run
 from tests.cli.manifest_stores import (
     CONFIG,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 WRITER = """
 import sys
 from pathlib import Path
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.manifest_stores import CONFIG, journal_of, write_segment
 
 with Store.open(Path("root"), config=CONFIG) as store:

@@ -142,7 +142,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from random import Random
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 with Store.open(Path("root")) as store:
     log = store.log("orders")

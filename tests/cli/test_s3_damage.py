@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run
 from tests.seglake.damaged_lakes import flip, manifest_file, manifest_of
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.door import (
     COMMAND,
     Door,
@@ -31,7 +31,7 @@ BIG = bytes(range(256)) * (9 << 12)
 
 WRITER = """
 import sys
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 with Store.open("root") as store:
     bucket = store.bucket("photos")

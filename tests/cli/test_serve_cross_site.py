@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.test_serve_http import basic
+from tests.host.local_clients import Client
 from tests.s3.endpoint import Endpoint
-from tests.store.doorways import Client
 
 pytestmark = pytest.mark.process
 

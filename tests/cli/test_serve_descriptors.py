@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.test_serve_http import ask, basic, connection_to
 from tests.clients.nodes import s3_client
+from tests.host.local_clients import Client
 from tests.s3.endpoint import Endpoint
-from tests.store.doorways import Client
 
 pytestmark = pytest.mark.process
 

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.host.local_clients import Client, until
 from tests.http.certificates import write_pair
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
-from tests.store.doorways import Client, until
 
 pytestmark = pytest.mark.process
 

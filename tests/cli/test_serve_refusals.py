@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.conftest import Finished, Lakebed
 from tests.s3.endpoint import Endpoint
 

@@ -18,8 +18,8 @@ from botocore.config import Config
 from lakebed.base.config import field_names
 from lakebed.node.config import NodeConfig
 from tests.cli.conftest import Lakebed
+from tests.host.local_clients import until
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
-from tests.store.doorways import until
 
 pytestmark = pytest.mark.process
 

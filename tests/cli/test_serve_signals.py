@@ -19,8 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 import lakebed
 from lakebed.base.errors import LakebedError
 from tests.cli.test_serve_http import basic
+from tests.host.local_clients import until
 from tests.s3.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
-from tests.store.doorways import until
 
 pytestmark = pytest.mark.process
 

@@ -11,7 +11,7 @@ from lakebed.base.errors import InputError
 from lakebed.cli import writers
 from lakebed.cli.spark_arguments import files_place, span_of
 from lakebed.cli.spark_options import Wishes
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.conftest import Lakebed
 from tests.cli.in_process import Run
 from tests.spark.messages import fill_special
@@ -138,7 +138,7 @@ def test_a_store_that_somebody_else_has_open_is_told(
         assert done.exit_code == 75
         done = run("spark", "run", "export", "orders", "s3://lake/orders")
         assert "if it is a node, give its S3 by --s3-endpoint; else end it" in done.error_line()
-    with Store.open(root):
+    with Store.open(root, serves=False):
         done = run("spark", "run", "land", "lake/orders", "--topic", "orders", as_json=True)
         error = json.loads(done.err)["error"]
         assert (error["kind"], error["exit_code"]) == ("Locked", 75)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.aof.manifest.records import CustomEvent
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run, runner
 from tests.cli.tiered_stores import SEALED, make_root, objects, warm_files, write_segments
 

@@ -13,8 +13,8 @@ from lakebed.aof.config import AofConfig, RetentionConfig
 from lakebed.aof.manager import AofManager
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
-from lakebed.store.store import Store
 from tests.cli.in_process import Done, Run, runner
 from tests.cli.tiered_stores import (
     LINES,

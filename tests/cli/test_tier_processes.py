@@ -21,7 +21,7 @@ LINES = "".join(f"line {number:05} {'x' * (number % 300)}\n" for number in range
 WRITER = """
 import sys
 from pathlib import Path
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 with Store.open(Path("root")) as store:
     log = store.log("orders")

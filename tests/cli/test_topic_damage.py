@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakebed.host.store import Store
 from lakebed.keratin.format import RECORDS_START
-from lakebed.store.store import Store
 from tests.cli.in_process import Run
 
 pytestmark = pytest.mark.thorough

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 from tests.cli.in_process import Run
 
 pytestmark = pytest.mark.thorough

@@ -11,12 +11,12 @@ import pytest
 from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.store.store import Store
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveDoor]:
-    with open_door(tmp_path) as opened:
+def door(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path) as opened:
         yield opened
 
 
@@ -26,13 +26,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         with Store.open(tmp_path / "store") as opened:
             yield opened
         return
-    live: LiveDoor = request.getfixturevalue("door")
+    live: LiveApi = request.getfixturevalue("door")
     path = live.socket_path if request.param == "socket" else ""
     with RemoteStore(Address(path=path, host=HOST, port=live.port), retry_s=2.0) as remote:
         yield remote
 
 
 @pytest.fixture
-def remote(door: LiveDoor) -> Iterator[RemoteStore]:
+def remote(door: LiveApi) -> Iterator[RemoteStore]:
     with RemoteStore(Address(path=door.socket_path), retry_s=2.0) as opened:
         yield opened

@@ -17,10 +17,10 @@ from lakebed.client.address import Address
 from lakebed.client.aio import AsyncStore
 from lakebed.client.store import RemoteStore
 from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
-from tests.door.door import LiveDoor
+from tests.http_api.live_api import LiveApi
 
 
-def run(door: LiveDoor, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
+def run(door: LiveApi, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
     async def main() -> None:
         remote = RemoteStore(Address(path=door.socket_path))
         async with AsyncStore(remote) as store, asyncio.timeout(GIVE_UP_S):
@@ -29,7 +29,7 @@ def run(door: LiveDoor, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_calls_are_awaited_and_values_are_as_they_are(door: LiveDoor) -> None:
+def test_calls_are_awaited_and_values_are_as_they_are(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders", partitions=2)
         assert (topic.name, len(topic.partitions)) == ("orders", 2)
@@ -61,7 +61,7 @@ def test_calls_are_awaited_and_values_are_as_they_are(door: LiveDoor) -> None:
     run(door, work)
 
 
-def test_reads_and_followers_are_asynchronous_iterators(door: LiveDoor) -> None:
+def test_reads_and_followers_are_asynchronous_iterators(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         await topic.append_batch([b"%d" % one for one in range(1000)])
@@ -79,7 +79,7 @@ def test_reads_and_followers_are_asynchronous_iterators(door: LiveDoor) -> None:
     run(door, work)
 
 
-def test_a_wait_that_is_cancelled_loses_nothing(door: LiveDoor) -> None:
+def test_a_wait_that_is_cancelled_loses_nothing(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -95,7 +95,7 @@ def test_a_wait_that_is_cancelled_loses_nothing(door: LiveDoor) -> None:
     run(door, work)
 
 
-def test_closing_a_follower_ends_its_loop(door: LiveDoor) -> None:
+def test_closing_a_follower_ends_its_loop(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -113,7 +113,7 @@ def test_closing_a_follower_ends_its_loop(door: LiveDoor) -> None:
     run(door, work)
 
 
-def test_many_wait_at_the_same_time(door: LiveDoor) -> None:
+def test_many_wait_at_the_same_time(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -130,13 +130,13 @@ def test_many_wait_at_the_same_time(door: LiveDoor) -> None:
 HOUR_MS = 3_600_000
 
 
-def _waiters(door: LiveDoor) -> int:
+def _waiters(door: LiveApi) -> int:
     """How many wait for a lease, for the server."""
-    return sum(queue._count for queue in list(door.door.service.lease_queues._queues.values()))
+    return sum(queue._count for queue in list(door.api.service.lease_queues._queues.values()))
 
 
 @pytest.mark.parametrize("turns", range(4))
-def test_a_lease_that_is_cancelled_strands_nothing(door: LiveDoor, turns: int) -> None:
+def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -155,7 +155,7 @@ def test_a_lease_that_is_cancelled_strands_nothing(door: LiveDoor, turns: int) -
     run(door, work)
 
 
-def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: LiveDoor) -> None:
+def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         group = await topic.group("g")
@@ -204,7 +204,7 @@ def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
     ]  # fmt: skip
 
 
-def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveDoor) -> None:
+def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
@@ -220,7 +220,7 @@ def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveDoor) -> None:
     run(door, work)
 
 
-def test_a_closed_store_says_so(door: LiveDoor) -> None:
+def test_a_closed_store_says_so(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         waiting = asyncio.ensure_future(topic.partition(0).wait_beyond(0, GIVE_UP_S))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.dead_letter import Origin
 from lakebed.base.errors import InputError, NotFound
 from lakebed.client.group import held_of
 from lakebed.client.store import RemoteStore
+from lakebed.store.dead_letters import Origin
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.client.scripted import GIVE_UP_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 from typing import Any
@@ -122,13 +121,6 @@ def test_waiting_for_the_durable_end(store: Any) -> None:
     assert log.wait_beyond(end, GIVE_UP_S) is True
     appended.join()
     assert log.wait_beyond(end, 0) is True
-
-
-def test_an_append_is_awaited_in_a_loop(store: Any) -> None:
-    log = store.log("orders")
-    record_id = asyncio.run(log.append_record_async(b"a", ext_id=3))
-    log.flush(record_id)
-    assert log.get(record_id).ext_id == 3
 
 
 def test_many_pages_are_read_one_after_the_other(remote: RemoteStore) -> None:

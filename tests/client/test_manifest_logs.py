@@ -34,7 +34,7 @@ from tests.cli.manifest_stores import (
     write_segment,
 )
 from tests.client.scripted import answer, document, says, scripted
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 
 
 def write(store: Store) -> None:
@@ -48,19 +48,19 @@ def write(store: Store) -> None:
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveDoor]:
-    with open_door(tmp_path, config=CONFIG) as opened:
+def door(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, config=CONFIG) as opened:
         write(opened.store)
         yield opened
 
 
 @contextmanager
-def connected(door: LiveDoor) -> Iterator[RemoteStore]:
+def connected(door: LiveApi) -> Iterator[RemoteStore]:
     with RemoteStore(Address(host=HOST, port=door.port), retry_s=2.0) as remote:
         yield remote
 
 
-def both(door: LiveDoor, look: Callable[[Any], Any]) -> list[Any]:
+def both(door: LiveApi, look: Callable[[Any], Any]) -> list[Any]:
     """What is found, or the error that is told: embedded and over the wire."""
     with connected(door) as remote:
         return [outcome(look, one.manifest_log("orders")) for one in (door.store, remote)]
@@ -97,7 +97,7 @@ LOOKS: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("number", range(len(LOOKS)))
-def test_what_is_read_is_the_same(door: LiveDoor, number: int) -> None:
+def test_what_is_read_is_the_same(door: LiveApi, number: int) -> None:
     embedded, remote = both(door, LOOKS[number])
     if number < len(LOOKS) - 2:
         assert remote == embedded
@@ -107,7 +107,7 @@ def test_what_is_read_is_the_same(door: LiveDoor, number: int) -> None:
         assert remote[0] is FileGone
 
 
-def test_damage_is_told_in_the_same_words(door: LiveDoor) -> None:
+def test_damage_is_told_in_the_same_words(door: LiveApi) -> None:
     root = Path(door.store.root)
     for path in snapshot_files(root):
         path.unlink()
@@ -127,7 +127,7 @@ def test_damage_is_told_in_the_same_words(door: LiveDoor) -> None:
     assert "a chunk is missing" in embedded[1]
 
 
-def test_what_the_writer_commits_is_read_from_then_on(door: LiveDoor) -> None:
+def test_what_the_writer_commits_is_read_from_then_on(door: LiveApi) -> None:
     log = door.store.log("orders")
     with connected(door) as remote:
         found = remote.manifest_log("orders")
@@ -141,7 +141,7 @@ def test_what_the_writer_commits_is_read_from_then_on(door: LiveDoor) -> None:
         assert counts == sorted(set(counts))
 
 
-def test_only_what_is_opened_is_fetched(door: LiveDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_opened_is_fetched(door: LiveApi, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[tuple[str, int, int]] = []
     fetch = RemoteFolder.fetch
 
@@ -169,7 +169,7 @@ def test_only_what_is_opened_is_fetched(door: LiveDoor, monkeypatch: pytest.Monk
 
 
 def test_a_file_that_is_larger_than_an_answer_comes_in_ranges(
-    door: LiveDoor, monkeypatch: pytest.MonkeyPatch
+    door: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest_folder, "FETCH_BYTES", 1000)
     path = chunk_files(Path(door.store.root))[0]
@@ -186,7 +186,7 @@ def test_a_file_that_is_larger_than_an_answer_comes_in_ranges(
                 assert file.pread(start, length) == content[start : start + length]
 
 
-def test_what_is_no_file_of_it_is_not_found(door: LiveDoor) -> None:
+def test_what_is_no_file_of_it_is_not_found(door: LiveApi) -> None:
     root = Path(door.store.root)
     path = chunk_files(root)[0]
     with connected(door) as remote:
@@ -221,21 +221,21 @@ def test_a_log_is_found_by_its_name_or_its_stream(store: Any) -> None:
         store.manifest_log("0123456789abcdef")
 
 
-def test_the_kinds_of_files_are_told(door: LiveDoor) -> None:
+def test_the_kinds_of_files_are_told(door: LiveApi) -> None:
     for found in both(door, lambda one: one.files()):
         assert [one.kind for one in found] == [FileKind.CHUNK] * 3 + [FileKind.SNAPSHOT]
         assert [one.number for one in found] == [0, 1, 2, 1]
         assert [one.is_sealed for one in found] == [True, True, False, True]
 
 
-def test_a_log_that_never_had_one_is_told_alike(door: LiveDoor) -> None:
+def test_a_log_that_never_had_one_is_told_alike(door: LiveApi) -> None:
     (Path(door.store.root) / "aof" / "old" / "segments").mkdir(parents=True)
     with connected(door) as remote:
         assert remote.manifest_log("old") is None
     assert door.store.manifest_log("old") is None
 
 
-def test_a_store_that_is_closed_has_none(tmp_path: Path, door: LiveDoor) -> None:
+def test_a_store_that_is_closed_has_none(tmp_path: Path, door: LiveApi) -> None:
     with Store.open(tmp_path / "other") as store:
         store.log("orders")
     with connected(door) as remote:

@@ -25,7 +25,7 @@ from lakebed.seglake.model import Algorithm, Content, Versioning
 from lakebed.seglake.objects import Doomed
 from lakebed.seglake.ranges import ByteRange
 from lakebed.store.store import Store
-from tests.door.door import LiveDoor
+from tests.http_api.live_api import LiveApi
 
 KEY = "/2025//ä ?#%.jpg"
 
@@ -163,7 +163,7 @@ def test_an_object_that_is_replaced_before_it_is_read_is_no_mixture(remote: Remo
     assert bucket.get("x").read() == b"new"
 
 
-def test_memory_stays_bounded_whatever_the_size(door: LiveDoor, remote: RemoteStore) -> None:
+def test_memory_stays_bounded_whatever_the_size(door: LiveApi, remote: RemoteStore) -> None:
     size = 64 * MIB
 
     def pieces() -> Iterator[bytes]:

@@ -14,13 +14,13 @@ from lakebed.client.errors import BadAnswer
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.errors import BadRange
 from tests.client.scripted import answer, document, says, scripted
-from tests.door.door import HOST, LiveDoor
+from tests.http_api.live_api import HOST, LiveApi
 
 VALUES = [b"%d" % number * 100 for number in range(30)]
 
 
 @pytest.fixture(params=["log", "partition"])
-def stored(request: pytest.FixtureRequest, door: LiveDoor, remote: RemoteStore) -> Any:
+def stored(request: pytest.FixtureRequest, door: LiveApi, remote: RemoteStore) -> Any:
     """Two segments, the first of them sealed: how bytes are asked for, how that one and the next
     are called, and what its file has."""
     own: Any

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from lakebed.api import admin
+from lakebed.api.jobs import JobKind
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.damage_ledger import LOGS, Loss
 from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.client.address import Address, address_of
 from lakebed.client.store import RemoteStore
-from lakebed.door.guard import Guard
-from lakebed.door.key_guard import KeyGuard
-from lakebed.door.work import WorkKind
 from lakebed.http.tls import TlsFiles
+from lakebed.http_api.guard import Guard
+from lakebed.http_api.key_guard import KeyGuard
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.store.store import Store
-from tests.door.door import LiveDoor, open_door
 from tests.http.certificates import write_pair
+from tests.http_api.live_api import LiveApi, open_api
 
 FIRST = Credentials("root", "first-secret")
 
@@ -37,15 +37,15 @@ def guarding(store: Store) -> Guard:
 def working(
     folder: Path, run: Callable[[Any, Mapping[str, Any], Any, Any], dict[str, Any]]
 ) -> Iterator[RemoteStore]:
-    works = {"test": WorkKind(run)}
+    jobs = {"test": JobKind(run)}
     with (
-        open_door(folder, door_options={"works": works}) as door,
+        open_api(folder, api_options={"jobs": jobs}) as door,
         RemoteStore(Address(path=door.socket_path)) as remote,
     ):
         yield remote
 
 
-def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveDoor) -> None:
+def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveApi) -> None:
     remote.topic("orders")
     remote.log("events")
     assert remote.health().status == "ok"
@@ -57,7 +57,7 @@ def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveDoor) -> None:
     assert remote.address in repr(remote)
 
 
-def test_what_is_lost_is_listed_and_acknowledged(remote: RemoteStore, door: LiveDoor) -> None:
+def test_what_is_lost_is_listed_and_acknowledged(remote: RemoteStore, door: LiveApi) -> None:
     door.store.damage.record(Loss(engine=LOGS, name="events", problem="bad"))
     assert remote.damage.list() == door.store.damage.list()
     [record] = remote.damage.list()
@@ -153,7 +153,7 @@ def test_work_that_another_cancelled_is_no_success(tmp_path: Path) -> None:
             remote.work("test", progress=cancel)
 
 
-def test_a_closed_store_says_so(door: LiveDoor) -> None:
+def test_a_closed_store_says_so(door: LiveApi) -> None:
     store = RemoteStore(Address(path=door.socket_path))
     topic = store.topic("orders")
     follower = topic.partition(0).follow()
@@ -172,7 +172,7 @@ def test_a_closed_store_says_so(door: LiveDoor) -> None:
 def test_wrong_credentials_are_refused_and_not_told(
     tmp_path: Path, access_key: str | None, secret_key: str | None
 ) -> None:
-    with open_door(tmp_path, make_guard=guarding) as door:
+    with open_api(tmp_path, make_guard=guarding) as door:
         url = f"http://127.0.0.1:{door.port}"
         with RemoteStore.open(url, access_key=access_key, secret_key=secret_key) as store:
             assert store.health().status == "ok"
@@ -184,10 +184,10 @@ def test_wrong_credentials_are_refused_and_not_told(
 
 def test_a_key_of_the_store_is_let_in_over_tls(tmp_path: Path) -> None:
     write_pair(tmp_path, "localhost")
-    with open_door(tmp_path, make_guard=guarding) as door:
+    with open_api(tmp_path, make_guard=guarding) as door:
         made = door.store.lake.keys.create()
         tls = TlsFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
-        port = door.in_loop(door.door.listen("127.0.0.1", 0, tls=tls))
+        port = door.in_loop(door.api.listen("127.0.0.1", 0, tls=tls))
         with RemoteStore.open(
             f"https://{made.info.access_key}:{made.secret}@localhost:{port}",
             ca_file=tmp_path / "cert.pem",
@@ -205,9 +205,9 @@ def test_a_key_of_the_store_is_let_in_over_tls(tmp_path: Path) -> None:
 def test_a_context_of_ones_own_is_used(tmp_path: Path) -> None:
     write_pair(tmp_path, "localhost")
     context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
-    with open_door(tmp_path) as door:
+    with open_api(tmp_path) as door:
         tls = TlsFiles(tmp_path / "cert.pem", tmp_path / "key.pem")
-        port = door.in_loop(door.door.listen("127.0.0.1", 0, tls=tls))
+        port = door.in_loop(door.api.listen("127.0.0.1", 0, tls=tls))
         url = f"https://localhost:{port}"
         with RemoteStore(address_of(url, context=context, environment={})) as store:
             assert store.health().status == "ok"

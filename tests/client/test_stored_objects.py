@@ -19,7 +19,7 @@ from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
 from lakebed.seglake.stored_pages import KeyRange, PartPlace, parts_behind, versions_behind
 from tests.client.scripted import document, says, scripted
-from tests.door.door import HOST, LiveDoor
+from tests.http_api.live_api import HOST, LiveApi
 
 EVERYTHING = KeyRange("photos", b"", KEYS_END)
 
@@ -38,7 +38,7 @@ def asking(port: int) -> Iterator[RemoteStoredObjects]:
         yield RemoteStoredObjects(caller, "photos")
 
 
-def test_rows_and_manifests_are_those_of_the_metadata(door: LiveDoor) -> None:
+def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
     bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
     for key in ("a", "b", "a"):
         bucket.put(key, key.encode())
@@ -72,7 +72,7 @@ def test_rows_and_manifests_are_those_of_the_metadata(door: LiveDoor) -> None:
 
 
 @pytest.mark.parametrize("only_current", [False, True])
-def test_a_sample_is_that_of_the_metadata(door: LiveDoor, only_current: bool) -> None:
+def test_a_sample_is_that_of_the_metadata(door: LiveApi, only_current: bool) -> None:
     bucket = door.store.bucket("photos", versioning=Versioning.ENABLED)
     for key in ("\U0010ffff", "\ue000", "a\0", "a"):
         bucket.put(key, b"1")

@@ -20,7 +20,7 @@ from lakebed.keratin.record_batch import build
 from lakebed.store.topics import StoreTopic
 from tests.client.cutting import CuttingProxy, cutting
 from tests.client.scripted import HastyRunner
-from tests.door.door import open_door
+from tests.http_api.live_api import open_api
 
 ANSWER_BYTES_MAX = 1000
 
@@ -35,7 +35,7 @@ class Scene(NamedTuple):
 @contextmanager
 def serving(folder: Path, *, retry_s: float = 10.0) -> Iterator[Scene]:
     with (
-        open_door(folder) as door,
+        open_api(folder) as door,
         cutting(door.socket_path, str(folder / "cut.sock")) as proxy,
     ):
         stored = door.store.topic("orders", partitions=1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.staged import StagedObject
 from lakebed.base.errors import AlreadyExists, BadName, Busy, Closed, InputError, NotFound, TooLarge
 from lakebed.client.store import RemoteStore
 from lakebed.keratin.append_future import AppendFuture
@@ -19,8 +18,9 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.raw_records import run_in
 from lakebed.keratin.record_batch import build
+from lakebed.store.staged_batch import StagedObject
 from tests.client.scripted import GIVE_UP_S
-from tests.door.door import LiveDoor
+from tests.http_api.live_api import LiveApi
 
 
 def test_topics_are_created_listed_configured_and_deleted(store: Any) -> None:
@@ -324,7 +324,7 @@ def test_staged_batches_are_committed_once(store: Any) -> None:
         topic.commit_batches("app", 8, {9: [batch]})
 
 
-def test_a_partition_that_vanished_says_so(remote: RemoteStore, door: LiveDoor) -> None:
+def test_a_partition_that_vanished_says_so(remote: RemoteStore, door: LiveApi) -> None:
     topic = remote.topic("orders")
     door.store.topics.delete("orders")
     with pytest.raises(NotFound):

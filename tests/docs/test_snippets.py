@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.host.store import Store
 from lakebed.node.config import node_settings
-from lakebed.store.store import Store
 from tests.docs.blocks import MARKS, RUN, SHOWN, blocks, pages, text_of, without_blocks
 from tests.docs.reader import Reader
 

@@ -12,9 +12,9 @@ from typing import Final
 from lakebed.aof.batch import Record
 from lakebed.aof.errors import WouldBlock
 from lakebed.aof.record_id import RecordId
+from lakebed.api.job_reports import report_of
 from lakebed.client.store import RemoteStore
 from lakebed.store.tier_moves import Outcome
-from lakebed.store.work_documents import report_of
 from tests.load.traffic import Traffic, Window
 
 LOG: Final = "trail"

@@ -10,8 +10,8 @@ from collections import defaultdict
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakebed.api.leased_message import LeasedMessage
 from lakebed.client.store import RemoteStore
+from lakebed.store.leased_message import LeasedMessage
 from tests.load.messages import PARTITIONS, TOPIC, name_of, value_of
 from tests.load.traffic import Marks, Traffic, Window
 

@@ -141,7 +141,7 @@ def test_who_reads_the_certificate_anyway_need_not_have_it_read_twice(tmp_path: 
 def test_the_store_leaves_the_section_to_the_node(tmp_path: Path) -> None:
     """Also one that the node refuses: whoever embeds the store serves nothing."""
     (tmp_path / "lakebed.toml").write_text("[node]\ns3_prot = 1\n")
-    with Store.open(tmp_path, serves=False) as store:
+    with Store.open(tmp_path) as store:
         assert store.logs() == []
 
 

@@ -111,7 +111,7 @@ def finished(observer: Observer, asked: Asked | None, status: int = 200) -> None
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path, serves=False) as opened:
+    with Store.open(tmp_path) as opened:
         log = opened.log("orders")
         log.flush(log.append_record(b"figs"))
         topic = opened.topic("events", partitions=2)

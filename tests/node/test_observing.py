@@ -16,10 +16,10 @@ import pytest
 
 from lakebed.base.clock import SystemClock
 from lakebed.base.events import event
-from lakebed.door.service import Service as DoorService
 from lakebed.http.request import Asked, Request
 from lakebed.http.request_id import CURRENT
 from lakebed.http.response import Response
+from lakebed.http_api.service import Service as DoorService
 from lakebed.node.logs import NodeLogs
 from lakebed.node.observing import Observer
 from lakebed.s3.service import Service as S3Service
@@ -107,7 +107,7 @@ async def test_behind_a_request_its_id_is_nobodys() -> None:
 @in_loop
 async def test_what_a_service_hands_to_its_threads_has_the_id_too(tmp_path: Path) -> None:
     clock = SystemClock()
-    with Store.open(tmp_path, serves=False) as store, ThreadPoolExecutor(1) as executor:
+    with Store.open(tmp_path) as store, ThreadPoolExecutor(1) as executor:
         services = (
             S3Service(lake=store.lake, config=EndpointConfig(), clock=clock, executor=executor),
             DoorService(store, executor),

@@ -18,10 +18,10 @@ from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import DiskError, SyncFailed
 from lakebed.base.units import TIB
-from lakebed.door.guard import Identity
-from lakebed.door.site import Site
 from lakebed.http.request import Request
 from lakebed.http.response import Response
+from lakebed.http_api.guard import Identity
+from lakebed.http_api.site import Site
 from lakebed.keratin.config import TopicConfig
 from lakebed.node import pages as node_pages
 from lakebed.node import readiness
@@ -68,7 +68,7 @@ class Scene:
 async def pages(
     root: Path, *, is_public: bool = False, answer_s: float = 60, **settings: Any
 ) -> AsyncIterator[Scene]:
-    with Store.open(root, serves=False, **settings) as store:
+    with Store.open(root, **settings) as store:
         scene: Scene
         made = Pages(
             store,
@@ -169,7 +169,7 @@ def test_without_inodes_it_is_not_ready(tmp_path: Path, monkeypatch: pytest.Monk
         facts[5:8] = [of, 0, 0]  # f_files, f_ffree, f_favail
         return os.statvfs_result(facts)
 
-    with Store.open(tmp_path, serves=False) as store:
+    with Store.open(tmp_path) as store:
         monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=1000))
         problems = look(store).problems
         monkeypatch.setattr(os, "statvfs", partial(without_inodes, of=0))
@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_written_is_told(
         facts[8] |= os.ST_RDONLY  # f_flag
         return os.statvfs_result(facts)
 
-    with Store.open(tmp_path, serves=False) as store:
+    with Store.open(tmp_path) as store:
         assert look(store).problems == ()
         if how == "it is mounted for reading":
             monkeypatch.setattr(os, "statvfs", for_reading)
@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_written_is_told(
 
 
 def test_a_folder_that_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "root", serves=False) as store:
+    with Store.open(tmp_path / "root") as store:
         (tmp_path / "root").rename(tmp_path / "moved")
         (problem,) = look(store).problems
         (tmp_path / "moved").rename(tmp_path / "root")

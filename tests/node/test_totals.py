@@ -40,7 +40,7 @@ class SlowStore:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path, serves=False) as opened:
+    with Store.open(tmp_path) as opened:
         yield opened
 
 

@@ -101,7 +101,7 @@ def test_lost_metadata_are_refused_by_all_who_open_the_root(
     report = verify_store(root)
     assert not report.is_good
     assert any("lakebed restore" in str(problem) for problem in report.objects.problems)
-    with Store.open(root, serves=False) as store, pytest.raises(MetadataLost):
+    with Store.open(root) as store, pytest.raises(MetadataLost):
         store.buckets()
     _, taken = back_up(root, root.parent / "vault")
     assert any("lakebed restore" in problem for problem in taken.snapshot.problems)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from lakebed.aof.config import AofConfig
 from lakebed.base.units import KIB
 from lakebed.client.store import RemoteStore
+from lakebed.host.store import Store
 from lakebed.spark.places.place import Place
-from lakebed.store.store import Store
 from tests.s3.endpoint import Endpoint
 from tests.spark.feeds import SMALL, fill
 from tests.spark.hidden import HiddenFolder

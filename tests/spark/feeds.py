@@ -14,13 +14,13 @@ from pyspark.sql.datasource import CaseInsensitiveDict, Filter
 from pyspark.sql.types import StructType
 
 from lakebed.base.units import KIB
+from lakebed.host.store import Store
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.spark.sources.aof import LogBatchReader, LogSource, LogStreamReader
 from lakebed.spark.sources.planning import Split
 from lakebed.spark.sources.topic import TopicReader, TopicSource, TopicStreamReader
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 
 Thing = TypeVar("Thing")
 SMALL = TopicConfig(segment_bytes=16 * KIB, reserve_bytes=0, zero_fill=False)

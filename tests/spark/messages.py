@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from lakebed.host.store import Store
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 
 FIRST_MS = 1_700_000_000_000
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from lakebed.base.errors import DataError
+from lakebed.host.store import Store
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.listing import list_versions
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.model import Content, Versioning
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 from tests.aof.tiers.tiered_logs import write_segments
 from tests.seglake.damaged_lakes import flip, segment_file
 from tests.store.lake_tiers import CONFIG, SHARED

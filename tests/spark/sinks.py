@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lakebed.host.store import Store
 from lakebed.spark.sinks import committing
 from lakebed.spark.sinks.settings import SinkSettings, writing
 from lakebed.spark.sources.topic import TopicSource
 from lakebed.spark.staging import Batches, Run
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 from tests.spark.dying import DyingSource, DyingWriter
 
 POINTS = ("task", "staged", "decided", "half", "committed", "done")

@@ -15,10 +15,10 @@ from lakebed.aof.config import AofConfig
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Corrupt, InputError, NotFound
 from lakebed.base.units import KIB
+from lakebed.host.store import Store
 from lakebed.spark.errors import DataLost
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.spark.feeds import log_reader, log_stream, rows, writing
 
 CONFIG = AofConfig(segment_bytes=64 * KIB)
@@ -266,12 +266,12 @@ def test_times_in_the_upper_half_of_their_range_are_left_out_by_no_filter(root: 
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveDoor]:
-    with open_door(root.parent, config=CONFIG) as opened:
+def door(root: Path) -> Iterator[LiveApi]:
+    with open_api(root.parent, config=CONFIG) as opened:
         yield opened
 
 
-def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveDoor) -> None:
+def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveApi) -> None:
     endpoint = f"http://{HOST}:{door.port}"
     there = log_reader("", endpoint=endpoint, partitionBytes="70KiB")
     splits = there.partitions()
@@ -283,7 +283,7 @@ def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveDoor) -> None:
     assert "other" not in door.store.logs()
 
 
-def test_a_stream_goes_through_an_endpoint(root: Path, door: LiveDoor) -> None:
+def test_a_stream_goes_through_an_endpoint(root: Path, door: LiveApi) -> None:
     reader = log_stream("", endpoint=f"http://{HOST}:{door.port}")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(100))

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.staged import StagedFile
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import DiskError
 from lakebed.base.files import read_file
@@ -22,6 +21,7 @@ from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.spark.staging import KEPT_MS, Batches, Run
 from lakebed.spark.staging_folder import FolderStaging
+from lakebed.store.staged_batch import StagedFile
 
 FOLDER = "/data/root/staging"
 RUN = Run("orders", "query 7", 41)

@@ -30,7 +30,7 @@ from lakebed.client.segment_range import SegmentRange, range_of
 from lakebed.client.store import RemoteStore
 from lakebed.spark.errors import DataLost
 from lakebed.spark.places.endpoint_log import EndpointLog
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.spark.feeds import log_reader, log_stream, rows
 from tests.store.lake_tiers import OBJECTS, SHARED
 
@@ -56,13 +56,13 @@ class CountingLog(RemoteLog):
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveDoor]:
-    with open_door(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as opened:
+def door(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as opened:
         yield opened
 
 
 @pytest.fixture
-def log(door: LiveDoor) -> Aof:
+def log(door: LiveApi) -> Aof:
     """Sealed segments that do not compress well, and one that is open."""
     log, random = door.store.log("audit"), Random(7)
     for number in range(SEGMENTS + 1):
@@ -75,7 +75,7 @@ def log(door: LiveDoor) -> Aof:
 
 
 @contextmanager
-def reading(door: LiveDoor, *, fetch_bytes: int = 64 * KIB) -> Iterator[EndpointLog]:
+def reading(door: LiveApi, *, fetch_bytes: int = 64 * KIB) -> Iterator[EndpointLog]:
     with RemoteStore.open(f"http://{HOST}:{door.port}") as store, ThreadRunner() as runner:
         yield EndpointLog(counting(store), runner, fetch_bytes=fetch_bytes)
 
@@ -110,7 +110,7 @@ def spread_over_tiers(log: Aof) -> None:
 
 
 @pytest.mark.parametrize("fetch_bytes", [4 * KIB, 64 * KIB, 8 * MIB])
-def test_records_are_the_same_in_every_tier(door: LiveDoor, log: Aof, fetch_bytes: int) -> None:
+def test_records_are_the_same_in_every_tier(door: LiveApi, log: Aof, fetch_bytes: int) -> None:
     expected = list(log.read())
     assert len(expected) == (SEGMENTS + 1) * RECORDS
     with reading(door, fetch_bytes=fetch_bytes) as there:
@@ -129,7 +129,7 @@ def test_records_are_the_same_in_every_tier(door: LiveDoor, log: Aof, fetch_byte
 
 
 def test_of_a_cold_segment_only_the_frames_that_are_needed_are_fetched(
-    door: LiveDoor, log: Aof
+    door: LiveApi, log: Aof
 ) -> None:
     expected = list(log.read())
     log.tiers.upload([0])
@@ -140,16 +140,14 @@ def test_of_a_cold_segment_only_the_frames_that_are_needed_are_fetched(
         assert fetched(there).fetched_bytes < 3 * 128 * KIB, "of half a megabyte"
 
 
-def test_of_a_hot_segment_only_the_range_that_is_needed_is_fetched(
-    door: LiveDoor, log: Aof
-) -> None:
+def test_of_a_hot_segment_only_the_range_that_is_needed_is_fetched(door: LiveApi, log: Aof) -> None:
     expected = list(log.read())
     with reading(door, fetch_bytes=8 * MIB) as there:
         assert records(there, expected[300].record_id, expected[303].record_id) == expected[300:303]
         assert fetched(there).fetched_bytes < 16 * KIB
 
 
-def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveDoor, log: Aof) -> None:
+def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveApi, log: Aof) -> None:
     expected = list(log.read())
     found: list[Record] = []
     moves: dict[int, Callable[[], object]] = {
@@ -167,14 +165,14 @@ def test_a_segment_that_moves_from_tier_to_tier_is_read_on(door: LiveDoor, log: 
     assert tiers[-1] == 0
 
 
-def test_damage_of_a_hot_segment_is_an_error_that_says_where(door: LiveDoor, log: Aof) -> None:
+def test_damage_of_a_hot_segment_is_an_error_that_says_where(door: LiveApi, log: Aof) -> None:
     path = Path(log.segments()[1].path)
     flip(path, 200_000)
     with reading(door) as there, pytest.raises(Corrupt, match=path.name):
         records(there)
 
 
-def test_a_damaged_warm_file_is_read_from_its_object_by_the_node(door: LiveDoor, log: Aof) -> None:
+def test_a_damaged_warm_file_is_read_from_its_object_by_the_node(door: LiveApi, log: Aof) -> None:
     expected = list(log.read())
     log.tiers.upload([1])
     log.tiers.evict([1])
@@ -184,7 +182,7 @@ def test_a_damaged_warm_file_is_read_from_its_object_by_the_node(door: LiveDoor,
         assert records(there, expected[600].record_id, expected[990].record_id) == expected[600:990]
 
 
-def test_an_interchange_segment_is_read_too(door: LiveDoor, log: Aof, tmp_path: Path) -> None:
+def test_an_interchange_segment_is_read_too(door: LiveApi, log: Aof, tmp_path: Path) -> None:
     expected = list(log.read(None, RecordId.from_parts(1, 0)))
     path, folder = Path(log.segments()[0].path), tmp_path / "converted"
     folder.mkdir()
@@ -196,7 +194,7 @@ def test_an_interchange_segment_is_read_too(door: LiveDoor, log: Aof, tmp_path: 
     assert [record.record_id for record in found] == [record.record_id for record in expected]
 
 
-def test_nothing_behind_the_planned_end_is_read(door: LiveDoor, log: Aof) -> None:
+def test_nothing_behind_the_planned_end_is_read(door: LiveApi, log: Aof) -> None:
     expected = list(log.read())
     with reading(door) as there:
         bounds = there.bounds()
@@ -208,7 +206,7 @@ def test_nothing_behind_the_planned_end_is_read(door: LiveDoor, log: Aof) -> Non
         assert records(there, there.bounds().end) == []
 
 
-def test_a_log_that_is_not_there_is_not_made(door: LiveDoor) -> None:
+def test_a_log_that_is_not_there_is_not_made(door: LiveApi) -> None:
     with RemoteStore.open(f"http://{HOST}:{door.port}") as store:
         with pytest.raises(NotFound, match="there is no log other"):
             store.open_log("other")
@@ -247,7 +245,7 @@ def test_an_answer_that_does_not_fit_its_segment_is_refused(size: str) -> None:
     ],
 )
 def test_a_plan_takes_one_call_however_many_logs_there_are(
-    door: LiveDoor, options: dict[str, str], numbers: list[int]
+    door: LiveApi, options: dict[str, str], numbers: list[int]
 ) -> None:
     names = make_many(door)
     chosen = {"log": "", "logs": ",".join(names), "endpoint": url(door)} | options
@@ -260,7 +258,7 @@ def test_a_plan_takes_one_call_however_many_logs_there_are(
     assert found == [(name, number) for name in names for number in numbers]
 
 
-def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
+def test_conditions_are_part_of_the_one_call(door: LiveApi) -> None:
     names = make_many(door)
     filters = [EqualTo(("segment",), 1), In(("log",), (names[2], names[5]))]
     logs = {"log": "", "logs": ",".join(names)}
@@ -274,7 +272,7 @@ def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
     assert found == [(names[2], 1), (names[5], 1)]
 
 
-def test_a_micro_batch_looks_at_all_logs_and_plans_them_at_once(door: LiveDoor) -> None:
+def test_a_micro_batch_looks_at_all_logs_and_plans_them_at_once(door: LiveApi) -> None:
     names = make_many(door)
     reader = log_stream("", log="", logs=",".join(names), endpoint=url(door))
     start = reader.initialOffset()
@@ -288,7 +286,7 @@ def test_a_micro_batch_looks_at_all_logs_and_plans_them_at_once(door: LiveDoor) 
     reader.stop()
 
 
-def test_a_plan_says_what_is_missing_or_lost(door: LiveDoor) -> None:
+def test_a_plan_says_what_is_missing_or_lost(door: LiveApi) -> None:
     names = make_many(door)
     logs = {"log": "", "logs": f"{names[0]},missing", "endpoint": url(door)}
     with pytest.raises(NotFound, match=r"missing.*logs that there are: many-0, "):
@@ -304,7 +302,7 @@ def test_a_plan_says_what_is_missing_or_lost(door: LiveDoor) -> None:
     assert door.store.pins.active() == []
 
 
-def make_many(door: LiveDoor) -> list[str]:
+def make_many(door: LiveApi) -> list[str]:
     """Logs of four records, a millisecond apart, each in a segment of its own."""
     names = [f"many-{number}" for number in range(12)]
     for name in names:
@@ -317,5 +315,5 @@ def make_many(door: LiveDoor) -> list[str]:
     return names
 
 
-def url(door: LiveDoor) -> str:
+def url(door: LiveApi) -> str:
     return f"http://{HOST}:{door.port}"

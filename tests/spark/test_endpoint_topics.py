@@ -19,15 +19,15 @@ from lakebed.client.store import RemoteStore
 from lakebed.spark.errors import DataLost
 from lakebed.spark.places.place import Place
 from lakebed.store.store import Store
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.spark.feeds import SMALL, fill, numbers, rows, topic_reader, topic_stream
 
 ALL = ReadAllAvailable()
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Iterator[LiveDoor]:
-    with open_door(tmp_path, topic_config=SMALL) as opened:
+def door(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, topic_config=SMALL) as opened:
         make(opened.store)
         yield opened
 
@@ -42,11 +42,11 @@ def make_again(store: Store) -> None:
     make(store)
 
 
-def url(door: LiveDoor) -> str:
+def url(door: LiveApi) -> str:
     return f"http://{HOST}:{door.port}"
 
 
-def test_the_identity_is_that_of_the_files(door: LiveDoor) -> None:
+def test_the_identity_is_that_of_the_files(door: LiveApi) -> None:
     expected = door.store.topic("events").topic.identity.topic_id
     with RemoteStore.open(url(door)) as store:
         assert store.topics.open("events").topic_id == expected
@@ -60,7 +60,7 @@ def test_the_identity_is_that_of_the_files(door: LiveDoor) -> None:
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(
-    door: LiveDoor,
+    door: LiveApi,
 ) -> None:
     reader = topic_reader("", endpoint=url(door))
     splits = reader.partitions()
@@ -72,7 +72,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(
     assert numbers(rows(topic_reader("", endpoint=url(door)))) == [*range(300)] * 2
 
 
-def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
+def test_a_stream_notices_a_topic_that_was_made_again(door: LiveApi) -> None:
     reader = topic_stream("", endpoint=url(door))
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
@@ -98,7 +98,7 @@ def test_a_stream_notices_a_topic_that_was_made_again(door: LiveDoor) -> None:
     ],
 )
 def test_a_plan_takes_one_call_however_many_partitions_there_are(
-    door: LiveDoor, options: dict[str, str], count: int
+    door: LiveApi, options: dict[str, str], count: int
 ) -> None:
     for partition in door.store.topic("many", partitions=20).partitions:
         fill(partition, 10)
@@ -114,7 +114,7 @@ def test_a_plan_takes_one_call_however_many_partitions_there_are(
     assert sum(others.values()) <= 4, others
 
 
-def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
+def test_conditions_are_part_of_the_one_call(door: LiveApi) -> None:
     for partition in door.store.topic("many", partitions=20).partitions:
         fill(partition, 10)
     moment = datetime.fromtimestamp(5, UTC)
@@ -137,7 +137,7 @@ def test_conditions_are_part_of_the_one_call(door: LiveDoor) -> None:
     assert len(rows(reader, splits)) == 5 * 4
 
 
-def test_a_micro_batch_takes_as_many_calls_however_many_topics_there_are(door: LiveDoor) -> None:
+def test_a_micro_batch_takes_as_many_calls_however_many_topics_there_are(door: LiveApi) -> None:
     names = [f"many-{number}" for number in range(5)]
     for name in names:
         for partition in door.store.topic(name, partitions=4).partitions:
@@ -152,7 +152,7 @@ def test_a_micro_batch_takes_as_many_calls_however_many_topics_there_are(door: L
     reader.stop()
 
 
-def test_a_plan_through_an_endpoint_says_what_is_missing(door: LiveDoor) -> None:
+def test_a_plan_through_an_endpoint_says_what_is_missing(door: LiveApi) -> None:
     with pytest.raises(NotFound, match=r"missing.*topics that there are: events"):
         topic_reader("", topics="events,missing", topic="", endpoint=url(door)).partitions()
     beyond = {"startingOffsets": '{"2": 17}', "endpoint": url(door)}
@@ -164,7 +164,7 @@ def test_a_plan_through_an_endpoint_says_what_is_missing(door: LiveDoor) -> None
     assert door.store.pins.active_offsets() == []
 
 
-def test_numbers_that_no_offset_can_have_are_understood(door: LiveDoor) -> None:
+def test_numbers_that_no_offset_can_have_are_understood(door: LiveApi) -> None:
     beyond = {"startingOffsets": json.dumps({"0": 10**30}), "endpoint": url(door)}
     with pytest.raises(DataLost, match=f"{10**30} was asked for, and it ends at 300"):
         topic_reader("", **beyond).partitions()
@@ -175,7 +175,7 @@ def test_numbers_that_no_offset_can_have_are_understood(door: LiveDoor) -> None:
     assert rows(topic_reader("", LessThan(("offset",), -5), endpoint=url(door))) == []
 
 
-def test_a_trigger_through_an_endpoint_takes_the_oldest_rows_too(door: LiveDoor) -> None:
+def test_a_trigger_through_an_endpoint_takes_the_oldest_rows_too(door: LiveApi) -> None:
     first, second = door.store.topic("events").partitions
     first.append_batch([b"x"] * 30, timestamps_ms=[400_000 + 1000 * n for n in range(30)]).result()
     second.append_batch(

@@ -32,8 +32,8 @@ from tests.cli.manifest_stores import (
     write_segment,
     write_segments,
 )
-from tests.door.door import HOST, LiveDoor, open_door
-from tests.door.test_guard import FIRST, guarding
+from tests.http_api.live_api import HOST, LiveApi, open_api
+from tests.http_api.test_guard import FIRST, guarding
 from tests.spark.rows import collected, load, read, read_one, reader_of
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ Rows = list[dict[str, Any]]
 
 
 @contextmanager
-def door_of(folder: Path, **settings: Any) -> Iterator[LiveDoor]:
-    with open_door(folder, config=CONFIG, **settings) as door:
+def door_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
+    with open_api(folder, config=CONFIG, **settings) as door:
         yield door
 
 
-def options_of(door: LiveDoor) -> dict[str, object]:
+def options_of(door: LiveApi) -> dict[str, object]:
     return {"endpoint": f"http://{HOST}:{door.port}", "accessKey": FIRST[0], "secretKey": FIRST[1]}
 
 
-def by_path(door: LiveDoor, **options: object) -> Any:
+def by_path(door: LiveApi, **options: object) -> Any:
     return outcome(lambda: read_all(path=door.store.root, **options))
 
 
-def by_endpoint(door: LiveDoor, **options: object) -> Any:
+def by_endpoint(door: LiveApi, **options: object) -> Any:
     return outcome(lambda: read_all(**options_of(door), **options))
 
 

@@ -22,13 +22,13 @@ from lakebed.aof.manifest.records import (
 from lakebed.aof.manifest.replay import Moment
 from lakebed.aof.manifest.state import SegmentState
 from lakebed.base.errors import BadConfig, Busy, Corrupt, NotFound
+from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
 from lakebed.spark.sources import manifest
 from lakebed.spark.sources.manifest import NAME, VIEWS, ManifestSource
 from lakebed.store.manifest_logs import ManifestLog, find_manifest_log
 from lakebed.store.manifest_moments import state_as_of
 from lakebed.store.manifest_survey import entries
-from lakebed.store.store import Store
 from tests.aof.tiers.tiered_logs import write_segments as write_tiered
 from tests.cli.manifest_stores import (
     CONFIG,

@@ -17,8 +17,8 @@ from lakebed.client.caller import Caller
 from lakebed.seglake.model import Versioning
 from lakebed.spark.sources import object_places
 from lakebed.spark.sources.objects import NAME, ObjectsSource
-from tests.door.door import HOST, LiveDoor, open_door
-from tests.door.test_guard import FIRST, guarding
+from tests.http_api.live_api import HOST, LiveApi, open_api
+from tests.http_api.test_guard import FIRST, guarding
 from tests.seglake.damaged_lakes import change_rows
 from tests.spark.object_stores import HOSTILE_KEYS, OBJECTS, write_everything
 from tests.spark.rows import batches_of, collected, load, read, reader_of
@@ -32,15 +32,15 @@ VIEWS = ("objects", "versions", "manifests", "chunks")
 
 
 @contextmanager
-def door_of(folder: Path, **settings: Any) -> Iterator[LiveDoor]:
-    with open_door(
+def door_of(folder: Path, **settings: Any) -> Iterator[LiveApi]:
+    with open_api(
         folder, config=CONFIG, tier_config=SHARED, object_config=OBJECTS, **settings
     ) as door:
         yield door
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDoor]:
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
     """Of a store with everything. Not to be changed."""
     folder = tmp_path_factory.mktemp("objects")
     write_everything(folder / "store")
@@ -48,15 +48,15 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveDoor]:
         yield opened
 
 
-def options_of(door: LiveDoor) -> dict[str, object]:
+def options_of(door: LiveApi) -> dict[str, object]:
     return {"endpoint": f"http://{HOST}:{door.port}", "accessKey": FIRST[0], "secretKey": FIRST[1]}
 
 
-def by_path(door: LiveDoor, *filters: Filter, **options: object) -> Any:
+def by_path(door: LiveApi, *filters: Filter, **options: object) -> Any:
     return outcome(lambda: reader_of(ObjectsSource, *filters, path=door.store.root, **options))
 
 
-def by_endpoint(door: LiveDoor, *filters: Filter, **options: object) -> Any:
+def by_endpoint(door: LiveApi, *filters: Filter, **options: object) -> Any:
     return outcome(lambda: reader_of(ObjectsSource, *filters, **options_of(door), **options))
 
 
@@ -68,7 +68,7 @@ def outcome(make: Callable[[], tuple[Any, Any]]) -> Any:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_rows_are_the_same(door: LiveDoor, view: str) -> None:
+def test_rows_are_the_same(door: LiveApi, view: str) -> None:
     found = by_endpoint(door, view=view)
     assert found == by_path(door, view=view)
     assert {row["key"] for row in found} >= {*HOSTILE_KEYS, "two chunks", "in parts"} - {"\0"}
@@ -78,7 +78,7 @@ def test_rows_are_the_same(door: LiveDoor, view: str) -> None:
     assert some == [{name: row[name] for name in some[0]} for row in found]
 
 
-def test_versions_have_all_that_the_metadata_say(door: LiveDoor) -> None:
+def test_versions_have_all_that_the_metadata_say(door: LiveApi) -> None:
     found = by_endpoint(door, view="versions")
     assert all(row["hlc"] and row["site_id"] for row in found)
     assert {row["state"] for row in found} == {"ACTIVE", "DELETED", "DAMAGED"}
@@ -90,7 +90,7 @@ def test_versions_have_all_that_the_metadata_say(door: LiveDoor) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_session_reads_them(spark: SparkSession, door: LiveDoor, view: str) -> None:
+def test_a_session_reads_them(spark: SparkSession, door: LiveApi, view: str) -> None:
     spark.dataSource.register(ObjectsSource)
     frame = load(spark, NAME, view=view, **options_of(door))
     found = collected(frame)
@@ -100,9 +100,7 @@ def test_a_session_reads_them(spark: SparkSession, door: LiveDoor, view: str) ->
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [1, 5, 20])
-def test_keys_are_shared_among_tasks_as_those_of_files(
-    door: LiveDoor, view: str, size: int
-) -> None:
+def test_keys_are_shared_among_tasks_as_those_of_files(door: LiveApi, view: str, size: int) -> None:
     there, _ = reader_of(ObjectsSource, **options_of(door), view=view, partitionRows=size)
     here, _ = reader_of(ObjectsSource, path=door.store.root, view=view, partitionRows=size)
     splits = [one.ranges for one in there.partitions()]  # type: ignore[attr-defined]
@@ -124,14 +122,14 @@ FILTERS: dict[str, list[Filter]] = {
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", FILTERS)
-def test_filters_leave_the_same(door: LiveDoor, view: str, name: str) -> None:
+def test_filters_leave_the_same(door: LiveApi, view: str, name: str) -> None:
     found = by_endpoint(door, *FILTERS[name], view=view)
     assert found == by_path(door, *FILTERS[name], view=view)
     assert (found == []) is (name in ("no bucket", "behind all"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_bucket_and_a_prefix_are_options(door: LiveDoor, view: str) -> None:
+def test_a_bucket_and_a_prefix_are_options(door: LiveApi, view: str) -> None:
     options = {"view": view, "bucket": "plain,versioned", "prefix": "a"}
     found = by_endpoint(door, **options)
     assert found == by_path(door, **options)
@@ -141,7 +139,7 @@ def test_a_bucket_and_a_prefix_are_options(door: LiveDoor, view: str) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_pages_of_any_size_have_everything(
-    door: LiveDoor, monkeypatch: pytest.MonkeyPatch, view: str, size: int
+    door: LiveApi, monkeypatch: pytest.MonkeyPatch, view: str, size: int
 ) -> None:
     expected = by_path(door, view=view)
     monkeypatch.setattr(object_places, "VERSIONS_PAGE", size)
@@ -153,7 +151,7 @@ def test_pages_of_any_size_have_everything(
 
 
 def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
-    door: LiveDoor, monkeypatch: pytest.MonkeyPatch
+    door: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     call = Caller.call
@@ -223,7 +221,7 @@ def test_without_objects_there_are_no_rows(tmp_path: Path, view: str) -> None:
         assert by_endpoint(door, view=view) == by_path(door, view=view) == []
 
 
-def test_who_may_not_ask_is_told(door: LiveDoor) -> None:
+def test_who_may_not_ask_is_told(door: LiveApi) -> None:
     for view in VIEWS:
         reader, _ = reader_of(ObjectsSource, view=view, **options_of(door))
         assert reader.partitions()

@@ -19,7 +19,7 @@ from lakebed.spark.sources import objects
 from lakebed.spark.sources.object_columns import VIEWS
 from lakebed.spark.sources.objects import NAME, ObjectsSource
 from lakebed.store.read_only import ReadOnlyStore
-from tests.door.door import open_door
+from tests.http_api.live_api import open_api
 from tests.seglake.damaged_lakes import change_rows
 from tests.spark.object_stores import (
     HOSTILE_KEYS,
@@ -185,7 +185,7 @@ def test_a_count_and_some_columns(session: SparkSession, root: Path) -> None:
 def test_over_an_endpoint_there_are_buckets_and_objects(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    with open_door(tmp_path) as door:
+    with open_api(tmp_path) as door:
         for name in ("one", "two"):
             bucket = door.store.bucket(name)
             for key in (*HOSTILE_KEYS, *map(str, range(30))):

@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql.types import LongType, StructType
 
 from lakebed.base.errors import BadConfig, InputError, Locked, NotFound
+from lakebed.host.store import Store
 from lakebed.node.own_s3 import own_s3
 from lakebed.spark.options import Options
 from lakebed.spark.own_s3 import FILE_NAME, find_own_s3
 from lakebed.spark.tables.place import PLACE_OPTIONS, TablePlace, table_place
 from lakebed.spark.tables.snapshot import load_table
-from lakebed.store.store import Store
 from tests.spark.table_places import append, rows_of
 
 if TYPE_CHECKING:

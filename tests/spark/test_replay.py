@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.base.errors import InputError, NotFound
+from lakebed.host.store import Store
 from lakebed.keratin.partitioner import partition_of
 from lakebed.spark.jobs.publishing import Publishing
 from lakebed.spark.jobs.replay import replay
 from lakebed.spark.jobs.span import Origin, Span
 from lakebed.spark.places.place import Place
-from lakebed.store.store import Store
 from tests.spark.feeds import writing
 from tests.spark.messages import FIRST_MS, fill_special, told
 from tests.spark.watchers import KeepingWatcher

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import InputError, NotFound
+from lakebed.host.store import Store
 from lakebed.spark.jobs.span import Origin, Span, resolve
 from lakebed.spark.places.place import Place, place_of, place_options
-from lakebed.store.store import Store
 from tests.spark.feeds import writing
 from tests.spark.messages import FIRST_MS, fill_special
 from tests.spark.test_options import options

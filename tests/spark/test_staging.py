@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.staged import StagedFile, StagedObject
 from lakebed.base.clock import SystemClock
 from lakebed.base.errors import Corrupt, NotFound, TooLarge
 from lakebed.base.runner import ThreadRunner
@@ -20,7 +19,8 @@ from lakebed.spark import staging_bucket
 from lakebed.spark.staging import KEPT_DECIDED_MS, KEPT_MS, Batches, Inline, Run
 from lakebed.spark.staging_bucket import BucketStaging
 from lakebed.spark.staging_folder import FolderStaging
-from tests.door.door import open_door
+from lakebed.store.staged_batch import StagedFile, StagedObject
+from tests.http_api.live_api import open_api
 
 RUN = Run("orders", "query 7", 41)
 
@@ -74,7 +74,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
 
             yield Scene(staging, clock, sizes)
         return
-    with open_door(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
+    with open_api(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
         clock = LateClock()
         bucket = store.bucket("stage")
         yield Scene(
@@ -141,7 +141,7 @@ def test_a_decision_that_is_taken_back_makes_room_for_another(scene: Scene) -> N
 
 
 def test_who_decides_at_the_same_moment_takes_what_the_other_did(tmp_path: Path) -> None:
-    with open_door(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
+    with open_api(tmp_path) as door, RemoteStore.open(f"http://127.0.0.1:{door.port}") as store:
         bucket = store.bucket("stage")
         first = BucketStaging(bucket, clock=SystemClock())
         theirs: Batches = {0: [StagedObject("stage", "theirs")]}

@@ -10,10 +10,10 @@ from pyarrow import csv, parquet
 
 from lakebed.aof.manifest.records import Payload, UploadDone, UploadFailed, UploadStarted
 from lakebed.aof.tiers.log_tiers import Residence
+from lakebed.host.store import Store
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tier_history import tier_history
 from lakebed.spark.places.place import Place
-from lakebed.store.store import Store
 from tests.aof.tiers.tiered_logs import write_segments
 from tests.cli.manifest_stores import (
     CONFIG,
@@ -23,7 +23,7 @@ from tests.cli.manifest_stores import (
     flip,
     journal_of,
 )
-from tests.door.door import HOST, open_door
+from tests.http_api.live_api import HOST, open_api
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -168,7 +168,7 @@ def test_over_an_endpoint_the_tables_are_the_same(
     chunk_files(root)[0].unlink()
     if is_damaged:
         flip(chunk_files(root)[-2], 200)
-    with open_door(tmp_path, config=CONFIG) as door:
+    with open_api(tmp_path, config=CONFIG) as door:
         write_segments(door.store.log("quiet"), 2)
         door.store.log("empty")
         there = Place(endpoint=f"http://any:any@{HOST}:{door.port}")

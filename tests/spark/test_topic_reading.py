@@ -19,13 +19,13 @@ from pyspark.sql.datasource import (
 )
 
 from lakebed.base.errors import BadConfig, Corrupt, InputError, LakebedError, NotFound
-from lakebed.door.key_guard import KeyGuard
+from lakebed.http_api.key_guard import KeyGuard
 from lakebed.seglake.key_ring import KeyRing
 from lakebed.spark.errors import DataLost
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.spark.feeds import (
     SMALL,
     fill,
@@ -389,15 +389,15 @@ def test_a_read_beside_a_writer_ends_where_it_was_planned(root: Path) -> None:
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveDoor]:
+def door(root: Path) -> Iterator[LiveApi]:
     def guard(store: Store) -> KeyGuard:
         return KeyGuard(KeyRing(None, store.lake.keys), clock=store.runner.clock)
 
-    with open_door(root.parent, make_guard=guard, topic_config=SMALL) as opened:
+    with open_api(root.parent, make_guard=guard, topic_config=SMALL) as opened:
         yield opened
 
 
-def through(door: LiveDoor) -> dict[str, Any]:
+def through(door: LiveApi) -> dict[str, Any]:
     key = door.store.lake.keys.create(label="spark")
     return {
         "endpoint": f"http://{HOST}:{door.port}",
@@ -406,7 +406,7 @@ def through(door: LiveDoor) -> dict[str, Any]:
     }
 
 
-def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveDoor) -> None:
+def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveApi) -> None:
     there = topic_reader("", partitionBytes="20KiB", **through(door))
     splits = there.partitions()
     assert len(splits) == 8
@@ -416,7 +416,7 @@ def test_an_endpoint_gives_the_same_rows(root: Path, door: LiveDoor) -> None:
     assert numbers(rows(some)) == [*range(590, 600)] * 2
 
 
-def test_an_endpoint_wants_its_keys(root: Path, door: LiveDoor) -> None:
+def test_an_endpoint_wants_its_keys(root: Path, door: LiveApi) -> None:
     options = through(door) | {"secretKey": "wrong"}
     with pytest.raises(LakebedError, match="access key"):
         topic_reader("", **options).partitions()
@@ -424,7 +424,7 @@ def test_an_endpoint_wants_its_keys(root: Path, door: LiveDoor) -> None:
         topic_reader("", **(through(door) | {"secretKey": ""}))
 
 
-def test_damage_behind_an_endpoint_is_an_error(root: Path, door: LiveDoor) -> None:
+def test_damage_behind_an_endpoint_is_an_error(root: Path, door: LiveApi) -> None:
     (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
     data = bytearray(path.read_bytes())
     data[5000] ^= 1

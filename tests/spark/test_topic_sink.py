@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.base.errors import InputError, NotFound
+from lakebed.host.store import Store
 from lakebed.keratin.partitioner import partition_of
 from lakebed.spark.registry import register
 from lakebed.spark.sinks import committing, encoding
@@ -21,8 +22,7 @@ from lakebed.spark.sinks.committing import HalfCommitted
 from lakebed.spark.sinks.settings import settings_of
 from lakebed.spark.staging import Run
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
-from tests.door.door import open_door
+from tests.http_api.live_api import open_api
 from tests.spark.sinks import all_values, make_topic, staged_names, values
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_an_endpoint_takes_batches_inline_and_from_a_bucket(
     session: SparkSession, tmp_path: Path, staged: dict[str, str]
 ) -> None:
     frame = session.range(0, 1000, 1, 2).selectExpr("cast(id as string) value")
-    with open_door(tmp_path) as door:
+    with open_api(tmp_path) as door:
         options = {"endpoint": f"http://127.0.0.1:{door.port}", "accessKey": "a", "secretKey": "b"}
         for version in (1, 1):
             save(
@@ -239,7 +239,7 @@ def test_a_commit_that_was_decided_is_completed_with_what_was_decided(
 
 def test_what_nobody_decided_is_completed_with_the_same_rows_in_any_order(tmp_path: Path) -> None:
     letters = "abcdefghijklmnop"
-    with open_door(tmp_path) as door:
+    with open_api(tmp_path) as door:
         door.store.topics.create("t", partitions=3)
         options = {"endpoint": f"http://127.0.0.1:{door.port}", "topic": "t"}
         settings = settings_of(options, is_streaming=False)

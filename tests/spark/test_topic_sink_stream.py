@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from lakebed.base.errors import InputError
 from lakebed.spark.registry import register
 from lakebed.spark.sinks.settings import settings_of
-from tests.door.door import open_door
+from tests.http_api.live_api import open_api
 from tests.spark import sinks
 from tests.spark.sinks import BY_CHANCE, DyingTopic, all_values, make_topic, staged_names, values
 
@@ -99,7 +99,7 @@ def test_a_stream_through_an_endpoint(
 ) -> None:
     lines = tmp_path / "lines"
     add_lines(lines, "1", *map(str, range(50)))
-    with open_door(tmp_path) as door:
+    with open_api(tmp_path) as door:
         door.store.topics.create("t", partitions=3)
         run(
             session,

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.record_batch import build
 from lakebed.store.read_only import ReadOnlyStore
-from tests.door.door import HOST, open_door
+from tests.http_api.live_api import HOST, open_api
 from tests.spark.feeds import SMALL, fill, retain, writing
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_the_source_that_spark_finds_by_itself_is_any_of_them(
 
 
 def test_workers_read_through_an_endpoint(spark: SparkSession, tmp_path: Path) -> None:
-    with open_door(tmp_path, topic_config=SMALL) as door:
+    with open_api(tmp_path, topic_config=SMALL) as door:
         fill(door.store.topic("events").partition(0), 500)
         reader = spark.read.format("lakebed.topic").option("topic", "events")
         found = reader.option("endpoint", f"http://{HOST}:{door.port}").load()

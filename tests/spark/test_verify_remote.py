@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakebed.api.jobs import JOBS
 from lakebed.base.damage_ledger import Loss
 from lakebed.seglake.model import State
 from lakebed.spark.jobs import verify_remote_segments
@@ -15,8 +16,7 @@ from lakebed.spark.jobs.verify import verify
 from lakebed.spark.jobs.verify_remote import check_in_task, join_remote, plan_in_task
 from lakebed.spark.places.place import Place
 from lakebed.store.store_check import StoreReport, verify_store
-from lakebed.store.works import WORKS
-from tests.door.door import HOST, LiveDoor, open_door
+from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.store.lake_tiers import CONFIG
 from tests.store.whole_stores import DAMAGES, OBJECTS, TOPICS, write_store
 
@@ -31,13 +31,13 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def door(root: Path) -> Iterator[LiveDoor]:
+def door(root: Path) -> Iterator[LiveApi]:
     settings: dict[str, Any] = {"config": CONFIG, "object_config": OBJECTS, "topic_config": TOPICS}
-    with open_door(root.parent, door_options={"works": WORKS}, **settings) as opened:
+    with open_api(root.parent, api_options={"works": JOBS}, **settings) as opened:
         yield opened
 
 
-def at(door: LiveDoor) -> Place:
+def at(door: LiveApi) -> Place:
     return Place(endpoint=f"http://{HOST}:{door.port}")
 
 
@@ -47,7 +47,7 @@ def checked(place: Place, *, tier2: bool = True) -> StoreReport:
     return join_remote(plan, check_in_task(place, plan.pieces))
 
 
-def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveDoor) -> None:
+def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveApi) -> None:
     door.store.damage.record(Loss(engine="topics", name="orders", partition=0, problem="bad"))
     there = checked(at(door))
     assert [record.problem for record in there.damage] == ["bad"]
@@ -56,7 +56,7 @@ def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveDoor) -
     assert checked(at(door)).is_good
 
 
-def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveDoor) -> None:
+def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveApi) -> None:
     here, there = verify_store(root), checked(at(door))
     assert there.is_good
     assert [(log.report.segments, log.report.records) for log in there.logs] == [
@@ -72,7 +72,7 @@ def test_a_whole_store_is_whole_from_afar(root: Path, door: LiveDoor) -> None:
 @pytest.mark.parametrize("fetch_bytes", [1 << 10, 8 << 20])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_in_each_engine_is_found_from_afar(
-    root: Path, door: LiveDoor, damage: str, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
+    root: Path, door: LiveApi, damage: str, fetch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify_remote_segments, "FETCH_BYTES", fetch_bytes)
     DAMAGES[damage](root)
@@ -91,7 +91,7 @@ def test_damage_in_each_engine_is_found_from_afar(
 
 
 def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
-    root: Path, door: LiveDoor
+    root: Path, door: LiveApi
 ) -> None:
     place = at(door)
     plan = plan_in_task(True, place)
@@ -109,7 +109,7 @@ def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
 
 @pytest.mark.spark
 def test_tasks_read_through_the_endpoint_and_the_node_marks(
-    spark: SparkSession, root: Path, door: LiveDoor
+    spark: SparkSession, root: Path, door: LiveApi
 ) -> None:
     report = verify(spark, at(door))
     assert report.is_good

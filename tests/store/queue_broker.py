@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 
-from lakebed.api.leased_message import LeasedMessage
 from lakebed.base.errors import LakebedError
 from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.store.group import Group
+from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
 from lakebed.stroma.config import GroupConfig

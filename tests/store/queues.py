@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakebed.api.leased_message import LeasedMessage
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.store.group import Group
+from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
 from lakebed.stroma.config import GroupConfig

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.staged import CommittedPartition
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.damage_ledger import load_ledger
 from lakebed.base.errors import (
@@ -33,6 +32,7 @@ from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.upkeep import LOOK_EVERY_NS
 from lakebed.kernels import crc32c
 from lakebed.store.read_only_topic import ReadOnlyTopic
+from lakebed.store.staged_batch import CommittedPartition
 from lakebed.store.topic_verification import verify_topic
 from lakebed.store.topics import StoreTopic, StoreTopics
 from tests.keratin.partitions import content, flipped

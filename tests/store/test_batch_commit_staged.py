@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.staged import Staged, StagedFile, StagedObject
 from lakebed.base.errors import InputError, NotFound, TooLarge
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.paths import TopicPaths
 from lakebed.kernels.format import RECORD_BATCH
+from lakebed.store.staged_batch import Staged, StagedFile, StagedObject
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
 from tests.keratin.batch_samples import changed

@@ -15,7 +15,6 @@ from random import Random
 
 import pytest
 
-from lakebed.api.leased_message import LeasedMessage
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import LakebedError
 from lakebed.base.simulation.disk import Crash
@@ -25,6 +24,7 @@ from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.store.group import Group
+from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic
 from lakebed.stroma.config import GroupConfig

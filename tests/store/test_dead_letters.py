@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from lakebed.api.dead_letter import Origin, origin_of
 from lakebed.base.errors import BadName, DiskError, LakebedError, NoSpace
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -15,7 +14,7 @@ from lakebed.base.units import MIB
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import HEADERS_COUNT_MAX
 from lakebed.keratin.record_batch import build
-from lakebed.store.dead_letters import dead_letter_topic
+from lakebed.store.dead_letters import Origin, dead_letter_topic, origin_of
 from lakebed.store.group import Group
 from lakebed.store.store import Store
 from lakebed.store.topic_dead_letters import dead_letters_of

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.store.store import Store
+from lakebed.host.store import Store
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
 from lakebed.store.group_source import GroupSource
-from lakebed.store.leased_message import read_leased
+from lakebed.store.lease_reader import read_leased
 from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.api.leased_message import LeasedMessage
-from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.errors import InputError
 from lakebed.base.simulation.world import World
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.record_batch import build
 from lakebed.store import group as group_module
 from lakebed.store.dead_letters import dead_letter_topic
+from lakebed.store.leased_message import LeasedMessage, PeekedMessage
 from lakebed.store.topics import REDRIVE_PREFIX
 from lakebed.stroma.config import GroupConfig
 from tests.store.queues import append, numbered, opened, values

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.api.leased_message import LeasedMessage
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, InputError, LakebedError
 from lakebed.base.simulation.disk import Crash
@@ -15,6 +14,7 @@ from lakebed.base.simulation.world import World
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.record_batch import BatchAttributes, build
 from lakebed.store.group import WAIT_S_MAX
+from lakebed.store.leased_message import LeasedMessage
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.store.queues import append, drained, elapse, now_ms, numbered, opened, values

@@ -18,15 +18,15 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.seglake.meta.connection import connect
 from lakebed.store.store import Store
 from lakebed.store.topic_repair import repair_topic
-from tests.door.door import LiveDoor, open_door
 from tests.fakes.stuck_disk import StuckDisk
+from tests.http_api.live_api import LiveApi, open_api
 
 SMALL = TopicConfig(segment_bytes=1 << 16)
 
 
 def filled(root: Path) -> None:
     """Four partitions with a message each, and a group that has leased none."""
-    with Store.open(root, topic_config=SMALL, serves=False) as store:
+    with Store.open(root, topic_config=SMALL) as store:
         topic = store.topic("orders", partitions=4)
         topic.group("billing")
         for number in range(4):
@@ -88,7 +88,7 @@ def test_a_node_serves_the_partitions_that_are_open(tmp_path: Path) -> None:
     filled(tmp_path / "store")
     disk = StuckDisk(2)
     settings: dict[str, Any] = {"disk": disk, "connector": connect, "topic_config": SMALL}
-    with open_door(tmp_path, **settings) as door:
+    with open_api(tmp_path, **settings) as door:
         try:
             for number in (0, 1, 3):
                 assert _produced(door, number) == 1
@@ -104,13 +104,13 @@ def test_a_node_serves_the_partitions_that_are_open(tmp_path: Path) -> None:
         assert _fetched(door, 2) == [b"2"]
 
 
-def _produced(door: LiveDoor, partition: int) -> int:
+def _produced(door: LiveApi, partition: int) -> int:
     body = Produce(values=[b"new"], partition=partition)
     [appended] = door.call(topics_api.PRODUCE, {"topic": "orders"}, body=body).appended
     return appended.base_offset
 
 
-def _fetched(door: LiveDoor, partition: int) -> list[bytes | None]:
+def _fetched(door: LiveApi, partition: int) -> list[bytes | None]:
     place = {"topic": "orders", "partition": partition}
     return door.call(topics_api.FETCH, place, query={"offset": 0}).values
 
@@ -118,7 +118,7 @@ def _fetched(door: LiveDoor, partition: int) -> list[bytes | None]:
 def test_a_partition_that_is_gone_stops_no_other_and_is_repaired(tmp_path: Path) -> None:
     filled(tmp_path)
     shutil.rmtree(tmp_path / "topics" / "orders" / "2")
-    with Store.open(tmp_path, topic_config=SMALL, serves=False) as store:
+    with Store.open(tmp_path, topic_config=SMALL) as store:
         topic = store.topic("orders")
         group = topic.group("billing")
         leased = [group.lease(max_messages=1) for _ in range(3)]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.api.pin import Pin, decode_pin, encode_pin
-from lakebed.api.topics import TopicRange
 from lakebed.base.errors import BadName, InputError, LakebedError, NotFound
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
+from lakebed.store.pin_file import OffsetRange, Pin, decode_pin, encode_pin
 from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store" / "v1"
@@ -187,7 +186,7 @@ def test_no_truncation_of_a_pin_is_taken_for_one() -> None:
 def test_several_pins_are_made_renewed_and_released_together(
     pins: Pins, clock: SimulatedClock
 ) -> None:
-    ranges = [TopicRange("orders", number, 5, 9) for number in range(3)]
+    ranges = [OffsetRange("orders", number, 5, 9) for number in range(3)]
     made = pins.pin_ranges(ranges, duration_ms=60_000, owner="test")
     assert [pin[1:5] for pin in made] == [("orders", number, 5, 9) for number in range(3)]
     ids = [pin.pin_id for pin in made]
@@ -207,7 +206,7 @@ def test_several_pins_are_made_renewed_and_released_together(
 def test_a_pin_that_another_task_has_just_renewed_is_not_written_again(
     pins: Pins, clock: SimulatedClock, tmp_path: Path
 ) -> None:
-    (pin,) = pins.pin_ranges([TopicRange("orders", 0, 0, 9)], duration_ms=60_000, owner="test")
+    (pin,) = pins.pin_ranges([OffsetRange("orders", 0, 0, 9)], duration_ms=60_000, owner="test")
     (path,) = (tmp_path / "pins").iterdir()
     number = path.stat().st_ino
     clock.advance(1000 * MS)
@@ -221,7 +220,7 @@ def test_a_pin_that_another_task_has_just_renewed_is_not_written_again(
 def test_none_is_made_if_one_of_several_cannot_be(pins: Pins) -> None:
     with pytest.raises(InputError):
         pins.pin_ranges(
-            [TopicRange("orders", 0, 0, 9), TopicRange("orders", 1, 9, 9)],
+            [OffsetRange("orders", 0, 0, 9), OffsetRange("orders", 1, 9, 9)],
             duration_ms=60_000,
             owner="test",
         )
@@ -234,6 +233,6 @@ def test_readers_that_pin_remove_what_expired_long_ago(
     reader = Pins(real_disk(), tmp_path, clock=clock, is_writer=False)
     for _ in range(3):
         make(reader)
-        reader.pin_ranges([TopicRange("orders", 0, 0, 9)], duration_ms=1000, owner="test")
+        reader.pin_ranges([OffsetRange("orders", 0, 0, 9)], duration_ms=1000, owner="test")
         clock.advance((1000 + GRACE_MS) * MS)
     assert len(list((tmp_path / "pins").iterdir())) == 1 + 1

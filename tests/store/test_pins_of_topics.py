@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.api.pin import OffsetPin, decode_pin, encode_pin
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import BadName, Corrupt, InputError, LakebedError
 from lakebed.base.simulation.clock import SimulatedClock
@@ -17,6 +16,7 @@ from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.kernels.disk import real_disk
+from lakebed.store.pin_file import OffsetPin, decode_pin, encode_pin
 from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
 from lakebed.store.store import Store
 

@@ -48,7 +48,7 @@ def test_text_that_is_none_in_the_metadata_is_damage_of_the_metadata(root: Path,
     done = run("verify")
     assert (done.exit_code, done.err) == (65, b"")
     assert b"not a text" in done.out
-    with Store.open(root, serves=False) as store:
+    with Store.open(root) as store:
         assert store.bucket("whole").get("other").read() == b"y" * 100
 
 

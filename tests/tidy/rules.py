@@ -131,10 +131,10 @@ RULES = (
             **BASE,
             "node/s3_endpoint.py": "an event loop hands what blocks to an executor",
             "client/aio.py": "an event loop hands what blocks to an executor",
-            "door/doorman.py": "an event loop hands what blocks to an executor",
-            "door/work.py": "long work has threads of its own",
+            "http_api/server.py": "an event loop hands what blocks to an executor",
+            "http_api/jobs.py": "a job has a thread of its own",
             "spark/tables/place.py": "an environment variable is the process's, whoever runs it",
-            "store/doorway.py": "an event loop of its own, and never on a simulated disk",
+            "host/local_server.py": "an event loop of its own, and never on a simulated disk",
         },
     ),
     Rule(

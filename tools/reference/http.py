@@ -17,7 +17,7 @@ from lakebed.api.operations import OPERATIONS
 from lakebed.api.plans import Bounds, Mark
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
-from lakebed.door import openapi
+from lakebed.http_api import openapi
 from tools.reference.markdown import anchor, code, codes, plain, table
 from tools.reference.markdown import page as page_of
 from tools.reference.sources import declared, field_notes

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from lakebed.base.counters import Histogram
 from lakebed.base.units import format_bytes
+from lakebed.host.store import Store
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.metrics import OPEN_METRICS, SIZES, NodeFacts, counted_totals, rendered
 from lakebed.node.observing import Counted as RequestsCounted
@@ -17,7 +18,6 @@ from lakebed.node.observing import Seen
 from lakebed.node.readiness import Look
 from lakebed.seglake.meta.rows import Totals
 from lakebed.store.counters import Counted
-from lakebed.store.store import Store
 from tools.reference.markdown import code, codes, plain, table
 from tools.reference.markdown import page as page_of
 

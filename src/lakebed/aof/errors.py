@@ -20,6 +20,10 @@ class BackpressureKind(Enum):
     UNKNOWN = "unknown"
 
 
+AWAITED = frozenset({BackpressureKind.ADMISSION, BackpressureKind.ROLLOVER, BackpressureKind.FLUSH})
+"""What an awaited append waits out: the log itself resolves it. The others are for the caller."""
+
+
 class WouldBlock(Busy):
     """Nothing was appended, but for `record_ids`: the first records of a batch."""
 

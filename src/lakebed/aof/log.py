@@ -192,14 +192,6 @@ class Aof:
             payload, timeout, ext_id=ext_id, timestamp=timestamp
         )
 
-    async def append_record_async(
-        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
-    ) -> RecordId:
-        """As `append_record`, awaiting what it would wait for. See `lakebed.aof.aio`."""
-        from lakebed.aof.aio import append_record_async
-
-        return await append_record_async(self, payload, ext_id=ext_id, timestamp=timestamp)
-
     def wait_for_writable_segment(self, timeout: float | None = None) -> None:
         """Until an append would find a segment; `WouldBlock` of kind admission if none came."""
         self._appending.wait_for_segment(timeout)

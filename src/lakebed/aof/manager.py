@@ -26,7 +26,7 @@ from lakebed.aof.paths import LogPaths, is_log_name
 from lakebed.aof.recovery import recover
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.coordinator import Coordinator
-from lakebed.aof.tiers.migration import Migrated, Migration, Progress
+from lakebed.aof.tiers.migration import Migrated, Migration
 from lakebed.aof.tiers.object_store import ObjectStore
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
@@ -36,6 +36,7 @@ from lakebed.base.errors import AlreadyExists, Busy, Closed, DataError, NotFound
 from lakebed.base.events import event
 from lakebed.base.files import Disk, PathLike, forking, make_folders
 from lakebed.base.filling import SpareBudget
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Event, Runner, ThreadRunner
 from lakebed.base.runner.drive import Drive
 from lakebed.kernels.disk import real_disk
@@ -131,7 +132,7 @@ class AofManager:
         address: str | None = None,
         *,
         delete: bool = False,
-        progress: Progress = lambda *_: None,
+        progress: Progress = no_progress,
     ) -> Migrated:
         """Move the Tier 2 of a log that is not open to another address, by default to where new
         logs have theirs; see `tiers.migration`.

@@ -161,14 +161,6 @@ class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None
 
 
-class LogRange(Struct, frozen=True, forbid_unknown_fields=True):
-    """Segments `[start, end)` of a log."""
-
-    log: str
-    start: Count
-    end: Count
-
-
 class RenewPin(Struct, frozen=True, forbid_unknown_fields=True):
     duration_ms: DurationMs
 

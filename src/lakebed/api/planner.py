@@ -15,9 +15,7 @@ from lakebed.aof.format import RECORDS_START
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import oldest
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
-from lakebed.api.logs import LogRange
 from lakebed.api.marks import Inner, log_marks, topic_marks
-from lakebed.api.pin import AnyPin
 from lakebed.api.plans import (
     U64_MAX,
     Bounds,
@@ -28,10 +26,11 @@ from lakebed.api.plans import (
     ReadEdge,
     WantedRead,
 )
-from lakebed.api.topics import INT64_MAX, TopicRange
+from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import NotFound
 from lakebed.base.units import US_NS
 from lakebed.keratin.view import SegmentInfo
+from lakebed.store.pin_file import AnyPin, OffsetRange, SegmentRange
 
 _US_PER_MS = 1000
 
@@ -60,14 +59,14 @@ class Readable(Protocol):
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
         """From `start` to `end`, both included, rising."""
 
-    def to_pin(self, partition: int, start: int, end: int) -> TopicRange | LogRange: ...
+    def to_pin(self, partition: int, start: int, end: int) -> OffsetRange | SegmentRange: ...
 
 
 class PinMaker(Protocol):
     """As `lakebed.store.pins.Pins`."""
 
     def pin_ranges(
-        self, ranges: Sequence[TopicRange | LogRange], *, duration_ms: int, owner: str
+        self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
     ) -> Sequence[AnyPin]: ...
 
     def release_all(self, pin_ids: Iterable[str]) -> None: ...
@@ -212,8 +211,8 @@ class ReadableTopic:
         segments = self._partitions[partition].segments()
         return topic_marks(segments, self._index_of, start=start, end=end)
 
-    def to_pin(self, partition: int, start: int, end: int) -> TopicRange:
-        return TopicRange(self.name, partition, start, end)
+    def to_pin(self, partition: int, start: int, end: int) -> OffsetRange:
+        return OffsetRange(self.name, partition, start, end)
 
 
 class ReadableLog:
@@ -250,11 +249,11 @@ class ReadableLog:
         segments, durable_end = self._look()
         return log_marks(segments, self._index_of, durable_end=durable_end, start=start, end=end)
 
-    def to_pin(self, partition: int, start: int, end: int) -> LogRange:  # noqa: ARG002
+    def to_pin(self, partition: int, start: int, end: int) -> SegmentRange:  # noqa: ARG002
         first, last = RecordId(start), RecordId(end)
         is_last_read = last.segment_offset > RECORDS_START
         stop = last.segment_index + is_last_read
-        return LogRange(self.name, first.segment_index, max(stop, first.segment_index + 1))
+        return SegmentRange(self.name, first.segment_index, max(stop, first.segment_index + 1))
 
 
 def log_bounds(segments: Sequence[LogSegmentInfo], durable_end: RecordId) -> Bounds:

@@ -259,8 +259,8 @@ def _moved(
     """Where the group goes on, by partition."""
     from lakebed.base.errors import InputError
 
-    if partition is None and needs_partition and len(topic.partitions) > 1:
-        raise InputError(f"{topic.name} has {len(topic.partitions)} partitions: of which is it?")
+    if partition is None and needs_partition and topic.partition_count > 1:
+        raise InputError(f"{topic.name} has {topic.partition_count} partitions: of which is it?")
     chosen = topic.partitions if partition is None else [topic.partition(partition)]
     # First all places: one that is wrong moves nothing.
     places = {one.number: place(one) for one in chosen}

@@ -10,7 +10,7 @@ from lakebed.cli.output import counted, table
 from lakebed.cli.topic_messages import message_document
 
 if TYPE_CHECKING:
-    from lakebed.api.dead_letter import DeadLetter
+    from lakebed.store.dead_letters import DeadLetter
     from lakebed.stroma.description import Description
 
 _NS_PER_MS = 1_000_000

@@ -97,7 +97,7 @@ class TopicAppender:
     def _by_partition(self, messages: Messages) -> list[tuple[int, Messages]]:
         """As the topic itself would have them."""
         keys, values = messages
-        count = len(self._topic.partitions)
+        count = self._topic.partition_count
         if self._partition is not None:
             return [(self._partition, messages)]
         if keys is None:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from lakebed.cli.output import Output
 
 if TYPE_CHECKING:  # what the help shows needs no engine
-    from lakebed.api.leased_message import LeasedMessage
     from lakebed.keratin.headers import Header
     from lakebed.keratin.message import Message
     from lakebed.keratin.message_batch import MessageBatch
+    from lakebed.store.leased_message import LeasedMessage
 
 
 class Show(Enum):

@@ -67,13 +67,12 @@ def verify(
 def _mark(run: Invocation, report: StoreReport) -> MarkReport:
     from lakebed.cli.writers import open_writer
     from lakebed.store.damage_marks import MarkReport, versions_to_mark
-    from lakebed.store.marking import mark_through
 
     versions = versions_to_mark(report.objects)
     if not versions:
         return MarkReport()
     with quiet("lakebed"), Progress("mark") as progress, open_writer(run.root) as store:
-        return mark_through(store, versions, progress=progress.update)
+        return store.mark_damaged(versions, progress=progress.update)
 
 
 def _document(report: StoreReport) -> dict[str, object]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakebed.base.errors import LakebedError
     from lakebed.cli.progress import Progress
     from lakebed.client.store import RemoteStore
-    from lakebed.store.store import Store
+    from lakebed.host.store import Store
 
 Writer: TypeAlias = "Store | RemoteStore"
 Report = TypeVar("Report")
@@ -33,7 +33,7 @@ _FOLDERS = ("aof", "topics", "quarantine")  # of a root, whose files are told
 
 def open_writer(root: Path, *, retry_s: float | None = None) -> Writer:
     """`retry_s`: how long a call of the other program is repeated while nobody answers."""
-    from lakebed.store.store import Store
+    from lakebed.host.store import Store
 
     return here_or_there(root, lambda: Store.open(root), retry_s=retry_s)
 
@@ -58,8 +58,8 @@ def reopened(root: Path, error: LakebedError, *, retry_s: float | None = None) -
     to who starts that program again. If nobody does, the error is raised.
     """
     from lakebed.base.errors import Locked
-    from lakebed.store.doorway import SOCKET_NAME
-    from lakebed.store.store import Store
+    from lakebed.host.local_server import SOCKET_NAME
+    from lakebed.host.store import Store
 
     def here() -> Store:
         if os.path.lexists(os.path.join(root, SOCKET_NAME)):
@@ -80,7 +80,7 @@ def _whichever_works(
 
     from lakebed.base.runner import ThreadRunner
     from lakebed.client.patience import RETRY_S
-    from lakebed.store.connect import first_of, served
+    from lakebed.host.connect import first_of, served
 
     with ThreadRunner() as runner:
         return first_of(
@@ -101,7 +101,7 @@ def ask(
     progress: Progress,
 ) -> Report:
     """Have long work done by who has the store open; `report` is what comes of it."""
-    from lakebed.store.work_documents import report_of
+    from lakebed.api.job_reports import report_of
 
     with busy_there(store):
         return report_of(report, store.work(work, arguments, progress=progress.update))

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from lakebed.api import topics as wire
-from lakebed.api.staged import CommittedPartition, Staged, StagedFile, StagedObject
 from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
 from lakebed.client.producing import as_bytes
+from lakebed.store.staged_batch import CommittedPartition, Staged, StagedFile, StagedObject
 
 
 def commit_batches(

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from lakebed.api import groups as wire
-from lakebed.api.dead_letter import DeadLetter, Origin
-from lakebed.api.leased_message import LeasedMessage, by_lease
-from lakebed.api.peeked_message import PeekedMessage
 from lakebed.api.topics import FETCH_BYTES_MAX
 from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
 from lakebed.client.connections import Interruption
 from lakebed.client.waiting import Waiting
 from lakebed.keratin.message import Message
+from lakebed.store.dead_letters import DeadLetter, Origin
+from lakebed.store.leased_message import LeasedMessage, PeekedMessage, by_lease
 from lakebed.stroma.description import Description
 from lakebed.stroma.group import MESSAGES_MAX
 

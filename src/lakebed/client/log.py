@@ -8,7 +8,6 @@ pin the segments.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
@@ -92,19 +91,6 @@ class RemoteLog:
     ) -> RecordId:
         """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
         return self._append([payload], ext_id, timestamp, timeout)[0]
-
-    async def append_record_async(
-        self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
-    ) -> RecordId:
-        """As `append_record`, awaiting for a minute what it would wait for. Cancelled, it may
-        have appended the record."""
-        import asyncio
-
-        return await asyncio.to_thread(
-            partial(
-                self.append_record_with_timeout, payload, 60.0, ext_id=ext_id, timestamp=timestamp
-            )
-        )
 
     # Flushing and sealing.
 

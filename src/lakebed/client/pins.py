@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lakebed.api import logs as wire
-from lakebed.api.pin import AnyPin, OffsetPin, Pin
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
+from lakebed.store.pin_file import AnyPin, OffsetPin, Pin
 
 
 class RemotePins:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
 from lakebed.api.plans import PLAN_LOGS, PlannedRead, PlanReads, WantedRead
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.damage import RemoteDamage
+from lakebed.client.jobs import run_work
 from lakebed.client.log import RemoteLog
 from lakebed.client.patience import RETRY_S
 from lakebed.client.pins import RemotePins
@@ -23,7 +25,6 @@ from lakebed.client.producers import Producers
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
-from lakebed.client.work import Progress, run_work
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lakebed.client.keys import RemoteKeys
     from lakebed.client.manifest_log import RemoteManifestLog
     from lakebed.seglake.model import BucketInfo, Versioning
+    from lakebed.store.damage_marks import MarkReport, NamedVersion
 
 
 class RemoteStore:
@@ -177,6 +179,26 @@ class RemoteStore:
     ) -> dict[str, Any]:
         """Start long work and wait for its end: what came of it, or the error it failed with."""
         return run_work(self._caller, kind, arguments or {}, progress)
+
+    def mark_damaged(
+        self,
+        versions: Sequence[NamedVersion],
+        *,
+        progress: Progress = no_progress,
+    ) -> MarkReport:
+        """Have those versions looked at again: the damaged ones are marked, the mark of the others
+        is cleared."""
+        from lakebed.api.job_reports import report_of
+        from lakebed.api.jobs import VERSIONS_MAX
+        from lakebed.store.damage_marks import MarkReport
+
+        report = MarkReport()
+        for start in range(0, len(versions), VERSIONS_MAX):
+            some = versions[start : start + VERSIONS_MAX]
+            document = self.work("objects-mark", {"versions": [list(version) for version in some]})
+            report = report.joined(report_of(MarkReport, document))
+            progress(start + len(some), len(versions))
+        return report
 
     def close(self) -> None:
         """End what is under way, with `Closed`, and close all connections. Idempotent."""

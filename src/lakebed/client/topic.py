@@ -9,7 +9,6 @@ from typing import Any, Final
 from lakebed.api import admin
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
-from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
@@ -25,6 +24,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
+from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.stroma.config import GroupConfig
 
 _GROUPS_SECTION: Final = "stroma"  # of the settings
@@ -46,12 +46,16 @@ class RemoteTopic:
         )
 
     @property
+    def partition_count(self) -> int:
+        return len(self._partitions)
+
+    @property
     def partitions(self) -> Sequence[RemotePartition]:
         return self._partitions
 
     def partition(self, number: int) -> RemotePartition:
         """`NotFound` if there is none of that number."""
-        if not 0 <= number < len(self._partitions):
+        if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
 
@@ -79,7 +83,7 @@ class RemoteTopic:
         Stored once, also if an answer is lost on the way and it is sent again.
         """
         if partition is None:
-            if producer is not None and len(self._partitions) > 1 and key is None:
+            if producer is not None and self.partition_count > 1 and key is None:
                 raise InputError("a producer's messages need a partition or a key")
             partition = self._next() if key is None else self._partition_for(key)
         return self.partition(partition).append_batch(
@@ -108,9 +112,7 @@ class RemoteTopic:
         """
         pairs = list(messages)
         batches = []
-        for number, indexes in divided(
-            (key for key, _ in pairs), len(self._partitions), self._next
-        ):
+        for number, indexes in divided((key for key, _ in pairs), self.partition_count, self._next):
             keys = [pairs[index][0] for index in indexes]
             payloads = [pairs[index][1] for index in indexes]
             self._check(payloads, keys, ack)
@@ -158,10 +160,10 @@ class RemoteTopic:
         return {name: value for name, value in given.items() if value != defaults.get(name)}
 
     def _partition_for(self, key: Buffer) -> int:
-        return partition_of(key, len(self._partitions))
+        return partition_of(key, self.partition_count)
 
     def _next(self) -> int:
-        return self._producing.next_partition(self.name, len(self._partitions))
+        return self._producing.next_partition(self.name, self.partition_count)
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError
-from lakebed.door.answer import problem_response
-from lakebed.door.guard import Guard
-from lakebed.door.site import Site
 from lakebed.http.answering import Handler
 from lakebed.http.request import Asked, Request
 from lakebed.http.response import Response
+from lakebed.http_api.answer import problem_response
+from lakebed.http_api.guard import Guard
+from lakebed.http_api.site import Site
 from lakebed.node.metrics import NodeFacts, accepted, counted_totals, rendered
 from lakebed.node.readiness import Readiness, look
 from lakebed.node.totals import ObjectTotals

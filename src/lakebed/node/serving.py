@@ -27,14 +27,16 @@ from lakebed.base.errors import BadConfig, InputError, LakebedError, RetryError
 from lakebed.base.events import event
 from lakebed.base.files import descriptors
 from lakebed.base.settings import Settings
-from lakebed.door.doorman import Door
-from lakebed.door.guard import Guard
-from lakebed.door.site import Site
+from lakebed.host.local_server import local_connections_max
+from lakebed.host.store import Store
 from lakebed.http.answering import Handler
 from lakebed.http.connection_room import ConnectionRoom
 from lakebed.http.tls import BadCertificate, TlsFiles
+from lakebed.http_api.guard import Guard
+from lakebed.http_api.server import HttpApi
+from lakebed.http_api.site import Site
 from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
-from lakebed.node.door_endpoint import door_endpoint
+from lakebed.node.http_endpoint import http_endpoint
 from lakebed.node.logs import NodeLogs
 from lakebed.node.metrics import NodeFacts
 from lakebed.node.observing import Observer
@@ -44,8 +46,6 @@ from lakebed.node.s3_endpoint import S3Endpoint
 from lakebed.s3.auth.first_credentials import first_credentials, given_credentials
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.key_ring import Credentials
-from lakebed.store.doorway import local_connections_max
-from lakebed.store.store import Store
 from lakebed.version import VERSION
 
 RELOADED: Final = frozenset({"log_format", "log_level", "access_log"})
@@ -122,7 +122,7 @@ class _Node:
         self._tls = tls
         self._first = first
         self._s3: S3Endpoint | None = None
-        self._door: Door | None = None
+        self._door: HttpApi | None = None
         self._room = ConnectionRoom(_connections_max(self._config.limits().connections_max))
         self._site = Site(self._config.http_names, listens_on=self._config.http_host)
         self._observers = {name: Observer(name) for name in ("s3", "http")}
@@ -170,7 +170,7 @@ class _Node:
         s3_url = await self._listen_on(self._s3, config.s3_host, config.s3_port)
         if not config.http:
             return s3_url, None
-        self._door = door_endpoint(
+        self._door = http_endpoint(
             self._store,
             first=self._first,
             limits=config.limits(),
@@ -192,7 +192,7 @@ class _Node:
         )
         return self._observers["http"].wrapped(pages.wrapped(calls))
 
-    async def _listen_on(self, endpoint: S3Endpoint | Door, host: str, port: int) -> str:
+    async def _listen_on(self, endpoint: S3Endpoint | HttpApi, host: str, port: int) -> str:
         """The URL of it."""
         try:
             port = await endpoint.listen(host, port, tls=self._tls)
@@ -201,7 +201,7 @@ class _Node:
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
-    def _endpoints(self) -> dict[str, S3Endpoint | Door]:
+    def _endpoints(self) -> dict[str, S3Endpoint | HttpApi]:
         found = {"s3": self._s3, "http": self._door}
         return {name: one for name, one in found.items() if one is not None}
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:  # imported if there are secrets
 _PAGE = 100  # manifests that are held at a time
 _NO_CACHE = SeglakeConfig(cache_bytes=0)  # what is on the disk counts
 
-OnProgress = Callable[[Report], None]
+OnProgress = Callable[[Report], object]
 
 
 def verify(

@@ -28,9 +28,9 @@ from lakebed.base.errors import Busy, Closed, LakebedError, Locked, NotFound
 from lakebed.base.files import PathLike, read_file, replace_atomically
 from lakebed.client.address import address_of
 from lakebed.client.store import RemoteStore
+from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.key_ring import Credentials
-from lakebed.store.store import Store
 
 FILE_NAME: Final = "s3.json"
 

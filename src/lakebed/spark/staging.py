@@ -27,9 +27,9 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from lakebed.api.staged import Staged, StagedFile, StagedObject
 from lakebed.base.errors import Corrupt, TooLarge
 from lakebed.base.units import MIB
+from lakebed.store.staged_batch import Staged, StagedFile, StagedObject
 
 KEPT_MS = 24 * 3600 * 1000
 KEPT_DECIDED_MS = 30 * KEPT_MS

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 
-from lakebed.api.staged import StagedObject
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import NotFound
 from lakebed.base.units import MIB
@@ -26,6 +25,7 @@ from lakebed.spark.staging import (
     decode_decision,
     encode_decision,
 )
+from lakebed.store.staged_batch import StagedObject
 
 PREFIX = "lakebed-staged/"
 DECISION = "decision.json"

@@ -21,7 +21,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from random import Random
 
-from lakebed.api.staged import StagedFile
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import DiskError, LakebedError, Locked, NotFound
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
@@ -37,6 +36,7 @@ from lakebed.spark.staging import (
     decode_decision,
     encode_decision,
 )
+from lakebed.store.staged_batch import StagedFile
 
 DECISION = "decision.json"
 LOCK = "lock"

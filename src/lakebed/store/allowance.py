@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lakebed.base.errors import InputError
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
-from lakebed.store.leased_message import batches_between
+from lakebed.store.lease_reader import batches_between
 from lakebed.stroma.leasing import LeasedRange
 
 

@@ -21,14 +21,19 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
-from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.errors import BadName, InputError
 from lakebed.keratin.commit_file import NewCommit
 from lakebed.keratin.commit_ledger import Committed
 from lakebed.keratin.format import OFFSET_MAX
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
-from lakebed.store.staged_batch import ReadObject, opened, record_batches
+from lakebed.store.staged_batch import (
+    CommittedPartition,
+    ReadObject,
+    Staged,
+    opened,
+    record_batches,
+)
 
 APPLICATION_LENGTH_MAX = 256
 VERSION_MAX = OFFSET_MAX

@@ -6,14 +6,15 @@ again, past every cache, and marked if it is damaged still; the mark of a whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.progress import Progress
 from lakebed.seglake.errors import MethodNotAllowed
+from lakebed.seglake.lake import Lake
 from lakebed.seglake.verification_report import Kind
 from lakebed.seglake.verification_report import Report as LakeReport
-from lakebed.store.store import Store
 
 
 class NamedVersion(NamedTuple):
@@ -52,20 +53,18 @@ def versions_to_mark(report: LakeReport) -> list[NamedVersion]:
     ]
 
 
-def mark_damaged(
-    store: Store, versions: Sequence[NamedVersion], *, progress: Callable[[int, int], None]
-) -> MarkReport:
+def mark_damaged(lake: Lake, versions: Sequence[NamedVersion], *, progress: Progress) -> MarkReport:
     """`progress` is told how many of how many were looked at."""
     report = MarkReport()
     for count, version in enumerate(versions, start=1):
-        report = report.joined(_mark(store, version))
+        report = report.joined(_mark(lake, version))
         progress(count, len(versions))
     return report
 
 
-def _mark(store: Store, version: NamedVersion) -> MarkReport:
+def _mark(lake: Lake, version: NamedVersion) -> MarkReport:
     try:
-        is_whole = store.lake.check_version(*version)
+        is_whole = lake.check_version(*version)
     except (NotFound, MethodNotAllowed):
         return MarkReport(gone=(version,))
     except (DataError, DiskError) as error:

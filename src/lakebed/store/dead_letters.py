@@ -11,19 +11,82 @@ never sends back letters of the old one, should they be left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from lakebed.api.dead_letter import origin_of
 from lakebed.base.errors import BadName
 from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.paths import check_topic_name
 
 SUFFIX = ".dead-letters"
+_PREFIX = "lakebed-dead-letter-"
+TOPIC = _PREFIX + "topic"
+PARTITION = _PREFIX + "partition"
+OFFSET = _PREFIX + "offset"
+TOPIC_ID = _PREFIX + "topic-id"
+GROUP = _PREFIX + "group"
+DELIVERIES = _PREFIX + "deliveries"
+DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the message's own headers are left out
 _HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
 _MESSAGE_BYTES_MAX = 64 * MIB  # of any topic
+
+
+class Origin(NamedTuple):
+    """Where a dead letter comes from."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    delivery_count: int
+    topic_id: str = ""  # empty: written by a version that did not say
+
+    def is_of(self, topic: str, *, topic_id: str, group: str) -> bool:
+        """Whether it is a letter of that group, and of no earlier topic of that name."""
+        is_named_so = (self.topic, self.group) == (topic, group)
+        return is_named_so and self.topic_id in ("", topic_id)
+
+    def headers(self) -> tuple[Header, ...]:
+        return (
+            (TOPIC, self.topic.encode()),
+            *([(TOPIC_ID, self.topic_id.encode())] if self.topic_id else ()),
+            (PARTITION, b"%d" % self.partition),
+            (OFFSET, b"%d" % self.offset),
+            (GROUP, self.group.encode()),
+            (DELIVERIES, b"%d" % self.delivery_count),
+        )
+
+
+class DeadLetter(NamedTuple):
+    """One message of a dead-letter topic."""
+
+    origin: Origin
+    message: Message  # as it is in that topic
+
+
+def origin_of(message: Message) -> Origin | None:
+    """None if the message does not say."""
+    said = dict(message.headers)
+    try:
+        return Origin(
+            topic=(said[TOPIC] or b"").decode(),
+            partition=int(said[PARTITION] or b""),
+            offset=int(said[OFFSET] or b""),
+            group=(said[GROUP] or b"").decode(),
+            delivery_count=int(said[DELIVERIES] or b""),
+            topic_id=(said.get(TOPIC_ID) or b"").decode(),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
+    """Those it had before it was a dead letter."""
+    return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))
 
 
 def dead_letter_topic(topic: str) -> str:

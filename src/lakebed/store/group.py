@@ -21,9 +21,6 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from lakebed.api.dead_letter import DROPPED_HEADERS, DeadLetter, Origin, origin_of, own_headers
-from lakebed.api.leased_message import LeasedMessage, Ranges, by_lease
-from lakebed.api.peeked_message import PeekedMessage
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import InputError, LakebedError, NotFound
 from lakebed.base.events import event
@@ -36,14 +33,22 @@ from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
-from lakebed.store.dead_letters import kept_value
+from lakebed.store.dead_letters import (
+    DROPPED_HEADERS,
+    DeadLetter,
+    Origin,
+    kept_value,
+    origin_of,
+    own_headers,
+)
 from lakebed.store.group_source import damage_reporter
-from lakebed.store.leased_message import (
+from lakebed.store.lease_reader import (
     Leased,
     batches_between,
     read_leased,
     read_peeked,
 )
+from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges, by_lease
 from lakebed.stroma.description import Description
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.group import PartitionGroup

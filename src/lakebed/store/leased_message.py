@@ -1,92 +1,72 @@
-"""The messages of a lease, or of what would be leased, read from the log."""
+"""A message as a consumer group hands it out: leased for a while, or only peeked at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lakebed.api.leased_message import LeasedMessage, Ranges
-from lakebed.api.peeked_message import PeekedMessage
-from lakebed.keratin.damage import OnSkipped
-from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
-from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.partition import Partition
-from lakebed.stroma.leasing import Grant, LeasedRange
-
-_MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
-_SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
 
 
-class Leased(NamedTuple):
-    """What there is of a lease, or of a part of it."""
+class LeasedMessage(NamedTuple):
+    """Whoever has it acks it, gives it back or extends it before `deadline_ms`."""
 
-    messages: list[LeasedMessage]
-    gone: Ranges  # compacted away, removed or lost since the group looked at them
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    delivery_count: int  # with this time
+    epoch: int  # fences whoever held it before
+    deadline_ms: int  # since 1970
+    incarnation: str  # of its topic and group: another one once either was made again
 
-
-def read_leased(
-    partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
-) -> Iterator[Leased]:
-    """The messages of a lease, from the log, no more than one window of it at a time.
-
-    `on_skipped` is told of those that are damaged.
-    """
-    before = (partition.number,)
-    for start, end, delivery_count in grant.leased:
-        behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
-        position = start
-        for batch in batches_between(partition, start, end, on_skipped=on_skipped):
-            # Fields in the order of a message's own: tuples are joined, not taken apart.
-            messages = [_MAKE(before + message[:_SHARED] + behind) for message in batch]
-            yield Leased(messages, _holes(batch, position))
-            position = batch.next_offset
-        if position < end:
-            yield Leased([], [(position, end)])
+    @property
+    def message(self) -> Message:
+        """As it is in the log."""
+        return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
-def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
-    """The messages of those ranges that are still there."""
-    return [
-        PeekedMessage(
-            partition.number,
-            message.offset,
-            message.timestamp_ms,
-            message.key,
-            message.value,
-            message.headers,
-        )
-        for start, end, _ in ranges
-        for batch in batches_between(partition, start, end)
-        for message in batch
-    ]
+class PeekedMessage(NamedTuple):
+    """A message that would be delivered next: a `LeasedMessage` without the fields of a lease."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+    @property
+    def message(self) -> Message:
+        """As it is in the log."""
+        return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
-def batches_between(
-    partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
-) -> Iterator[MessageBatch]:
-    """The messages of `[start, end)` that are there, whatever retention removes meanwhile."""
-    start = max(start, partition.start_offset())
-    while start < end:
-        try:
-            for batch in partition.read_batches(
-                start, end, skip_damage=True, on_skipped=on_skipped
-            ):
-                yield batch
-                start = batch.next_offset
-            return
-        except OffsetOutOfRange as error:
-            if error.start_offset <= start:
-                raise
-            start = error.start_offset
+Ranges = list[tuple[int, int]]
 
 
-def _holes(batch: MessageBatch, position: int) -> Ranges:
-    """Offsets from `position` to the batch's last that have no message."""
-    first, last = int(batch.offsets[0]), int(batch.offsets[-1])
-    holes = [(position, first)] if position < first else []
-    if last - first != len(batch) - 1:
-        holes += [(one + 1, other) for one, other in pairwise(batch.offsets) if other > one + 1]
-    return holes
+def by_lease(messages: Iterable[LeasedMessage]) -> Iterator[tuple[int, int, str, Ranges]]:
+    """The partition, epoch, incarnation and ranges of offsets of those leased together."""
+    held: dict[tuple[int, int, str], list[int]] = {}
+    for message in messages:
+        lease = (message.partition, message.epoch, message.incarnation)
+        held.setdefault(lease, []).append(message.offset)
+    for lease, offsets in sorted(held.items()):
+        yield *lease, _ranges(offsets)
+
+
+def _ranges(offsets: list[int]) -> Ranges:
+    offsets.sort()
+    first, last = offsets[0], offsets[-1]
+    if last - first == len(offsets) - 1:  # as a lease has them, nearly always
+        return [(first, last + 1)]
+    ranges: Ranges = []
+    for offset in offsets:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return ranges

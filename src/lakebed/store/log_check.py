@@ -8,12 +8,13 @@ in between is looked for there; one that is gone for good is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakebed.aof.manifest.state import Residency
 from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.base.progress import Progress
 from lakebed.store.logs import require_log
 from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
 from lakebed.store.read_only import ReadOnlyStore
@@ -73,9 +74,7 @@ class LogFinding(NamedTuple):
         return self.records is not None or bool(self.problems) or self.unreached is not None
 
 
-def check_log(
-    store: ReadOnlyStore, name: str, *, tier2: bool, progress: Callable[[int, int], None]
-) -> LogReport:
+def check_log(store: ReadOnlyStore, name: str, *, tier2: bool, progress: Progress) -> LogReport:
     """Everything there is to find. `progress` is told how many of how many copies were read."""
     plan = plan_log(store, name, tier2=tier2)
     check = LogCheck(store, name)

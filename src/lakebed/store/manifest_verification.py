@@ -15,7 +15,6 @@ at again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lakebed.aof.inspection import Verdict
@@ -26,6 +25,7 @@ from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Plausibility
 from lakebed.base.clock import NS_PER_MS
+from lakebed.base.progress import Progress
 from lakebed.base.runner import Runner
 from lakebed.store.manifest_folding import Folding
 from lakebed.store.manifest_logs import ManifestLog, stream_folders
@@ -69,7 +69,7 @@ class ManifestReport:
 
 
 def verify_manifest_log(
-    found: ManifestLog, *, runner: Runner, progress: Callable[[int, int], None]
+    found: ManifestLog, *, runner: Runner, progress: Progress
 ) -> ManifestReport:
     """All there is to find. `progress` is told how many of how many chunks were looked at."""
     report = _Verification(found, progress).run()
@@ -84,7 +84,7 @@ def verify_manifest_log(
 class _Verification:
     """One look."""
 
-    def __init__(self, found: ManifestLog, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, found: ManifestLog, progress: Progress) -> None:
         self._found = found
         self._reader = found.reader
         self._progress = progress

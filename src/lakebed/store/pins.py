@@ -20,13 +20,20 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 
-from lakebed.api.logs import LogRange
-from lakebed.api.pin import AnyPin, OffsetPin, Pin, check_pin, decode_pin, encode_pin
-from lakebed.api.topics import TopicRange
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.units import KIB
+from lakebed.store.pin_file import (
+    AnyPin,
+    OffsetPin,
+    OffsetRange,
+    Pin,
+    SegmentRange,
+    check_pin,
+    decode_pin,
+    encode_pin,
+)
 
 __all__ = ["OffsetPin", "Pin", "Pins"]
 
@@ -92,7 +99,7 @@ class Pins:
         return pin
 
     def pin_ranges(
-        self, ranges: Sequence[TopicRange | LogRange], *, duration_ms: int, owner: str
+        self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
     ) -> list[AnyPin]:
         """Pin all of them, or none; durable when it returns. Removes what expired long ago."""
         self._remove_expired()
@@ -152,9 +159,11 @@ class Pins:
             lambda pin: isinstance(pin, OffsetPin) and pin.overlaps(topic, partition, start, end)
         )
 
-    def _pin_range(self, wanted: TopicRange | LogRange, duration_ms: int, owner: str) -> AnyPin:
+    def _pin_range(
+        self, wanted: OffsetRange | SegmentRange, duration_ms: int, owner: str
+    ) -> AnyPin:
         start, end = wanted.start, wanted.end
-        if isinstance(wanted, LogRange):
+        if isinstance(wanted, SegmentRange):
             return self._pin_segments(wanted.log, start, end, duration_ms, owner)
         topic, partition = wanted.topic, wanted.partition
         return self.pin_offsets(

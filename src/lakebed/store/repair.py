@@ -8,7 +8,6 @@ is whole in them stays readable, and so does whoever wants to mend them by hand.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import NamedTuple
 
 from lakebed.aof.inspection import Verdict
@@ -18,6 +17,7 @@ from lakebed.base.damage_ledger import QUARANTINE_NAME
 from lakebed.base.errors import DiskError
 from lakebed.base.files import Disk, build_atomically
 from lakebed.base.files.protocol import File
+from lakebed.base.progress import Progress
 from lakebed.base.units import MIB
 from lakebed.store.logs import require_log
 from lakebed.store.neighbours import Outline, neighbour_problems, outline_of
@@ -25,9 +25,6 @@ from lakebed.store.store import Store
 from lakebed.store.verification import Problem, Verification, check_segment
 
 _COPY_BYTES = 4 * MIB
-
-Progress = Callable[[int, int], None]
-"""Called with how many segments were looked at, of how many."""
 
 
 class RepairReport(NamedTuple):

@@ -14,9 +14,8 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from lakebed.api.staged import Staged, StagedFile, StagedObject
 from lakebed.base.errors import DataError, DiskError, InputError, NotFound, TooLarge
 from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.layout import Buffer
@@ -31,6 +30,35 @@ _CALLERS_CODES = (None, errno.EACCES, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
 ReadObject = Callable[[str, str], Iterable[Buffer]]
 """The pieces of an object, by its bucket and its key."""
+
+
+class StagedFile(NamedTuple):
+    """A file that the process which has the store open can read."""
+
+    path: str
+
+
+class StagedObject(NamedTuple):
+    """An object of the store, the newest version of it."""
+
+    bucket: str
+    key: str
+
+
+Staged = Buffer | StagedFile | StagedObject
+
+
+class CommittedPartition(NamedTuple):
+    """What became of one partition's batches.
+
+    `count` messages from `base_offset` on; others may stand among them if it was interrupted. Of a
+    version before the application's last neither is known: None and 0.
+    """
+
+    partition: int
+    is_new: bool  # False: it was committed before
+    base_offset: int | None
+    count: int  # type: ignore[assignment]
 
 
 class StagedSource(Protocol):

@@ -13,20 +13,31 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypedDict,
+    Unpack,
+    overload,
+)
 
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.tiers.config import SharedTierConfig
-from lakebed.aof.tiers.migration import Migrated, Progress
+from lakebed.aof.tiers.migration import Migrated
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
 from lakebed.base.errors import Closed, InputError, LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.base.runner.opened import Opened
 from lakebed.keratin.config import TopicConfig
@@ -40,7 +51,6 @@ from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
 from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
-from lakebed.store.doorway import open_doorway
 from lakebed.store.failures import Failed, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
@@ -64,9 +74,27 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
     from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
+    from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.manifest_logs import ManifestLog
 
 _log = logging.getLogger(__name__)
+
+
+class StoreOptions(TypedDict, total=False):
+    """How a root is opened."""
+
+    config: AofConfig | None  # of the logs
+    topic_config: TopicConfig | None  # of topics that have none of their own
+    group_config: GroupConfig | None  # of groups that have none of their own
+    object_config: SeglakeConfig | None
+    tier_config: SharedTierConfig | None  # what logs share of their tiers, and where Tier 2 is
+    disk: Disk | None
+    runner: Runner | None
+    connector: Connector | None  # of the metadata on a disk that is passed in; else no buckets
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
 
 
 class _OpenThings(TypedDict):
@@ -82,72 +110,40 @@ class Store:
     """Owns the lock, the logs, the topics and the pins of a root. Thread-safe."""
 
     @overload
-    @staticmethod
+    @classmethod
     def open(
+        cls,
         root: PathLike,
         *,
         read_only: Literal[False] = False,
-        config: AofConfig | None = None,
-        topic_config: TopicConfig | None = None,
-        group_config: GroupConfig | None = None,
-        object_config: SeglakeConfig | None = None,
-        tier_config: SharedTierConfig | None = None,
-        disk: Disk | None = None,
-        runner: Runner | None = None,
-        connector: Connector | None = None,
-        serves: bool = True,
-    ) -> Store: ...
+        **options: Unpack[StoreOptions],
+    ) -> Self: ...
 
     @overload
-    @staticmethod
+    @classmethod
     def open(
-        root: PathLike,
-        *,
-        read_only: Literal[True],
-        config: AofConfig | None = None,
-        topic_config: TopicConfig | None = None,
-        group_config: GroupConfig | None = None,
-        object_config: SeglakeConfig | None = None,
-        tier_config: SharedTierConfig | None = None,
-        disk: Disk | None = None,
-        runner: Runner | None = None,
-        connector: Connector | None = None,
-        serves: bool = True,
+        cls, root: PathLike, *, read_only: Literal[True], **options: Unpack[StoreOptions]
     ) -> ReadOnlyStore: ...
 
-    @staticmethod
+    @classmethod
     def open(
-        root: PathLike,
-        *,
-        read_only: bool = False,
-        config: AofConfig | None = None,
-        topic_config: TopicConfig | None = None,
-        group_config: GroupConfig | None = None,
-        object_config: SeglakeConfig | None = None,
-        tier_config: SharedTierConfig | None = None,
-        disk: Disk | None = None,
-        runner: Runner | None = None,
-        connector: Connector | None = None,
-        serves: bool = True,
-    ) -> Store | ReadOnlyStore:
-        """Open a root, for writing (creating it; `Locked` if somebody else writes) or reading.
+        cls, root: PathLike, *, read_only: bool = False, **options: Unpack[StoreOptions]
+    ) -> Self | ReadOnlyStore:
+        """Open a root, for writing (creating it; `Locked` if another program writes) or reading.
 
-        `config` is that of the logs, `topic_config` that of topics that have none of their own and
-        `group_config` that of groups, `object_config` that of the object store: reading needs none
-        of them. `tier_config` tells what logs share of their tiers, and how Tier 2 is reached. By
-        default they are what `lakebed.toml` and the environment say, or the defaults on a disk
-        that was passed in. With a disk goes the `connector` of its metadata; without one there are
-        no buckets, and new logs have their Tier 2 in a folder.
-
-        A writer on the real disk serves `lakebed.sock` in the root for others, unless `serves` is
-        false; see `doorway`.
+        By default the configurations are what `lakebed.toml` and the environment say, or the
+        defaults on a disk that was passed in. Reading needs only `tier_config`.
         """
+        disk, connector = options.get("disk"), options.get("connector")
+        tier_config, runner = options.get("tier_config"), options.get("runner")
         if read_only:
             return ReadOnlyStore(
                 root, tier_config=tier_config, disk=disk, runner=runner, connector=connector
             )
         check_root(disk or real_disk(), os.fspath(root))
-        manager_config = ManagerConfig()
+        config, manager_config = options.get("config"), ManagerConfig()
+        topic_config, group_config = options.get("topic_config"), options.get("group_config")
+        object_config = options.get("object_config")
         if disk is None:
             settings = settings_of(Path(root), environment=os.environ)
             tier_config = tier_config or settings.config(SharedTierConfig)
@@ -158,7 +154,7 @@ class Store:
             if config is None:
                 config = aof_config(settings)
                 manager_config = settings.config(ManagerConfig)
-        return Store(
+        return cls(
             root,
             config=config or AofConfig(),
             manager_config=manager_config,
@@ -169,7 +165,6 @@ class Store:
             disk=disk or real_disk(),
             runner=runner,
             connector=connector,
-            serves=serves and disk is None,
         )
 
     def __init__(
@@ -185,7 +180,6 @@ class Store:
         disk: Disk,
         runner: Runner | None,
         connector: Connector | None,
-        serves: bool,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
@@ -231,8 +225,12 @@ class Store:
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = Opened(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
-            self._doorway = open_doorway(self) if serves else None
+            self._companion: Closable | None = None
             self._undo = undo.pop_all()
+
+    def accompany(self, companion: Closable) -> None:
+        """Close it before anything of the store is closed: it serves the store to others."""
+        self._companion = companion
 
     @property
     def is_open(self) -> bool:
@@ -270,7 +268,7 @@ class Store:
         address: str | None = None,
         *,
         delete: bool = False,
-        progress: Progress = lambda *_: None,
+        progress: Progress = no_progress,
     ) -> Migrated:
         """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
@@ -348,6 +346,17 @@ class Store:
     def failures(self) -> list[Failed]:
         """What of all that is open takes no writes or fails in the background, and why."""
         return engine_failures(**self._open_things(), upkeep=self._manager.failures())
+
+    def mark_damaged(
+        self,
+        versions: Sequence[NamedVersion],
+        *,
+        progress: Progress = no_progress,
+    ) -> MarkReport:
+        """Look at those versions again: mark the damaged ones, clear the mark of the others."""
+        from lakebed.store.damage_marks import mark_damaged
+
+        return mark_damaged(self.lake, versions, progress=progress)
 
     def object_totals(self) -> Totals | None:
         """How much the object store has, None if it is not open; see `Lake.totals`."""
@@ -429,16 +438,13 @@ class Store:
             topics.close()
 
     def close(self) -> None:
-        """Close everything that is open and let go of the lock. Idempotent.
-
-        Whoever uses the store through its socket goes first.
-        """
-        if self._doorway is not None:
-            self._doorway.close()
+        """Close everything that is open and let go of the lock. Idempotent."""
+        if self._companion is not None:
+            self._companion.close()
         self._is_closed = True
         self._undo.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

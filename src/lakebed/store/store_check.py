@@ -12,7 +12,7 @@ is deleted meanwhile is no damage: a topic that is gone is told as that.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, cast
 
@@ -20,6 +20,7 @@ from lakebed.aof.tiers.errors import Tier2Error
 from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import PathLike
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.units import GIB, KIB
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.seglake.verification_report import Finding as LakeFinding
@@ -63,8 +64,6 @@ from lakebed.stroma.paths import GroupPaths
 _log = logging.getLogger(__name__)
 
 OBJECTS_BYTES = GIB  # of a piece, if all is checked here: after each progress is told
-Progress = Callable[[int, int], None]
-"""Told how many bytes were checked, about, of how many."""
 
 
 class CheckedLog(NamedTuple):
@@ -173,7 +172,7 @@ def verify_store(
     root: PathLike | ReadOnlyStore,
     *,
     tier2: bool = True,
-    progress: Progress = lambda _done, _total: None,
+    progress: Progress = no_progress,
 ) -> StoreReport:
     """Everything there is to find, in this process. `tier2`: read all objects of logs as well."""
     if not isinstance(root, ReadOnlyStore):

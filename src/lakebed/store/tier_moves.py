@@ -20,6 +20,7 @@ from lakebed.aof.tiers.log_tiers import Repaired, Residence, residence
 from lakebed.aof.tiers.moves import RepairOutcome
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import BadConfig, Busy, DataError, InputError, LakebedError, NotFound
+from lakebed.base.progress import Progress
 from lakebed.store.store import Store
 from lakebed.store.tier_choice import (
     Choice,
@@ -36,8 +37,6 @@ _BUSY_NS_MAX = 60 * NS_PER_S
 _BUSY_AGAIN_NS = 20 * NS_PER_MS
 
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]
-"""Called with how many segments were looked after, of how many."""
 
 
 class Moved(NamedTuple):

@@ -22,6 +22,7 @@ from lakebed.aof.tiers.object_store import ObjectInfo, ObjectSource, ObjectStore
 from lakebed.aof.tiers.ranges import FileSource
 from lakebed.aof.tiers.transfer import CRC64, crc64_text
 from lakebed.base.errors import Corrupt, DataError, NotFound
+from lakebed.base.progress import Progress
 from lakebed.store.chunk_verification import ChunkObjects
 from lakebed.store.copy_content import check_compressed_size, verify_copy
 from lakebed.store.manifest_logs import ManifestLog
@@ -70,9 +71,7 @@ class CopiesReport:
     unreached: Tier2Error | None = None  # why not all objects were looked at
 
 
-def look_at_copies(
-    store: ReadOnlyStore, found: ManifestLog, *, progress: Callable[[int, int], None]
-) -> CopiesReport:
+def look_at_copies(store: ReadOnlyStore, found: ManifestLog, *, progress: Progress) -> CopiesReport:
     """Whether all copies are there that the manifest log of a log names, its own included."""
     report = CopiesReport()
     copies = Copies(store, found.paths, recorded_states(store.disk, found.paths))

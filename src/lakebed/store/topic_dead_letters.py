@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakebed.api.dead_letter import DeadLetter, origin_of
 from lakebed.base.errors import NotFound
-from lakebed.store.dead_letters import dead_letter_topic
+from lakebed.store.dead_letters import DeadLetter, dead_letter_topic, origin_of
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.topics import REDRIVE_PREFIX
 

@@ -18,6 +18,7 @@ from lakebed.base.damage_ledger import QUARANTINE_NAME, TOPICS, Loss
 from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
 from lakebed.base.files import Disk, read_file
 from lakebed.base.files.quarantine import save_in_quarantine
+from lakebed.base.progress import Progress
 from lakebed.base.units import MIB
 from lakebed.keratin.identity import TopicIdentity, rebuilt_identity, save_identity
 from lakebed.keratin.partition import Partition
@@ -29,7 +30,6 @@ from lakebed.store.read_only_topic import require_topic
 from lakebed.store.store import Store
 from lakebed.store.topic_verification import (
     LostOffsets,
-    Progress,
     TopicReport,
     report_of,
     verify_alone,

@@ -15,7 +15,7 @@ It is done in three steps, which may be apart: `plan_topic` lists what there is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from lakebed.base.damage import Verdict
 from lakebed.base.damage_ledger import TOPICS, Ledger
 from lakebed.base.errors import BadConfig, DataError, NotFound
 from lakebed.base.files import Disk
+from lakebed.base.progress import Progress
 from lakebed.base.runner import Runner
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.identity import TopicIdentity, load_identity
@@ -71,9 +72,6 @@ __all__ = [
 
 _LOOK_AGAIN_NS = 20 * NS_PER_MS
 _LOOKS_MAX = 3
-
-Progress = Callable[[int, int], None]
-"""Called with how many partitions were looked at, of how many."""
 
 
 class TopicPiece(NamedTuple):

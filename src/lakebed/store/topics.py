@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import partial
 
-from lakebed.api.staged import CommittedPartition, Staged
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
 from lakebed.base.damage_ledger import GROUPS, DamageLedger
@@ -47,7 +46,7 @@ from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
 from lakebed.store.read_only_topic import ReadOnlyTopic
-from lakebed.store.staged_batch import ReadObject
+from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, damage_name, open_group

@@ -39,14 +39,12 @@ from lakebed.aof.tiers.transfer import CRC64, crc64_text
 from lakebed.base.errors import BadConfig, Corrupt, InputError
 from lakebed.base.events import event
 from lakebed.base.files import Disk
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.units import shown
 
 _log = logging.getLogger(__name__)
 _PROBE = "migration"
 _DRAWN = "drawn"  # metadata of the probe
-
-Progress = Callable[[int, int], None]
-"""Called with how many objects were looked after, of how many."""
 
 
 @dataclass
@@ -91,7 +89,7 @@ class Migration:
         self._random = random
 
     def run(
-        self, address: str, *, delete: bool = False, progress: Progress = lambda *_: None
+        self, address: str, *, delete: bool = False, progress: Progress = no_progress
     ) -> Migrated:
         """Have the log's Tier 2 at that address; `delete` what is left at the one before."""
         check_address(address)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakebed.aof.errors import WouldBlock
+from lakebed.api.job_reports import report_of
 from lakebed.base.errors import LakebedError
 from lakebed.node.demo.ground import mib
 from lakebed.store.tier_moves import Outcome
-from lakebed.store.work_documents import report_of
 
 if TYPE_CHECKING:
     from lakebed.aof.tiers.log_tiers import Residence

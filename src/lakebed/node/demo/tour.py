@@ -19,6 +19,7 @@ from lakebed.base.errors import DiskError
 from lakebed.base.files import make_folders, replace_atomically
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.store import RemoteStore
+from lakebed.host.connect import connect
 from lakebed.kernels.disk import real_disk
 from lakebed.node.demo import crash, events, group, landing, plot, tiers, verifying
 from lakebed.node.demo.events import EventSource, Ledger, Producing
@@ -28,7 +29,6 @@ from lakebed.node.demo.scale import default_event_count, scale_of
 from lakebed.node.demo.summary import Summary, next_steps
 from lakebed.spark.errors import SparkUnavailable
 from lakebed.spark.jobs.watcher import Watcher
-from lakebed.store.connect import connect
 
 if TYPE_CHECKING:
     from lakebed.node.demo.landing import Lake

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from lakebed.api.staged import CommittedPartition
 from lakebed.base.errors import InputError, NotFound
 from lakebed.spark.places.place import Place, place_options
 from lakebed.spark.sinks.settings import writing
+from lakebed.store.staged_batch import CommittedPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -111,7 +111,7 @@ def _published(to: Publishing, application: str, ends: dict[int, int]) -> Publis
     """What the store says when the commit is repeated: without rows, for it has them."""
     with writing(to.place) as store:
         topic = store.topics.open(to.topic)
-        nothing: dict[int, tuple[()]] = dict.fromkeys(range(len(topic.partitions)), ())
+        nothing: dict[int, tuple[()]] = dict.fromkeys(range(topic.partition_count), ())
         answers = topic.commit_batches(application, VERSION, nothing)
     published = Published([], [])
     for one in answers:

@@ -25,7 +25,6 @@ from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
 from lakebed.store.damage_marks import MarkReport, versions_to_mark
-from lakebed.store.marking import mark_through
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store_check import (
     Finding,
@@ -71,8 +70,8 @@ def verify(
 
         watcher.begin("mark", total=len(versions), unit="objects")
         with writing(place) as store:
-            marks = mark_through(
-                store, versions, progress=lambda done, _total: watcher.advance(done)
+            marks = store.mark_damaged(
+                versions, progress=lambda done, _total: watcher.advance(done)
             )
     return _told(checked, marks)
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.view import SegmentInfo
+from lakebed.api.job_reports import report_of
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.units import MIB
@@ -37,7 +38,6 @@ from lakebed.spark.watching import watched
 from lakebed.store.log_check import LogFinding, LogPlan, join_log
 from lakebed.store.store_check import CheckedLog, CheckedTopic, StoreReport, Unchecked
 from lakebed.store.topic_report import PartitionFindings, TopicFinding, join_topic
-from lakebed.store.work_documents import report_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,8 +101,8 @@ def plan_in_task(tier2: bool, place: Place) -> Plan:
         topics = []
         for name in store.topics.names():
             topic = store.topics.open(name)
-            topics.append((name, len(topic.partitions)))
-            for number in range(len(topic.partitions)):
+            topics.append((name, topic.partition_count))
+            for number in range(topic.partition_count):
                 segments = topic.partition(number).segments()
                 pieces += [TopicSegment(name, number, info) for info in segments]
         pieces.append(AllObjects())

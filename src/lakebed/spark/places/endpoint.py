@@ -27,7 +27,7 @@ class EndpointTopic:
         self._topic = topic
         self.name = topic.name
         self.topic_id = topic.topic_id
-        self.partition_count = len(topic.partitions)
+        self.partition_count = topic.partition_count
 
     def bounds(self) -> list[Bounds]:
         return [

@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from lakebed.api.staged import CommittedPartition
 from lakebed.base.clock import SystemClock
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.spark.sinks.encoding import Encoder
 from lakebed.spark.sinks.settings import SinkSettings, writing
 from lakebed.spark.staging import Batches, Run, Staging
+from lakebed.store.staged_batch import CommittedPartition
 
 _log = logging.getLogger("lakebed.spark")
 
@@ -101,7 +101,7 @@ def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[Commit
     """Every partition is told of the version, so that none takes rows of a repetition later."""
     with writing(settings.place) as store:
         topic = store.topics.open(run.topic)
-        every = {number: batches.get(number, []) for number in range(len(topic.partitions))}
+        every = {number: batches.get(number, []) for number in range(topic.partition_count)}
         return topic.commit_batches(run.application, run.version, every | batches)
 
 
@@ -130,14 +130,14 @@ def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> N
     with writing(settings.place) as store:
         topic = store.topics.open(run.topic)
         found = []
-        for number in range(len(topic.partitions)):
+        for number in range(topic.partition_count):
             with suppress(InputError):
                 topic.commit_batches(run.application, run.version, {number: [b""]})
                 found.append(number)
     if found:
         raise HalfCommitted(
             f"{run.topic}: version {run.version} of {run.application!r} is in "
-            f"{len(found)} of {len(topic.partitions)} partitions, and what was decided for the "
+            f"{len(found)} of {topic.partition_count} partitions, and what was decided for the "
             f"others cannot be committed: {refusal}; bring back what was staged: rows of another "
             "attempt are not mixed with those that are there"
         ) from refusal

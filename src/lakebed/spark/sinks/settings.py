@@ -15,6 +15,8 @@ from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import KIB, MIB
 from lakebed.client.store import RemoteStore
+from lakebed.host.connect import first_of, served
+from lakebed.host.store import Store
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
@@ -24,9 +26,7 @@ from lakebed.spark.sinks.encoding import Spread, Target
 from lakebed.spark.staging import Inline, Staging
 from lakebed.spark.staging_bucket import BucketStaging
 from lakebed.spark.staging_folder import FolderStaging
-from lakebed.store.connect import first_of, served
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 
 NAME = "lakebed.topic"
 OPTIONS = (
@@ -186,10 +186,10 @@ def _found(place: Place, name: str) -> tuple[int, TopicConfig]:
             return topic.partition_count, topic.identity.config(store.topic_config)
     with place.connect() as remote:
         found = remote.topics.open(name)
-        return len(found.partitions), found.config
+        return found.partition_count, found.config
 
 
 def _created(place: Place, name: str, partitions: int | None) -> tuple[int, TopicConfig]:
     with writing(place) as store:
         topic = store.topics.ensure(name, partitions=partitions)
-        return len(topic.partitions), topic.config
+        return topic.partition_count, topic.config

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt
+from lakebed.base.progress import Progress, no_progress
 from lakebed.store.backup.catalogue import Snapshot
 from lakebed.store.backup.vault import Vault
 
@@ -27,7 +27,7 @@ class Checked(NamedTuple):
 
 
 def check_snapshot(
-    vault: Vault, snapshot: Snapshot, *, progress: Callable[[int, int], None] = lambda *_: None
+    vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
 ) -> Checked:
     """Goes on behind damage: all of it is told."""
     parts = snapshot.parts()

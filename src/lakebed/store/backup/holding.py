@@ -11,10 +11,10 @@ import errno
 from collections.abc import Callable
 
 from lakebed.aof.record_id import SEGMENT_INDEX_MAX
-from lakebed.api.pin import AnyPin
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.keratin.format import OFFSET_MAX
+from lakebed.store.pin_file import AnyPin
 from lakebed.store.pins import Pins
 
 DURATION_MS = 15 * 60 * 1000

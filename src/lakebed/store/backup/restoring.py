@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
@@ -43,6 +42,7 @@ from lakebed.base.files import (
     remove_temporaries,
     replace_atomically,
 )
+from lakebed.base.progress import Progress, no_progress
 from lakebed.base.units import KIB, format_bytes
 from lakebed.keratin.identity import load_identity
 from lakebed.keratin.paths import TopicPaths
@@ -92,7 +92,7 @@ def restore(
     *,
     disk: Disk,
     salvage: bool = False,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = no_progress,
     connector: Connector | None = None,
 ) -> Restored:
     """`AlreadyExists` if something is in the root, `NoSpace` before anything is written.
@@ -124,7 +124,7 @@ class _Restoring:
         snapshot: Snapshot,
         root: str,
         disk: Disk,
-        progress: Callable[[int, int], None],
+        progress: Progress,
         connector: Connector | None,
     ) -> None:
         self._vault = vault

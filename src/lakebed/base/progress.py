@@ -1,0 +1,11 @@
+"""How far long work has come: how much is done, and of how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[int, int], object]
+
+
+def no_progress(done: int, total: int) -> None:
+    """For callers who do not watch."""

@@ -1,0 +1,49 @@
+"""Long work in a store that another process has open: started there, and waited for here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from lakebed.api import admin as wire
+from lakebed.api.problems import error_of
+from lakebed.base.errors import Busy, LakebedError
+from lakebed.base.progress import Progress
+from lakebed.client.caller import Caller
+
+_WAIT_MS = 500  # between two looks at how far it is
+
+
+def run_work(
+    caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress | None
+) -> dict[str, Any]:
+    """What came of it, or the error that it failed with. Whoever interrupts it cancels it."""
+    body = wire.StartWork(kind=kind, arguments=dict(arguments))
+    state = caller.call(wire.START_WORK, body=body)
+    names = {"work": state.work_id}
+    try:
+        while state.state == "running":
+            if progress is not None:
+                progress(state.done, state.total)
+            query = wire.WaitQuery(wait_ms=_WAIT_MS)
+            state = caller.call(wire.GET_WORK, names, query=query, wait_s=_WAIT_MS / 1000)
+    except LakebedError:
+        raise
+    except BaseException:
+        with contextlib.suppress(LakebedError):
+            caller.call(wire.CANCEL_WORK, names)
+        raise
+    if progress is not None:
+        progress(state.done, state.total)
+    return _outcome(state)
+
+
+def _outcome(state: wire.WorkState) -> dict[str, Any]:
+    if state.state == "done":
+        return state.result or {}
+    if state.problem is not None:
+        raise error_of(state.problem)
+    if state.state == "cancelled":
+        raise Busy(f"{state.kind}: the work was cancelled before its end")
+    raise LakebedError(f"{state.kind}: the work failed, and nobody said why")

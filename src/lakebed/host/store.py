@@ -1,0 +1,59 @@
+"""`lakebed.Store`: a store that serves `lakebed.sock` in its root while it is open for writing."""
+
+from __future__ import annotations
+
+from typing import Literal, Self, Unpack, overload
+
+from lakebed.base.files import PathLike
+from lakebed.host.local_server import open_local_server
+from lakebed.store import store
+from lakebed.store.read_only import ReadOnlyStore
+from lakebed.store.store import StoreOptions
+
+
+class Store(store.Store):
+    """See `lakebed.store.store.Store`."""
+
+    @overload
+    @classmethod
+    def open(
+        cls,
+        root: PathLike,
+        *,
+        read_only: Literal[False] = False,
+        serves: bool = True,
+        **options: Unpack[StoreOptions],
+    ) -> Self: ...
+
+    @overload
+    @classmethod
+    def open(
+        cls,
+        root: PathLike,
+        *,
+        read_only: Literal[True],
+        serves: bool = True,
+        **options: Unpack[StoreOptions],
+    ) -> ReadOnlyStore: ...
+
+    @classmethod
+    def open(
+        cls,
+        root: PathLike,
+        *,
+        read_only: bool = False,
+        serves: bool = True,
+        **options: Unpack[StoreOptions],
+    ) -> Self | ReadOnlyStore:
+        """Open a root for writing or reading; see `lakebed.store.store.Store.open`.
+
+        A writer on the real disk serves the socket to other programs, unless `serves` is false.
+        """
+        if read_only:
+            return super().open(root, read_only=True, **options)
+        opened = super().open(root, **options)
+        if serves and options.get("disk") is None:
+            server = open_local_server(opened)
+            if server is not None:
+                opened.accompany(server)
+        return opened

@@ -1,0 +1,46 @@
+"""Waiting for records to be durable: one flush of a log at a time, whoever waits.
+
+Those who come while one is under way share the next one. So a log takes one thread, however many
+append to it, and all of a sync's callers are woken at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from lakebed.aof.log import Aof
+from lakebed.aof.record_id import RecordId
+from lakebed.base.errors import LakebedError
+from lakebed.http_api.service import Service
+
+
+class Flushes:
+    """Of one log, in the loop's thread."""
+
+    def __init__(self, log: Aof) -> None:
+        self._log = log
+        self._under_way: asyncio.Future[None] | None = None
+
+    async def until_durable(self, service: Service, last: RecordId) -> None:
+        """Until a record that was appended is durable; or the error that its flush failed with."""
+        is_covered = False  # whether the flush that is waited for began behind the append
+        while self._log.durable_end() <= last:
+            if self._under_way is None:
+                self._begin(service)
+                is_covered = True
+            assert self._under_way is not None
+            try:
+                await asyncio.shield(self._under_way)
+            except LakebedError:
+                if is_covered:
+                    raise
+            is_covered = True
+
+    def _begin(self, service: Service) -> None:
+        self._under_way = asyncio.ensure_future(service.run(self._log.flush))
+        self._under_way.add_done_callback(self._ended)
+
+    def _ended(self, done: asyncio.Future[None]) -> None:
+        self._under_way = None
+        if not done.cancelled():
+            done.exception()  # looked at: whoever waited may be gone

@@ -1,0 +1,179 @@
+"""Messages as people write them: one JSON object a line.
+
+    {"key": "text", "value": "text", "headers": {"name": "text"}, "timestamp_ms": 1}
+
+A value that is text is its UTF-8 bytes, null deletes the key, any other JSON is stored as its
+compact text. `key_base64`, `value_base64` and `headers_base64` have what is no text. Headers are an
+object, or a list of pairs where a name comes twice. Given back the same way; JSON that was stored
+comes back as text, for the log does not know it from text.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from lakebed.base.errors import InputError, TooLarge
+from lakebed.keratin.headers import Header
+from lakebed.keratin.message import Message
+from lakebed.store.leased_message import LeasedMessage
+
+Texts = dict[str, str | None] | list[tuple[str, str | None]]
+Datas = dict[str, bytes] | list[tuple[str, bytes]]
+
+_TEXT_QUOTE: Final = 0x22
+_encode = msgspec.json.Encoder().encode
+
+
+class _Line(Struct, forbid_unknown_fields=True):
+    key: str | None = None
+    key_base64: bytes | None = None
+    value: Raw | UnsetType = UNSET
+    value_base64: bytes | None = None
+    headers: Texts = {}
+    headers_base64: Datas = {}
+    timestamp_ms: int | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class MessageColumns(Struct):
+    """An item of each for every message."""
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[list[Header]]
+    timestamps_ms: list[int | None]
+
+
+def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> MessageColumns:
+    """`InputError` with the number of the first line that is wrong; `TooLarge`."""
+    columns = MessageColumns([], [], [], [])
+    for number, line in enumerate(_split(data), start=1):
+        if number > count_max:
+            raise TooLarge("the number of messages", size=number, limit=count_max)
+        try:
+            _add(columns, _decode(line))
+        except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            what = "it is empty" if not line.strip() else str(error)
+            raise InputError(f"line {number}: {what}") from None
+        size = len(columns.keys[-1] or b"") + len(columns.values[-1] or b"")
+        if size > message_bytes_max:
+            raise TooLarge(f"line {number}: the message", size=size, limit=message_bytes_max)
+    if not columns.values:
+        raise InputError("there are no lines")
+    return columns
+
+
+def _split(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _add(columns: MessageColumns, line: _Line) -> None:
+    key, value = _key(line), _value(line)
+    if key is None and value is None:
+        raise InputError("null deletes a key, and there is none")
+    columns.keys.append(key)
+    columns.values.append(value)
+    columns.headers.append(list(_headers(line)))
+    columns.timestamps_ms.append(line.timestamp_ms)
+
+
+def _key(line: _Line) -> bytes | None:
+    if line.key is not None and line.key_base64 is not None:
+        raise InputError("a key and key_base64: one of them")
+    return line.key_base64 if line.key is None else line.key.encode()
+
+
+def _value(line: _Line) -> bytes | None:
+    if (line.value is UNSET) == (line.value_base64 is None):
+        raise InputError("one of value and value_base64 is needed")
+    if isinstance(line.value, UnsetType):
+        return line.value_base64
+    raw = bytes(line.value)
+    if raw[0] == _TEXT_QUOTE:
+        return _decode_text(raw).encode()
+    if raw == b"null":
+        return None
+    raw.decode()  # it must be UTF-8
+    return msgspec.json.format(raw, indent=-1)
+
+
+def _headers(line: _Line) -> Iterator[Header]:
+    texts, datas = line.headers, line.headers_base64
+    for name, text in texts.items() if isinstance(texts, dict) else texts:
+        yield name, None if text is None else text.encode()
+    yield from datas.items() if isinstance(datas, dict) else datas
+
+
+def line_of(partition: int, message: Message) -> bytes:
+    """One message, as a line."""
+    return _encode(_document(partition, message)) + b"\n"
+
+
+def lease_line_of(leased: LeasedMessage) -> bytes:
+    """The same with what its holder needs."""
+    document = _document(leased.partition, leased) | {
+        "epoch": leased.epoch,
+        "incarnation": leased.incarnation,
+        "deadline_ms": leased.deadline_ms,
+        "delivery_count": leased.delivery_count,
+    }
+    return _encode(document) + b"\n"
+
+
+def _document(partition: int, message: Message | LeasedMessage) -> dict[str, object]:
+    document: dict[str, object] = {
+        "partition": partition,
+        "offset": message.offset,
+        "timestamp_ms": message.timestamp_ms,
+    }
+    _put(document, "key", message.key)
+    _put(document, "value", message.value)
+    if message.headers:
+        _put_headers(document, message.headers)
+    return document
+
+
+def _put(document: dict[str, object], name: str, data: bytes | None) -> None:
+    text = _text(data)
+    if data is None or text is not None:
+        document[name] = text
+    else:
+        document[f"{name}_base64"] = _base64(data)
+
+
+def _put_headers(document: dict[str, object], headers: Sequence[Header]) -> None:
+    texts = [(name, _text(value)) for name, value in headers if _is_text(value)]
+    datas = [(name, _base64(value or b"")) for name, value in headers if not _is_text(value)]
+    for field, pairs in (("headers", texts), ("headers_base64", datas)):
+        found: object = dict(pairs)
+        if len(dict(pairs)) < len(pairs):
+            found = pairs
+        if pairs:
+            document[field] = found
+
+
+def _is_text(data: bytes | None) -> bool:
+    return data is None or _text(data) is not None
+
+
+def _text(data: bytes | None) -> str | None:
+    """None if it is none."""
+    try:
+        return None if data is None else data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,239 @@
+"""Records on their way into a log and out of it again.
+
+A batch is looked at as a whole before its first record is appended, so an error of the caller's
+leaves nothing behind. What the log itself refuses half-way is told with the ids of what it took.
+Records that were queued and cannot be written now (the disk is full) are waited for: they become
+durable when there is room. If they do not in time, the answer is `NotDurableYet`, with their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from lakebed.aof.errors import AWAITED, NotDurableYet, WouldBlock
+from lakebed.aof.log import Aof
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.segment import fits_empty_segment, payload_bytes_max
+from lakebed.api import logs, media
+from lakebed.api.operation import Operation, Raw
+from lakebed.api.problems import Refused
+from lakebed.base.errors import InputError, RetryError, TooLarge
+from lakebed.base.units import KIB
+from lakebed.http.response import Response
+from lakebed.http_api.answer import response_of
+from lakebed.http_api.call import Call
+from lakebed.http_api.handler import Handler
+from lakebed.http_api.log_changes import LogChanges
+from lakebed.http_api.logs import U64_MAX, OpenLog, find_log, position_of, seconds_of
+from lakebed.http_api.record_lines import lines_of, payloads_of
+from lakebed.http_api.record_pages import Asked, Page, nothing_behind, page_backward, page_forward
+from lakebed.http_api.service import Service
+
+AT_ONCE_BYTES_MAX: Final = 256 * KIB  # what is more is encoded in another thread
+ROOM_WAIT_S: Final = 10.0  # for room on the disk, unless the call says how long
+
+_MS_PER_S: Final = 1000
+
+
+class _Batch:
+    """Records to be appended, and how far that is."""
+
+    def __init__(self, asked: logs.AppendRecords) -> None:
+        self._asked = asked
+        self.record_ids: list[int] = []
+
+    def append(self, log: Aof) -> None:
+        """All that is left, or `WouldBlock`. Never waits."""
+        asked, done = self._asked, len(self.record_ids)
+        try:
+            ids = log.append_records(
+                asked.payloads[done:],
+                ext_ids=0 if asked.ext_ids is None else asked.ext_ids[done:],
+                timestamps=None if asked.timestamps is None else asked.timestamps[done:],
+            )
+        except WouldBlock as error:
+            self.record_ids += map(int, error.record_ids)
+            raise
+        self.record_ids += map(int, ids)
+
+
+async def append_records(service: Service, call: Call) -> logs.RecordIds:
+    found = await find_log(service, call)
+    asked = await _asked(call)
+    is_small = sum(map(len, asked.payloads)) + len(asked.payloads) <= AT_ONCE_BYTES_MAX
+
+    async def run(work: Callable[[], None]) -> None:
+        if is_small:
+            work()
+        else:
+            await service.run(work)
+
+    await run(partial(_check, asked, segment_bytes=service.store.config.segment_bytes))
+    if not asked.payloads:
+        return logs.RecordIds([])
+    batch = _Batch(asked)
+    try:
+        with LogChanges(found.log, call.request) as changes:
+            append = partial(run, partial(batch.append, found.log))
+            await _append_all(append, changes, seconds_of(asked.timeout_ms))
+    except WouldBlock as error:
+        error.record_ids = [RecordId(one) for one in batch.record_ids]
+        raise
+    if asked.is_durable:
+        await _until_durable(service, call, found, batch, timeout_s=_durable_s(asked.timeout_ms))
+    return logs.RecordIds(batch.record_ids)
+
+
+def _durable_s(timeout_ms: int) -> float:
+    """How long a call waits for room on the disk."""
+    return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
+
+
+async def _until_durable(
+    service: Service, call: Call, found: OpenLog, batch: _Batch, *, timeout_s: float
+) -> None:
+    """Until the batch is durable; if it stays queued for longer, `NotDurableYet`."""
+    log, last = found.log, RecordId(batch.record_ids[-1])
+    try:
+        return await found.flushes.until_durable(service, last)
+    except RetryError as error:
+        why = error
+    with LogChanges(log, call.request) as changes:
+        deadline_s = changes.deadline_s(timeout_s)
+        while True:
+            changes.arm()
+            if log.durable_end() > last:
+                return None
+            if log.failure is not None:
+                raise log.failure
+            # The log tries again by itself, and tells what came of it.
+            if log.is_closed or not await changes.come(deadline_s):
+                ids = [RecordId(one) for one in batch.record_ids]
+                told = f"{log.name}: the records up to {last} are queued, and not durable: {why}"
+                raise NotDurableYet(told, record_ids=ids)
+
+
+async def _append_all(
+    append: Callable[[], Awaitable[None]], changes: LogChanges, timeout_s: float
+) -> None:
+    """Again whenever the log changed, up to that long."""
+    deadline_s = changes.deadline_s(timeout_s)
+    while True:
+        changes.arm()
+        try:
+            await append()
+        except WouldBlock as error:
+            is_awaited = error.kind in AWAITED and timeout_s > 0
+            if not is_awaited or not await changes.come(deadline_s):
+                raise
+        else:
+            return
+
+
+async def _asked(call: Call) -> logs.AppendRecords:
+    raw = call.raw
+    if raw is None:
+        if call.request.raw_query:
+            raise Refused("a document says itself how it is appended: leave the query out")
+        return await call.document(logs.AppendRecords)
+    query: logs.AppendQuery = call.query
+    payloads = [await call.read()] if raw is Raw.BYTES else await call.read_as(payloads_of)
+    return logs.AppendRecords(
+        payloads,
+        ext_ids=[query.ext_id] * len(payloads) if query.ext_id else None,
+        timestamps=None if query.timestamp is None else [query.timestamp] * len(payloads),
+        is_durable=query.is_durable,
+        timeout_ms=query.timeout_ms,
+    )
+
+
+def _check(asked: logs.AppendRecords, *, segment_bytes: int) -> None:
+    """All that an append may have to refuse."""
+    count = len(asked.payloads)
+    for index, payload in enumerate(asked.payloads):
+        if not payload:
+            raise InputError(f"record {index} is empty: a record has at least one byte")
+        if not fits_empty_segment(len(payload), segment_bytes):
+            limit = payload_bytes_max(segment_bytes)
+            raise TooLarge(f"the payload of record {index}", size=len(payload), limit=limit)
+    for name, numbers in (("ext_ids", asked.ext_ids), ("timestamps", asked.timestamps)):
+        if numbers is None:
+            continue
+        if len(numbers) != count:
+            raise InputError(f"{name} has {len(numbers)} items for {count} records")
+        if numbers and not 0 <= min(numbers) <= max(numbers) <= U64_MAX:
+            raise InputError(f"{name} has a number that does not fit 64 bits")
+
+
+async def flush_log(service: Service, call: Call) -> None:
+    found = await find_log(service, call)
+    asked = await call.document(logs.Flush)
+    record_id = None if asked.record_id is None else position_of(asked.record_id)
+    if record_id is not None and record_id < found.log.durable_end():
+        return
+    timeout_s = seconds_of(asked.timeout_ms)
+    await service.run(partial(found.log.flush, record_id, timeout=timeout_s))
+
+
+async def read_records(service: Service, call: Call) -> Response:
+    found = await find_log(service, call)
+    asked = _read_asked(call)
+    if call.query.backward:
+        return await service.run(lambda: _response(call, page_backward(found.log, asked)))
+    return await _read_forward(service, call, found, asked)
+
+
+async def _read_forward(service: Service, call: Call, found: OpenLog, asked: Asked) -> Response:
+    log = found.log
+
+    def work() -> Page | Response:
+        page = page_forward(log, asked)
+        return _response(call, page) if page.records.record_ids else page
+
+    with LogChanges(log, call.request) as changes:
+        deadline_s = changes.deadline_s(call.query.wait_ms / _MS_PER_S)
+        while True:
+            changes.arm()
+            page: Page | Response | None = nothing_behind(log, asked)
+            if page is None:
+                page = await service.run(work)
+            if isinstance(page, Response):
+                return page
+            may_wait = call.query.wait_ms and not page.is_at_end
+            if not may_wait or not await changes.come(deadline_s):
+                return _response(call, page)
+            log.wait_beyond(RecordId(page.records.durable_end), 0)  # `Closed`, if that is why
+
+
+def _read_asked(call: Call) -> Asked:
+    query: logs.ReadQuery = call.query
+    if query.backward and query.end is not None:
+        raise Refused("a read goes backward from start, and has no end: leave it out")
+    return Asked(
+        start=None if query.start is None else RecordId.parse(query.start),
+        end=None if query.end is None else RecordId.parse(query.end),
+        max_records=query.max_records,
+        max_bytes=query.max_bytes,
+    )
+
+
+def _response(call: Call, page: Page) -> Response:
+    """Where there are many records this takes long: not in the loop."""
+    records = page.records
+    if not call.accepts(media.LINES):
+        return response_of(records, call)
+    headers = [
+        ("Content-Type", media.LINES),
+        ("Lakebed-Next", str(RecordId(records.next))),
+        ("Lakebed-Durable-End", str(RecordId(records.durable_end))),
+    ]
+    return Response(200, headers, lines_of(records))
+
+
+HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    logs.APPEND_RECORDS: append_records,
+    logs.FLUSH_LOG: flush_log,
+    logs.READ_RECORDS: read_records,
+}

@@ -1,0 +1,86 @@
+"""The door of an open store: its calls, the threads they use, and where it listens."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from lakebed.api.jobs import JOBS, JobKind
+from lakebed.base.clock import NS_PER_S, Clock, SystemClock
+from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.limits import Limits
+from lakebed.http.server import Done, Server
+from lakebed.http.tls import TlsFiles
+from lakebed.http_api.app import App
+from lakebed.http_api.guard import Guard
+from lakebed.http_api.limits import ApiLimits
+from lakebed.http_api.service import Service
+from lakebed.http_api.site import Site
+from lakebed.store.store import Store
+
+
+class HttpApi:
+    """In the running loop, and of its thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        guard: Guard,
+        site: Site | None = None,
+        jobs: Mapping[str, JobKind] = JOBS,
+        limits: Limits | None = None,
+        room: ConnectionRoom | None = None,
+        api_limits: ApiLimits | None = None,
+        clock: Clock | None = None,
+        wrap: Callable[[Handler], Handler] = lambda handler: handler,
+        on_done: Done | None = None,
+    ) -> None:
+        """`limits` are of connections, `api_limits` of calls; `clock` is the one of timers.
+
+        `wrap` gives what stands before the calls, `on_done` is told of every request's end.
+        """
+        api_limits = api_limits or ApiLimits()
+        self._executor = ThreadPoolExecutor(
+            api_limits.threads_max, thread_name_prefix="lakebed-http-api"
+        )
+        self._clock = clock or SystemClock()
+        self.service = Service(
+            store, self._executor, jobs=jobs, limits=api_limits, clock=self._clock
+        )
+        app = App(self.service, guard=guard, site=site)
+        self.server = Server(
+            wrap(app),
+            limits=limits,
+            room=room,
+            on_refusal=app.refusal,
+            on_done=on_done,
+            clock=self._clock,
+        )
+
+    async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
+        """Returns the port; 0 takes a free one."""
+        return await self.server.listen(host, port, tls=tls)
+
+    async def serve_socket(self, listening: socket.socket) -> None:
+        """One that is bound already; it is closed at the end."""
+        await self.server.serve_socket(listening)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Finish the requests under way, stop long work; whether all ended in time."""
+        started_ns = self._clock.monotonic_ns()
+        self.service.draining.set()
+        was_empty = await self.server.drain(timeout_s)
+        spent_s = (self._clock.monotonic_ns() - started_ns) / NS_PER_S
+        has_stopped = await self.service.jobs.close(max(0.0, timeout_s - spent_s))
+        self._executor.shutdown(wait=was_empty, cancel_futures=True)
+        return was_empty and has_stopped
+
+    def cut(self) -> None:
+        """End it now."""
+        self.service.draining.set()
+        self.service.jobs.cut()
+        self.server.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)

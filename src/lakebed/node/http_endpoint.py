@@ -1,0 +1,43 @@
+"""The HTTP API of a node: the store's door, for whoever has one of its access keys, and its pages.
+
+Keys and secrets come with every request, as HTTP Basic: so they go over TLS, or stay on this
+machine, unless whoever runs the node says that the network may be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakebed.http.answering import Handler
+from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.limits import Limits
+from lakebed.http.server import Done
+from lakebed.http_api.guard import Guard
+from lakebed.http_api.key_guard import KeyGuard
+from lakebed.http_api.server import HttpApi
+from lakebed.http_api.site import Site
+from lakebed.seglake.key_ring import Credentials, KeyRing
+from lakebed.store.store import Store
+
+
+def http_endpoint(
+    store: Store,
+    *,
+    first: Credentials | None,
+    limits: Limits | None = None,
+    room: ConnectionRoom | None = None,
+    site: Site | None = None,
+    wrap: Callable[[Handler, Guard], Handler] = lambda calls, _: calls,
+    on_done: Done | None = None,
+) -> HttpApi:
+    """In the running loop, and of its thread. `wrap` gives what stands before the calls."""
+    guard = KeyGuard(KeyRing(first, store.lake.keys), clock=store.runner.clock)
+    return HttpApi(
+        store,
+        guard=guard,
+        limits=limits,
+        room=room,
+        site=site,
+        wrap=lambda calls: wrap(calls, guard),
+        on_done=on_done,
+    )

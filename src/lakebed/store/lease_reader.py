@@ -1,0 +1,91 @@
+"""The messages of a lease, or of what would be leased, read from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.partition import Partition
+from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges
+from lakebed.stroma.leasing import Grant, LeasedRange
+
+_MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
+_SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order
+
+
+class Leased(NamedTuple):
+    """What there is of a lease, or of a part of it."""
+
+    messages: list[LeasedMessage]
+    gone: Ranges  # compacted away, removed or lost since the group looked at them
+
+
+def read_leased(
+    partition: Partition, grant: Grant, *, incarnation: str, on_skipped: OnSkipped | None = None
+) -> Iterator[Leased]:
+    """The messages of a lease, from the log, no more than one window of it at a time.
+
+    `on_skipped` is told of those that are damaged.
+    """
+    before = (partition.number,)
+    for start, end, delivery_count in grant.leased:
+        behind = (delivery_count, grant.epoch, grant.deadline_ms, incarnation)
+        position = start
+        for batch in batches_between(partition, start, end, on_skipped=on_skipped):
+            # Fields in the order of a message's own: tuples are joined, not taken apart.
+            messages = [_MAKE(before + message[:_SHARED] + behind) for message in batch]
+            yield Leased(messages, _holes(batch, position))
+            position = batch.next_offset
+        if position < end:
+            yield Leased([], [(position, end)])
+
+
+def read_peeked(partition: Partition, ranges: Iterable[LeasedRange]) -> list[PeekedMessage]:
+    """The messages of those ranges that are still there."""
+    return [
+        PeekedMessage(
+            partition.number,
+            message.offset,
+            message.timestamp_ms,
+            message.key,
+            message.value,
+            message.headers,
+        )
+        for start, end, _ in ranges
+        for batch in batches_between(partition, start, end)
+        for message in batch
+    ]
+
+
+def batches_between(
+    partition: Partition, start: int, end: int, *, on_skipped: OnSkipped | None = None
+) -> Iterator[MessageBatch]:
+    """The messages of `[start, end)` that are there, whatever retention removes meanwhile."""
+    start = max(start, partition.start_offset())
+    while start < end:
+        try:
+            for batch in partition.read_batches(
+                start, end, skip_damage=True, on_skipped=on_skipped
+            ):
+                yield batch
+                start = batch.next_offset
+            return
+        except OffsetOutOfRange as error:
+            if error.start_offset <= start:
+                raise
+            start = error.start_offset
+
+
+def _holes(batch: MessageBatch, position: int) -> Ranges:
+    """Offsets from `position` to the batch's last that have no message."""
+    first, last = int(batch.offsets[0]), int(batch.offsets[-1])
+    holes = [(position, first)] if position < first else []
+    if last - first != len(batch) - 1:
+        holes += [(one + 1, other) for one, other in pairwise(batch.offsets) if other > one + 1]
+    return holes

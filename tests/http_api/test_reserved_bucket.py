@@ -1,0 +1,71 @@
+"""The bucket of the logs, and buckets that are only overwritten with `If-Match`, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakebed.api import objects
+from lakebed.api.operation import Operation
+from lakebed.seglake.config import SeglakeConfig
+from lakebed.seglake.errors import PreconditionFailed, ReservedBucket
+from lakebed.store.lake_object_store import BUCKET
+from tests.http_api.live_api import LiveApi, open_api, target_of
+from tests.store.lake_tiers import CONFIG, OBJECTS, SHARED, check_log, keys, write_cold
+
+LARGE = bytes(300_000)
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[LiveApi]:
+    with open_api(tmp_path, config=CONFIG, tier_config=SHARED, object_config=OBJECTS) as door:
+        yield door
+
+
+def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
+    written = write_cold(door.store)
+    key, *_ = found = keys(door.store)
+    bucket = {"bucket": BUCKET}
+    at: dict[str, object] = {**bucket, "key": key}
+    doomed = objects.DeleteMany(objects=[objects.WireDoomed(one) for one in found])
+    changes: list[tuple[Operation[Any], dict[str, object], object]] = [
+        (objects.PUT_OBJECT, at, b"small"),
+        (objects.PUT_OBJECT, at, LARGE),
+        (objects.DELETE_OBJECT, at, None),
+        (objects.DELETE_OBJECTS, {**bucket}, doomed),
+        (objects.SET_VERSIONING, {**bucket}, objects.SetVersioning(versioning="enabled")),
+        (objects.DELETE_BUCKET, {**bucket}, None),
+    ]
+    for operation, names, body in changes:
+        with pytest.raises(ReservedBucket, match="it can only be read"):
+            door.call(operation, names, body=body)
+    assert door.ask("DELETE", target_of(objects.DELETE_OBJECT, at)).status == 403
+    assert door.call(objects.DESCRIBE_OBJECT, at).key == key
+    assert keys(door.store) == found
+    check_log(door.store, written)
+
+
+def test_only_the_logs_create_their_bucket(door: LiveApi) -> None:
+    for versioning in ("enabled", "unversioned", None):
+        with pytest.raises(ReservedBucket):
+            door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(versioning))
+    write_cold(door.store)
+    found = door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(None))
+    assert found.versioning == "disabled", "it is there, and was not changed"
+
+
+@pytest.mark.parametrize("data", [b"small", LARGE], ids=["small", "large"])
+def test_a_bucket_that_needs_if_match_is_not_overwritten_without_it(
+    tmp_path: Path, data: bytes
+) -> None:
+    config = SeglakeConfig(reserve_bytes=0, require_if_match_buckets="photos, *")
+    with open_api(tmp_path, object_config=config) as door:
+        door.store.bucket("photos")
+        at: dict[str, object] = {"bucket": "photos", "key": "a"}
+        first = door.call(objects.PUT_OBJECT, at, body=data)
+        with pytest.raises(PreconditionFailed, match=first.etag):
+            door.call(objects.PUT_OBJECT, at, body=data)
+        door.call(objects.PUT_OBJECT, at, {"if_match": first.etag}, body=data)
