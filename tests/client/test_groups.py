@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lakebed.base.errors import InputError, NotFound
-from lakebed.client.group import held_of
 from lakebed.client.store import RemoteStore
 from lakebed.store.dead_letters import Origin
+from lakebed.store.leased_message import held_of
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.client.scripted import GIVE_UP_S
@@ -55,11 +55,11 @@ def test_messages_are_leased_acked_given_back_and_extended(store: Any) -> None:
     assert sum(one.waiting for one in described.values()) == 3
     assert set(described) == {0, 1}
     assert all(one.problems == () for one in described.values())
-    assert store.topics.groups("orders") == ["billing/ä ?"]
-    store.topics.delete_group("orders", "billing/ä ?")
-    assert store.topics.groups("orders") == []
+    assert store.topics.open("orders").groups() == ["billing/ä ?"]
+    store.topics.open("orders").delete_group("billing/ä ?")
+    assert store.topics.open("orders").groups() == []
     with pytest.raises(NotFound):
-        store.topics.delete_group("orders", "billing/ä ?")
+        store.topics.open("orders").delete_group("billing/ä ?")
 
 
 def test_a_group_is_moved_to_an_offset_a_moment_or_the_end(store: Any) -> None:
@@ -75,9 +75,9 @@ def test_a_group_is_moved_to_an_offset_a_moment_or_the_end(store: Any) -> None:
 
     group.seek(3, partition=0)
     assert next_value() == b"3"
-    group.seek_to_time(20)
+    group.seek(timestamp_ms=20)
     assert next_value() == b"1"
-    group.seek_to_end()
+    group.seek(to_end=True)
     assert next_value() is None
     group.reset()
     assert next_value() == b"0"
@@ -183,7 +183,7 @@ def topic_again(store: Any) -> None:
 
 
 def group_again(store: Any) -> None:
-    store.topics.delete_group("orders", "billing")
+    store.topics.open("orders").delete_group("billing")
 
 
 @pytest.mark.parametrize("make_again", [topic_again, group_again])

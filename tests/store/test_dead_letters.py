@@ -51,7 +51,7 @@ def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: W
     assert group.lease() == []
     assert group.lag() == {0: 0, 1: 0, 2: 0}
     (letter,) = group.dead_letters()
-    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.topic.identity.topic_id)
+    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.identity.topic_id)
     assert (letter.message.key, letter.message.value) == (b"key", b"bad")
     assert letter.message.headers[0] == ("name", None)
     assert len(store.topic(LETTERS).partitions) == 3

@@ -307,10 +307,10 @@ def test_reset_and_seeks_move_every_partition(world: World) -> None:
     assert group.lag() == {0: 0, 1: 4}
     group.seek(2, partition=0)
     assert group.lag() == {0: 2, 1: 4}
-    group.seek_to_time(3500)
+    group.seek(timestamp_ms=3500)
     assert sorted((m.partition, m.offset) for m in drained(group)) == [(0, 3), (1, 3)]
     group.reset()
-    group.seek_to_end()
+    group.seek(to_end=True)
     assert group.lease() == []
     with pytest.raises(InputError):
         group.seek(5, partition=0)

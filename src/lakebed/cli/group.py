@@ -213,7 +213,7 @@ def delete(
     run = invocation(context)
     require_yes(yes, what=f"this forgets what the group {group} of {topic} has acked")
     with open_topic_to_write(run, topic) as store:
-        store.topics.delete_group(topic, group)
+        store.topics.open(topic).delete_group(group)
     run.output.result(
         {"topic": topic, "group": group, "deleted": True}, lines=[f"{topic} {group}: deleted"]
     )
@@ -242,9 +242,9 @@ def _open_group(
     from lakebed.base.errors import NotFound
 
     with open_topic_to_write(run, topic) as store:
-        if not create and group not in store.topics.groups(topic):
-            raise NotFound(f"the topic {topic} has no group {group}")
         target = store.topics.open(topic)
+        if not create and group not in target.groups():
+            raise NotFound(f"the topic {topic} has no group {group}")
         yield target, target.group(group)
 
 

@@ -41,7 +41,7 @@ async def readable_partition_of(service: Service, call: Call) -> Partition | Top
 
 def _opened_partition(service: Service, name: str, number: int) -> Partition | None:
     opened = service.store.topics.opened_topic(name)
-    return None if opened is None else opened.topic.opened_partition(number)
+    return None if opened is None else opened.opened_partition(number)
 
 
 async def group_of(service: Service, call: Call) -> Group:

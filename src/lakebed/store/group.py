@@ -35,7 +35,10 @@ from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import (
     DROPPED_HEADERS,
+    LETTER_BYTES_MAX,
+    LETTERS_MAX,
     DeadLetter,
+    DeadLetters,
     Origin,
     kept_value,
     origin_of,
@@ -48,8 +51,8 @@ from lakebed.store.lease_reader import (
     read_leased,
     read_peeked,
 )
-from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges, by_lease
-from lakebed.stroma.description import Description
+from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
+from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.leasing import Grant
@@ -199,75 +202,47 @@ class Group:
         `StaleLease` if one of them is not held any more; then those leased with it are not
         settled either.
         """
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            self.ack_ranges(ranges, partition=partition, epoch=epoch, incarnation=incarnation)
+        self.ack_held(held_of(messages))
 
-    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, incarnation: str) -> None:
-        """As `ack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition, ranges, epoch, incarnation).ack(ranges, epoch=epoch)
+    def ack_held(self, held: Sequence[Held]) -> None:
+        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
+        for lease, part in self._held_parts(held):
+            part.ack(lease.ranges, epoch=lease.epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            self.nack_ranges(
-                ranges,
-                partition=partition,
-                epoch=epoch,
-                incarnation=incarnation,
-                delay_ms=delay_ms,
-            )
+        self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_ranges(
-        self,
-        ranges: Ranges,
-        *,
-        partition: int,
-        epoch: int,
-        incarnation: str,
-        delay_ms: int = 0,
-    ) -> None:
-        """As `nack`, of offsets of one partition that were leased under one epoch."""
-        part = self._held_part(partition, ranges, epoch, incarnation)
-        part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+    def nack_held(self, held: Sequence[Held], *, delay_ms: int = 0) -> None:
+        """As `nack`, by offsets."""
+        for lease, part in self._held_parts(held):
+            part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
         """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            part = self._held_part(partition, ranges, epoch, incarnation)
-            part.undo_lease(ranges, epoch=epoch)
+        for lease, part in self._held_parts(held_of(messages)):
+            part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
-        deadline_ms = self.extend_ranges(
-            [(message.offset, message.offset + 1)],
-            partition=message.partition,
-            epoch=message.epoch,
-            incarnation=message.incarnation,
-            lease_ms=lease_ms,
-        )
+        (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
-    def extend_ranges(
-        self,
-        ranges: Ranges,
-        *,
-        partition: int,
-        epoch: int,
-        incarnation: str,
-        lease_ms: int | None = None,
-    ) -> int:
-        """As `extend`, of offsets of one partition and one epoch; their new deadline."""
-        part = self._held_part(partition, ranges, epoch, incarnation)
-        return part.extend(ranges, epoch=epoch, lease_ms=lease_ms)
+    def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
+        """As `extend`, by offsets; the new deadline of each lease."""
+        return [
+            part.extend(lease.ranges, epoch=lease.epoch, lease_ms=lease_ms)
+            for lease, part in self._held_parts(held)
+        ]
 
     def lag(self) -> dict[int, int]:
         """How many messages are not settled, by partition."""
         return {number: part.lag() for number, part in enumerate(self.parts)}
 
-    def describe(self) -> dict[int, Description]:
+    def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
         return {number: part.describe() for number, part in enumerate(self.parts)}
 
@@ -276,34 +251,54 @@ class Group:
         for part in self._chosen(partition):
             part.reset()
 
-    def seek(self, offset: int, *, partition: int) -> None:
-        """Everything before is settled, everything from there on is delivered again."""
-        for part in self._chosen(partition):
-            part.seek(offset)
+    def seek(
+        self,
+        offset: int | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        to_end: bool = False,
+    ) -> None:
+        """Settle every message before a place, and deliver every one from there on again.
 
-    def seek_to_time(self, timestamp_ms: int) -> None:
-        """As `seek`, in each partition to the first message at or behind that moment."""
+        The place is an offset of one partition; or in each partition the first message at or after
+        a moment; or the end.
+        """
+        if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
+            raise InputError("seek: one of offset, timestamp_ms and to_end")
+        if (offset is None) != (partition is None):
+            raise InputError("seek: an offset needs its partition, and nothing else has one")
+        if offset is not None and partition is not None:
+            self._check(partition)
+            self._parts.get(partition).group.seek(offset)
+            return
         for number, part in enumerate(self.parts):
-            part.seek(self.topic.partition(number).offset_for_time(timestamp_ms))
-
-    def seek_to_end(self) -> None:
-        """Settle everything there is."""
-        for number, part in enumerate(self.parts):
-            part.seek(self.topic.partition(number).high_watermark())
+            log = self.topic.partition(number)
+            part.seek(
+                log.high_watermark() if timestamp_ms is None else log.offset_for_time(timestamp_ms)
+            )
 
     # Dead letters.
 
     def dead_letters(self) -> list[DeadLetter]:
         """Those of this group that were not sent back."""
-        return [letter for _, letter in self.dead_letters_from()]
+        return [letter for _, letter in self._dead_letters_from(0, 0)]
 
-    def dead_letters_from(
-        self, *, partition: int = 0, offset: int = 0
-    ) -> Iterator[tuple[int, DeadLetter]]:
-        """The same one by one, with the partition of the dead-letter topic that each is in.
+    def dead_letter_page(
+        self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
+    ) -> DeadLetters:
+        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        letters: list[DeadLetter] = []
+        left_bytes = LETTER_BYTES_MAX
+        for number, letter in self._dead_letters_from(partition, offset):
+            left_bytes -= len(letter.key or b"") + len(letter.value or b"")
+            if letters and (left_bytes < 0 or len(letters) == max_messages):
+                return DeadLetters(letters, next_partition=number, next_offset=letter.letter_offset)
+            letters.append(letter)
+        return DeadLetters(letters)
 
-        They begin at an offset of a partition there, and go on in the next partition.
-        """
+    def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
+        """Each with the partition of the dead-letter topic that it is in."""
         try:
             held = self._redrive_group()
         except NotFound:
@@ -317,7 +312,7 @@ class Group:
             for message in chain.from_iterable(batches):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
-                    yield number, DeadLetter(origin, message)
+                    yield number, DeadLetter.of(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send dead letters back to the partitions they came from; how many.
@@ -456,16 +451,24 @@ class Group:
         turns = ((first + step) % self.partition_count for step in range(self.partition_count))
         return sorted(turns, key=lambda number: number not in opened)
 
-    def _held_part(
-        self, partition: int, ranges: Ranges, epoch: int, incarnation: str
-    ) -> PartitionGroup:
-        """`StaleLease` if the lease is of another topic or group that had these names before."""
-        self._check(partition)
-        part = self._parts.get(partition)
-        if ranges and incarnation != part.incarnation:
-            why = "the topic or the group was deleted and made again since"
-            raise StaleLease(ranges, epoch=epoch, why=why)
-        return part.group
+    def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
+        """All are checked before the first is handed out.
+
+        `StaleLease` when one is reached that is of another topic or group of these names.
+        """
+        for lease in held:
+            self._check(lease.partition)
+            if not lease.ranges:
+                raise InputError(f"partition {lease.partition}: no ranges of offsets")
+            for start, end in lease.ranges:
+                if start >= end:
+                    raise InputError(f"not a range of offsets: {start} to {end}")
+        for lease in held:
+            part = self._parts.get(lease.partition)
+            if lease.incarnation != part.incarnation:
+                why = "the topic or the group was deleted and made again since"
+                raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
+            yield lease, part.group
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:

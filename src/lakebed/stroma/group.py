@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -29,7 +30,7 @@ from lakebed.base.runner import Event, Runner
 from lakebed.stroma import leasing, settling
 from lakebed.stroma import ranges as ranges_
 from lakebed.stroma.clock import GroupClock
-from lakebed.stroma.description import Description, count_messages
+from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.events import Event as GroupEvent
 from lakebed.stroma.events import Reset, encode
 from lakebed.stroma.folding import folded
@@ -208,14 +209,14 @@ class PartitionGroup:
             unsettled, end = self._state.unsettled_count, self._state.end
         return unsettled + self._source.message_count(end, max(end, high_watermark))
 
-    def describe(self) -> Description:
+    def describe(self) -> GroupPartition:
         """The group as it is now; its cost is that of all runs."""
         lag = self.lag()
         high_watermark = self._source.high_watermark()
         with self._mutex:
             self._expire()
             state = self._state.frozen()  # the messages are counted while others go on
-            described = Description(
+            described = GroupPartition(
                 acked_until=self._state.base,
                 looked_until=self._state.end,
                 high_watermark=high_watermark,
@@ -234,7 +235,7 @@ class PartitionGroup:
                 problems=tuple(self._recovered.problems),
             )
         waiting, exhausted = count_messages(state)
-        return described._replace(waiting=waiting, exhausted=exhausted)
+        return replace(described, waiting=waiting, exhausted=exhausted)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call when there may be more to lease, until the function returned is called.
