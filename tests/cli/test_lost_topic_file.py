@@ -111,7 +111,7 @@ def test_a_missing_partition_is_refused_reported_and_made_anew_by_repair_alone(
         store.topics.create("other")
     (folder / "1").rename(root / "elsewhere")
     with Store.open(root) as store, pytest.raises(Corrupt, match="lakebed topic repair orders"):
-        store.topic("orders")
+        store.topic("orders").partition(1)
     done = run("verify")
     assert done.exit_code == 65
     problem = f"orders: partition 1: corrupt: {folder / '1' / 'segments'}: the folder is missing"

@@ -168,7 +168,7 @@ class Group:
         """What a lease of that many would be given now, without leasing it."""
         found: list[PeekedMessage] = []
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
-        for number in self._order(self._turn + 1):
+        for number in self._in_turn(self._turn + 1, found):
             part, size = self._parts.get(number), 0
             ranges = part.group.available(allowance.message_count)
             if allowance.counts_bytes:
@@ -408,7 +408,7 @@ class Group:
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
-        for number in self._order(self._turn):
+        for number in self._in_turn(self._turn, leased):
             try:
                 if self._delivery_count_max:
                     self._bury(number)
@@ -445,11 +445,21 @@ class Group:
                 allowance.take(len(messages), size)
                 return messages
 
-    def _order(self, first: int) -> list[int]:
-        """All partitions, from that one on; those that are not open yet come last."""
-        opened = self._parts.opened()
-        turns = ((first + step) % self.partition_count for step in range(self.partition_count))
-        return sorted(turns, key=lambda number: number not in opened)
+    def _in_turn(self, first: int, found: Sequence[object]) -> Iterator[int]:
+        """The partitions from that one on: the open ones, and the others as they are opened.
+
+        Once something is `found`, those that are not open yet are not waited for.
+        """
+        left = [(first + step) % self.partition_count for step in range(self.partition_count)]
+        while left:
+            opened = self._parts.opened()
+            number = next((number for number in left if number in opened), None)
+            if number is None:
+                if found:
+                    return
+                number = self._parts.first_open(left)
+            left.remove(number)
+            yield number
 
     def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
         """All are checked before the first is handed out.
