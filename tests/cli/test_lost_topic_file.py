@@ -11,6 +11,7 @@ from lakebed.base.errors import Corrupt
 from lakebed.host.store import Store
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.kernels.disk import real_disk
+from lakebed.stroma.config import GroupConfig
 from tests.cli.in_process import Run
 
 
@@ -80,6 +81,22 @@ def test_repair_writes_the_file_again_and_states_what_is_lost(
     with Store.open(root) as store:
         group = store.topic("orders").group("billing")
         assert len(group.lease(max_messages=9)) == 1, "the other one was acked"
+
+
+def test_dead_letters_of_a_repaired_topic_are_still_its_own(
+    run: Run, root: Path, folder: Path
+) -> None:
+    with Store.open(root) as store:
+        group = store.topic("orders").group("audit", config=GroupConfig(delivery_count_max=1))
+        group.nack_all(group.lease())
+        assert group.lease() == []
+        assert len(list(group.dead_letters())) == 2
+    (folder / "topic.json").unlink()
+    run("topic", "repair", "orders").lines()
+    with Store.open(root) as store:
+        group = store.topic("orders").group("audit")
+        assert len(list(group.dead_letters())) == 2
+        assert (group.redrive(), len(group.lease())) == (2, 2)
 
 
 def test_a_damaged_topic_file_is_saved_before_repair_replaces_it(

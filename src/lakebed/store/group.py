@@ -22,7 +22,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_S
-from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.base.errors import DiskError, InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Runner
@@ -358,11 +358,16 @@ class Group:
         """Move what was delivered too often to the dead-letter topic."""
         part = self._parts.get(number)
         while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
+            moved, left = Grant(), grant
             try:
                 for leased in _read_grant(part, grant):
                     self._write_letters(number, leased.messages)
+                    if leased.messages:
+                        moved, left = _split(grant, leased.messages[-1].offset + 1)
             except BaseException:
-                _give_back(part, grant)
+                with contextlib.suppress(LakebedError):  # or they are moved again
+                    part.group.dead_lettered(moved.ranges, epoch=grant.epoch)
+                _give_back(part, left)
                 raise
             part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
 
@@ -504,13 +509,30 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
 
 
 def _read(part: _Part, grant: Grant) -> Leased:
+    """What can be read of a lease, or why nothing can; the rest is given back."""
+    messages: list[LeasedMessage] = []
+    gone: list[tuple[int, int]] = []
     try:
-        pieces = list(_read_grant(part, grant))
-    except BaseException:
-        _give_back(part, grant)
-        raise
-    messages = [message for piece in pieces for message in piece.messages]
-    return Leased(messages, [span for piece in pieces for span in piece.gone])
+        for piece in _read_grant(part, grant):
+            messages += piece.messages
+            gone += piece.gone
+    except BaseException as error:
+        if not messages or not isinstance(error, DiskError):
+            _give_back(part, grant)
+            raise
+        _give_back(part, _split(grant, messages[-1].offset + 1)[1])
+    return Leased(messages, gone)
+
+
+def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
+    """What stands before an offset of the lease, in its order, and the rest."""
+    index = next(at for at, span in enumerate(grant.leased) if span.start < offset <= span.end)
+    span = grant.leased[index]
+    left = grant.leased[index + 1 :]
+    if offset < span.end:
+        left = (span._replace(start=offset), *left)
+    before = (*grant.leased[:index], span._replace(end=offset))
+    return grant._replace(leased=before), grant._replace(leased=left)
 
 
 def _read_grant(part: _Part, grant: Grant) -> Iterator[Leased]:

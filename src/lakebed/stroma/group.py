@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Ticket
-from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
@@ -388,11 +388,15 @@ class PartitionGroup:
         return granted.grant, granted.due_ms
 
     def _choose(self, asked: _Asked, use: Callable[[Chosen, int], Used]) -> Used:
-        """Use what can be leased at that time, under the mutex: lease it, or put it back."""
+        """Use what can be leased at that time, under the mutex: lease it, or put it back.
+
+        Messages that cannot be read are left for later; `DiskError` if there are no others.
+        """
         if not self._knows_leases:
             self._learn_leases()
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         seen: _Seen | None = None
+        unreadable: DiskError | None = None
         for turn in count():
             with self._mutex:
                 now_ms = self._freshen(start)
@@ -401,14 +405,30 @@ class PartitionGroup:
                     self._note(leasing.admit(self._state, seen.span, seen.facts, now_ms=wall_ms))
                 chosen = leasing.choose(self._state, asked.wanted, is_exhausted=asked.is_exhausted)
                 span = self._unseen_span(asked.wanted, chosen, turn, high_watermark)
-                if span is None:
+                if span is None or (unreadable is not None and chosen.ranges):
                     return use(chosen, now_ms)
                 leasing.put_back(self._state, chosen)
                 ticket = self._record_if_many(now_ms)
             if ticket is not None:
                 ticket.wait()
-            seen = _Seen(span, self._source.facts(*span))
+            if unreadable is not None:
+                raise unreadable
+            try:
+                seen = self._look(span)
+            except DiskError as error:
+                seen, unreadable = None, error
         raise AssertionError("the turns never end by themselves")
+
+    def _look(self, span: Span) -> _Seen:
+        """At the messages of a span, or at fewer of them if the others cannot be read."""
+        start, end = span
+        while True:
+            try:
+                return _Seen((start, end), self._source.facts(start, end))
+            except DiskError:
+                if end - start == 1:
+                    raise
+                end = start + (end - start) // 2
 
     def _learn_leases(self) -> None:
         """Of which keys messages were leased before the group was opened."""
