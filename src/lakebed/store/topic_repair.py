@@ -14,7 +14,6 @@ from random import Random
 from typing import NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
-from lakebed.api.dead_letter import origin_of
 from lakebed.base.damage import Verdict
 from lakebed.base.damage_ledger import QUARANTINE_NAME, TOPICS, Loss
 from lakebed.base.errors import Corrupt, LakebedError, NotFound, UnknownVersion
@@ -28,7 +27,7 @@ from lakebed.keratin.paths import IDENTITY_NAME, TopicPaths
 from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.verify import PartitionVerification
 from lakebed.kernels import crc32c
-from lakebed.store.dead_letters import dead_letter_topic
+from lakebed.store.dead_letters import dead_letter_topic, origin_of
 from lakebed.store.read_only_topic import require_topic
 from lakebed.store.store import Store
 from lakebed.store.topic_verification import (
