@@ -92,10 +92,13 @@ async def offset_for_time(service: Service, call: Call) -> Offset:
 
 
 async def offsets_for_time(service: Service, call: Call) -> Offsets:
-    topic, at_ms = await topic_of(service, call), call.query.timestamp_ms
-    return Offsets(
-        await service.run(lambda: [each.offset_for_time(at_ms) for each in topic.partitions])
-    )
+    topics, name, at_ms = service.store.topics, call.names["topic"], call.query.timestamp_ms
+
+    def look() -> list[int]:
+        partitions = topics.open_to_read(name).partitions
+        return [partition.offset_for_time(at_ms) for partition in partitions]
+
+    return Offsets(await service.run(look))
 
 
 async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
@@ -104,9 +107,13 @@ async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
 
 
 def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
-    ranges = [
-        PartitionRange(topics.open(each.topic).partition(each.partition), each.start, each.end)
+    opened = [
+        topics.open_to_read(each.topic, partition=each.partition).partition(each.partition)
         for each in query.ranges
+    ]
+    ranges = [
+        PartitionRange(partition, each.start, each.end)
+        for partition, each in zip(opened, query.ranges, strict=True)
     ]
     return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
 
