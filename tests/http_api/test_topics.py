@@ -10,12 +10,14 @@ import pytest
 
 from lakebed.api import damage, media, topics
 from lakebed.api.topics import (
+    AdvanceTopics,
     Configure,
     EnsuredTopic,
     NewTopic,
     PartitionState,
     Produce,
     Settings,
+    TopicRange,
     Truncate,
 )
 from lakebed.base.damage_ledger import TOPICS, Loss
@@ -264,6 +266,10 @@ def test_topics_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
         query = {"offset": 0}
         assert door.call(topics.FETCH, FIRST, query=query).values == [b"first", b"second"]
         assert door.call(topics.FETCH_RAW, FIRST, query=query)
+        times = {"timestamp_ms": 0}
+        assert door.call(topics.OFFSETS_FOR_TIME, ORDERS, query=times).offsets == [0, 0]
+        limited = AdvanceTopics([TopicRange("orders", 0, 0, 2)], max_messages=1)
+        assert door.call(topics.ADVANCE_TOPICS, body=limited).ends == [1]
         with RemoteStore(Address(path=door.socket_path)) as remote:
             partition = remote.topic("orders").partition(0)
             assert [message.value for message in partition.read()] == [b"first", b"second"]

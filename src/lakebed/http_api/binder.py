@@ -18,7 +18,13 @@ from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lookup import group_of, partition_of, readable_partition_of, topic_of
+from lakebed.http_api.lookup import (
+    group_of,
+    partition_of,
+    readable_partition_of,
+    readable_topic_of,
+    topic_of,
+)
 from lakebed.http_api.service import Service
 
 
@@ -33,14 +39,21 @@ async def _topics(service: Service, _call: Call) -> object:
     return service.store.topics
 
 
+async def _topic(service: Service, call: Call) -> object:
+    return await (readable_topic_of if _only_reads(call) else topic_of)(service, call)
+
+
 async def _partition(service: Service, call: Call) -> object:
-    is_read = call.operation.method == "GET"
-    return await (readable_partition_of if is_read else partition_of)(service, call)
+    return await (readable_partition_of if _only_reads(call) else partition_of)(service, call)
+
+
+def _only_reads(call: Call) -> bool:
+    return call.operation.method == "GET"
 
 
 OWNERS: Final[Mapping[str, Owner]] = {
     "Topics": Owner(_topics),
-    "Topic": Owner(topic_of, ("topic",)),
+    "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),
     "Group": Owner(group_of, ("topic", "group")),
 }

@@ -22,7 +22,7 @@ from lakebed.base.errors import NoSpace, WriteFailed
 from lakebed.http_api.call import Call
 from lakebed.http_api.fetching import fetch, fetch_raw
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lookup import topic_of
+from lakebed.http_api.lookup import readable_topic_of, topic_of
 from lakebed.http_api.producing import produce
 from lakebed.http_api.service import Service
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
@@ -57,11 +57,8 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
 
 
 async def describe_topic(service: Service, call: Call) -> TopicState:
-    topics, name = service.store.topics, call.names["topic"]
-    opened = topics.opened_topic(name)
-    if opened is not None and opened.is_whole:
-        return _state(opened)
-    return await service.run(lambda: _state(topics.open_to_read(name)))
+    topic = await readable_topic_of(service, call)
+    return await service.run(lambda: _state(topic))
 
 
 async def configure_topic(service: Service, call: Call) -> TopicState:
@@ -76,9 +73,13 @@ async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
 
 
 def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
-    ranges = [
-        PartitionRange(topics.open(each.topic).partition(each.partition), each.start, each.end)
+    opened = [
+        topics.open_to_read(each.topic, partition=each.partition).partition(each.partition)
         for each in query.ranges
+    ]
+    ranges = [
+        PartitionRange(partition, each.start, each.end)
+        for partition, each in zip(opened, query.ranges, strict=True)
     ]
     return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
 
