@@ -220,3 +220,30 @@ def test_a_stale_ack_of_what_is_settled_is_refused_after_a_re_creation(store: An
     group.ack_all(group.lease())
     with pytest.raises(StaleLease):
         group.ack(old)
+
+
+def test_leases_are_listed_and_taken_back(store: Any) -> None:
+    topic = store.topic("orders", partitions=2)
+    for number in range(2):
+        topic.append_batch([b"a", b"b"], partition=number).result()
+    group = topic.group("billing")
+    leased = group.lease(lease_ms=60_000)
+    held = group.leases()
+    assert [(one.partition, one.start, one.end, one.delivery_count) for one in held] == [
+        (0, 0, 2, 1),
+        (1, 0, 2, 1),
+    ]
+    assert {one.deadline_ms // 10_000 for one in held} <= {
+        one.deadline_ms // 10_000 + step for one in leased for step in (-1, 0)
+    }
+    assert [one.start for one in group.leases(partition=1, offset=1)] == [1]
+    assert len(group.leases(max_leases=1)) == 1
+    assert group.release(partition=0, offset=0) == 1
+    with pytest.raises(StaleLease):
+        group.ack(next(one for one in leased if (one.partition, one.offset) == (0, 0)))
+    assert group.release() == 3
+    assert group.leases() == []
+    assert {one.delivery_count for one in group.lease()} == {2}
+    for wrong in ({"offset": 1}, {"partition": 7}):
+        with pytest.raises(InputError):
+            group.release(**wrong)

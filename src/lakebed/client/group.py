@@ -15,7 +15,7 @@ from lakebed.client.waiting import Waiting
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
-from lakebed.stroma.group import MESSAGES_MAX
+from lakebed.stroma.group import MESSAGES_MAX, HeldRange
 
 WAIT_S_MAX = 366 * 24 * 3600
 RANGES_AT_ONCE = 100_000  # of one request: some megabytes
@@ -144,6 +144,25 @@ class RemoteGroup:
     def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
         return self._caller.call(wire.DESCRIBE_GROUP, self._names).partitions
+
+    def leases(
+        self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
+    ) -> list[HeldRange]:
+        """What is leased now, until when and how often it was delivered, by partition and offset.
+
+        Of one partition, or of all; in each from that offset on.
+        """
+        query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
+        return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
+
+    def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
+        """Take leases back from their holders: of one message, of a partition, or of all.
+
+        Returns how many messages they had; these can be leased again at once. A former holder that
+        acks, gives back or extends gets `StaleLease`.
+        """
+        body = wire.Release(partition=partition, offset=offset)
+        return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
         """Start over from the beginning of the log."""
