@@ -104,6 +104,12 @@ class RemoteGroup:
             body = wire.Nack(held=held, delay_ms=delay_ms)
             self._caller.call(wire.NACK, self._names, body=body)
 
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        for held in _in_requests(held_of(messages)):
+            body = wire.Nack(held=held, is_delivery=False)
+            self._caller.call(wire.NACK, self._names, body=body)
+
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
         body = wire.Extend(held=held_of([message]), lease_ms=lease_ms)

@@ -151,6 +151,7 @@ async def nack(service: Service, call: Call) -> None:
                 epoch=held.epoch,
                 incarnation=held.incarnation,
                 delay_ms=asked.delay_ms,
+                is_delivery=asked.is_delivery,
             )
 
     await service.run(settle)

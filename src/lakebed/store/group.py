@@ -223,16 +223,26 @@ class Group:
         epoch: int,
         incarnation: str,
         delay_ms: int = 0,
+        is_delivery: bool = True,
     ) -> None:
-        """As `nack`, of offsets of one partition that were leased under one epoch."""
+        """As `nack`, of offsets of one partition that were leased under one epoch; or, if it is no
+        delivery, as `give_back`."""
         part = self._held_part(partition, ranges, epoch, incarnation)
-        part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        if is_delivery:
+            part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        else:
+            part.undo_lease(ranges, epoch=epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
         """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
         for partition, epoch, incarnation, ranges in by_lease(messages):
-            part = self._held_part(partition, ranges, epoch, incarnation)
-            part.undo_lease(ranges, epoch=epoch)
+            self.nack_ranges(
+                ranges,
+                partition=partition,
+                epoch=epoch,
+                incarnation=incarnation,
+                is_delivery=False,
+            )
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
