@@ -111,9 +111,11 @@ class StoreTopics:
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
+        restored_ms: int = 0,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
-        for the two before it see `keratin.Topics`."""
+        for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
+        from a backup: leases from before are refused."""
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -122,6 +124,7 @@ class StoreTopics:
         self._settings = GroupSettings(disk, root, defaults=group_config)
         self.read_object = read_object
         self._damage = damage
+        self._restored_ms = restored_ms
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -406,6 +409,7 @@ class StoreTopics:
             partial(self._open_part, topic, name=name, config=config),
             runner=self._runner,
             delivery_count_max=config.delivery_count_max,
+            restored_ms=self._restored_ms,
             dead_letters=partial(self._dead_letters, topic),
             redrive_group=partial(self._redrive_group, topic, name),
         )
