@@ -21,12 +21,14 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.files import forking
 from lakebed.http.answering import Handler
 from lakebed.http.connection import Connection
 from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.handshake import Handshake
 from lakebed.http.head import HeadReader
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal, plain_text
@@ -73,7 +75,7 @@ class Server:
         self.date_line = date_line(self.clock.wall_ns())
         self.is_draining = False
         self._listeners: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[Connection | Handshake] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -82,15 +84,8 @@ class Server:
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
-        listener = await self.loop.create_server(
-            self._connect,
-            host,
-            port,
-            backlog=BACKLOG,
-            ssl=None if tls is None else tls.context,
-            ssl_handshake_timeout=None if tls is None else self.limits.header_s,
-            ssl_shutdown_timeout=None if tls is None else self.limits.linger_s,
-        )
+        connect = self._connect if tls is None else partial(Handshake, self, tls)
+        listener = await self.loop.create_server(connect, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
         taken: int = listener.sockets[0].getsockname()[1]
         return taken
@@ -158,7 +153,7 @@ class Server:
 
     # For the connections.
 
-    def welcome(self, connection: Connection, *, is_known: bool) -> int:
+    def welcome(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
         self._connections.add(connection)
         self._is_empty.clear()
@@ -168,17 +163,18 @@ class Server:
         """A request of it had a key."""
         self._room.know(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection | Handshake) -> None:
         self._room.forget(connection)
         self._connections.discard(connection)
         self._note_if_empty()
 
-    def run(self, work: Coroutine[object, object, None]) -> None:
+    def run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """To its end, whether or not the connection lasts that long."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         self._is_empty.clear()
         task.add_done_callback(self._ran)
+        return task
 
     def tell_done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
