@@ -28,12 +28,18 @@ Skipped = TypeVar("Skipped", bound=Skippable)
 
 
 class DamagePolicy(Generic[Skipped]):
-    """Raise at damage, or skip it and report."""
+    """Raise at damage, or skip it and report; also bytes that the device does not return, unless
+    `skip_unreadable` is false."""
 
     def __init__(
-        self, *, skip: bool, on_skipped: Callable[[Skipped], object] | None = None
+        self,
+        *,
+        skip: bool,
+        skip_unreadable: bool = True,
+        on_skipped: Callable[[Skipped], object] | None = None,
     ) -> None:
         self.skips = skip
+        self.skips_unreadable = skip and skip_unreadable
         self._on_skipped = on_skipped
 
     def meet(self, skipped: Skipped) -> None:

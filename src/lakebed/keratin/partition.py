@@ -347,6 +347,7 @@ class Partition:
         *,
         batch_bytes_max: int | None = None,
         skip_damage: bool = False,
+        skip_unreadable: bool = True,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
         """The messages of `[start, end)` as columns; all there are by default."""
@@ -355,6 +356,7 @@ class Partition:
             end,
             batch_bytes_max=batch_bytes_max,
             skip_damage=skip_damage,
+            skip_unreadable=skip_unreadable,
             on_skipped=on_skipped,
         )
 

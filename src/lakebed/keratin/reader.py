@@ -96,15 +96,19 @@ class PartitionReader:
         *,
         batch_bytes_max: int | None = None,
         skip_damage: bool = False,
+        skip_unreadable: bool = True,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
         """The durable messages with offsets in `[start, end)` as columns, in order.
 
         From the partition's start, and to the high watermark of now, unless said otherwise; an
         `end` behind that is that. `OffsetOutOfRange` as for `scan_from`. `Corrupt` at damage, or
-        with `skip_damage` a call of `on_skipped` for each range that was passed over.
+        with `skip_damage` a call of `on_skipped` for each range that was passed over. `DiskError`
+        where the device fails, unless that is skipped with the damage: it may pass.
         """
-        policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
+        policy = DamagePolicy(
+            skip=skip_damage, skip_unreadable=skip_unreadable, on_skipped=on_skipped
+        )
         bounds = self._bounds(start, end)
         return self._batches(*bounds, policy, batch_bytes_max or self._window_bytes)
 

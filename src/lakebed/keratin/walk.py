@@ -190,7 +190,7 @@ class Walk:
     def _pass_unreadable(self, info: SegmentInfo, error: DiskError) -> None:
         """The device did not give the bytes. Where good ones follow in the segment is not looked
         for: `repair` does that."""
-        if not self._policy.skips or error.operation != "read":
+        if not self._policy.skips_unreadable or error.operation != "read":
             raise error
         start = self._position if self._reading is not None else 0
         problem = Corrupt(f"cannot be read: {error}", path=info.path, offset=start)

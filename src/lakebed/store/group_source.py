@@ -1,6 +1,7 @@
 """A partition as a consumer group sees it: where Keratin and Stroma meet.
 
-What is damaged in the log cannot be delivered: the group settles it, logs it and counts it.
+What is damaged in the log cannot be delivered: the group settles it, logs it and counts it. What
+cannot be read now is not settled: the read may succeed later, or a repair may keep a part of it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ class GroupSource:
                 break
             try:
                 for batch in self._partition.read_batches(
-                    first, end, skip_damage=True, on_skipped=self._on_skipped
+                    first,
+                    end,
+                    skip_damage=True,
+                    skip_unreadable=False,
+                    on_skipped=self._on_skipped,
                 ):
                     found += self._of(batch, position)
                     position = batch.next_offset

@@ -72,7 +72,7 @@ def batches_between(
     while start < end:
         try:
             for batch in partition.read_batches(
-                start, end, skip_damage=True, on_skipped=on_skipped
+                start, end, skip_damage=True, skip_unreadable=False, on_skipped=on_skipped
             ):
                 yield batch
                 start = batch.next_offset

@@ -38,6 +38,7 @@ from lakebed.base.simulation.open_file import SimulatedFile, simulated_error
 from lakebed.base.simulation.scheduler import Scheduler, SimulatedCrash
 
 NAME_BYTES_MAX = 255
+_REPORTED = {"pread": "read"}  # what errors of the real disk call it
 
 
 class Crash(Enum):
@@ -286,7 +287,7 @@ class SimulatedDisk:
     def _fail_if_due(self, operation: str, path: PathLike) -> None:
         fault = self.faults.due(operation)
         if fault is not None:
-            raise simulated_error(fault.code, operation, path)
+            raise simulated_error(fault.code, _REPORTED.get(operation, operation), path)
 
     def _node(self, path: PathLike) -> Node:
         entry = self._entry(path)
