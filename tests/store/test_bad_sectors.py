@@ -154,3 +154,15 @@ def test_a_group_stops_before_a_bad_sector_and_settles_nothing_behind_it(root: P
         found = group.lease(max_messages=COUNT)
         assert [message.offset for message in found] == list(range(len(seen), COUNT))
         assert {message.delivery_count for message in found} == {1}
+
+
+def test_a_group_goes_on_behind_a_bad_sector_once_the_topic_is_repaired(root: Path) -> None:
+    with open_bad(root) as store:
+        seen = list(consumed(store.topic("clicks").group("billing")))
+    with open_bad(root) as store:
+        (lost,) = repair_topic(store, "clicks", progress=lambda *_: None).lost
+        assert lost.start == len(seen)
+        assert lost.end - lost.start < 10
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:  # a new file
+        group = store.topic("clicks").group("billing")
+        assert list(consumed(group)) == list(range(lost.end, COUNT))
