@@ -18,7 +18,7 @@ from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
 from lakebed.spark.jobs.land.rows import DEAD_LETTER
 from lakebed.spark.jobs.land.target import target_of
 from lakebed.spark.jobs.land.task import TaskFiles
-from lakebed.spark.jobs.land.wider_columns import wider_types, widened
+from lakebed.spark.jobs.land.wider_columns import widened, wider_types
 from lakebed.spark.tables.upkeep import optimize
 from tests.spark.lands import Lake, by_offset, messages, started_lake
 from tests.spark.table_places import delta, rows_of

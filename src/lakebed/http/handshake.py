@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Handshake(asyncio.Protocol):
-    """To its server it is what a `Connection` is, which takes its place."""
+    """A `Connection` takes its place. The loop has a timer for it."""
 
     is_idle: Final = True
 
@@ -45,12 +45,6 @@ class Handshake(asyncio.Protocol):
 
     def abort(self) -> None:
         self._task.cancel()
-
-    def drain(self) -> None:
-        self.abort()
-
-    def sweep(self, now_ns: int) -> None:
-        """The loop has a timer for handshakes."""
 
     async def _shake_hands(self) -> None:
         self._is_begun = True

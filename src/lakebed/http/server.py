@@ -75,7 +75,8 @@ class Server:
         self.date_line = date_line(self.clock.wall_ns())
         self.is_draining = False
         self._listeners: list[asyncio.Server] = []
-        self._connections: set[Connection | Handshake] = set()
+        self._connections: set[Connection] = set()
+        self._handshakes: set[Handshake] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -115,6 +116,7 @@ class Server:
         self.is_draining = True
         for connection in tuple(self._connections):
             connection.drain()
+        self._end_handshakes()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_empty.wait(), timeout_s)
         return self.close()
@@ -127,6 +129,7 @@ class Server:
         was_empty = self._is_empty.is_set()
         for connection in tuple(self._connections):
             connection.abort()
+        self._end_handshakes()
         forking.let_go(self)
         return was_empty
 
@@ -135,7 +138,8 @@ class Server:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         listening = [one for listener in self._listeners for one in listener.sockets]
         connected = [connection.socket for connection in self._connections]
-        for one in [*listening, *connected]:
+        connecting = [handshake.socket for handshake in self._handshakes]
+        for one in [*listening, *connected, *connecting]:
             if one is not None and one.fileno() >= 0:
                 os.dup2(nothing, one.fileno(), inheritable=False)
         os.close(nothing)
@@ -149,13 +153,17 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        return len(self._connections)
+        """Those whose handshake is under way included."""
+        return len(self._connections) + len(self._handshakes)
 
     # For the connections.
 
     def welcome(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
-        self._connections.add(connection)
+        if isinstance(connection, Handshake):
+            self._handshakes.add(connection)
+        else:
+            self._connections.add(connection)
         self._is_empty.clear()
         return self._room.welcome(connection, is_known=is_known)
 
@@ -165,7 +173,10 @@ class Server:
 
     def forget(self, connection: Connection | Handshake) -> None:
         self._room.forget(connection)
-        self._connections.discard(connection)
+        if isinstance(connection, Handshake):
+            self._handshakes.discard(connection)
+        else:
+            self._connections.discard(connection)
         self._note_if_empty()
 
     def run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
@@ -195,6 +206,10 @@ class Server:
     def _note_if_empty(self) -> None:
         if not self._connections and not self._tasks:
             self._is_empty.set()
+
+    def _end_handshakes(self) -> None:
+        for handshake in tuple(self._handshakes):
+            handshake.abort()
 
     def _connect(self) -> Connection:
         return Connection(self)
