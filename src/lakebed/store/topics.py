@@ -23,11 +23,11 @@ from lakebed.base.errors import (
     Busy,
     Closed,
     DataError,
+    DiskError,
     InputError,
     LakebedError,
     NoSpace,
     NotFound,
-    WriteFailed,
 )
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
@@ -187,8 +187,8 @@ class StoreTopics:
         """The topic, for whoever only reads, with that partition open, or with all of them;
         `NotFound` if there is none.
 
-        Opening it writes. On a disk that takes no writes it is read as its files show it, and
-        opening is tried again after a while.
+        Opening it writes, and reads the newest segments. On a disk that takes no writes, or cannot
+        read one of those, it is read as its files show it; opening is tried again after a while.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -201,7 +201,7 @@ class StoreTopics:
                 topic.partitions  # noqa: B018 - opens them
             else:
                 topic.partition(partition)
-        except (NoSpace, WriteFailed) as error:
+        except (NoSpace, DiskError) as error:
             _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
         else:
             self._forget_unwritable(name)
