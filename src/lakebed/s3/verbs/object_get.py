@@ -23,11 +23,11 @@ from lakebed.s3.addressing import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import checksum_headers
 from lakebed.s3.conditions import read_condition
-from lakebed.s3.errors import S3Error, invalid_argument, to_s3
+from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.fields import (
     HeaderList,
     check_tellable,
-    http_date,
+    marker_refusal,
     object_headers,
     told_version,
     wire,
@@ -165,13 +165,7 @@ def _found(service: Service, operation: GetObject) -> ObjectReader:
             operation.bucket, operation.key, version_id=operation.version_id, waits=False
         )
     except MethodNotAllowed as error:
-        refusal = to_s3(error)
-        raise S3Error(
-            refusal.code,
-            str(refusal),
-            headers=(*refusal.headers, ("Last-Modified", http_date(error.modified_ms))),
-            details=refusal.details,
-        ) from error
+        raise marker_refusal(error) from error
 
 
 def _partial(
