@@ -34,6 +34,7 @@ from lakebed.s3.verbs.multipart_upload import (
     CompleteMultipartUpload,
     CreateMultipartUpload,
 )
+from lakebed.s3.verbs.object_attributes import GetObjectAttributes
 from lakebed.s3.verbs.object_copy import CopyObject, UploadPartCopy
 from lakebed.s3.verbs.object_delete import DeleteObject
 from lakebed.s3.verbs.object_get import GetObject, HeadObject
@@ -109,6 +110,11 @@ ASKED: list[tuple[str, str, Operation]] = [
     ),
     ("HEAD", "/b/k?versionId=null", HeadObject(bucket="b", key="k", version_id="null")),
     ("GET", "/b/k?tagging", GetObjectTagging(bucket="b", key="k")),
+    (
+        "GET",
+        "/b/k?attributes&versionId=v",
+        GetObjectAttributes(bucket="b", key="k", version_id="v"),
+    ),
     ("DELETE", "/b/k?versionId=v", DeleteObject(bucket="b", key="k", version_id="v")),
     ("POST", "/b/k?uploads", CreateMultipartUpload(bucket="b", key="k")),
     (
