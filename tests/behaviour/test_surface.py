@@ -58,7 +58,7 @@ OF_THE_WIRE: Final = {
     (RemoteStore, "health"): "of the one who serves it",
     (RemoteStore, "state"): "of the one who serves it",
     (RemoteStore, "config"): "embedded it is what the program said",
-    (RemoteStore, "work"): "embedded it is called directly",
+    (RemoteStore, "root"): "embedded it is an attribute",
     (RemoteStore, "open_log"): "one that must be there: readers elsewhere make none",
     (RemoteStore, "plan_logs"): "of many logs in one call: embedded each is looked at",
     (RemoteLog, "segments_and_end"): "both in one call",

@@ -265,12 +265,11 @@ def seal(context: typer.Context, log: LogName) -> None:
     lakebed aof seal orders
     """
     from lakebed.cli.writers import as_named_here
-    from lakebed.store.store import Store
 
     run = invocation(context)
     with open_to_write(run, log) as store:
         sealed = store.log(log).seal_current_segment(timeout=60.0)
-        if sealed is not None and not isinstance(store, Store):
+        if sealed is not None:
             (path,) = as_named_here([sealed.path], store, run.root)
             sealed = sealed._replace(path=path)
     if sealed is None:

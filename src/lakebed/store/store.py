@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import (
@@ -55,6 +54,7 @@ from lakebed.store.failures import Failed, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
+from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore, check_root
@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
     from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
-    from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.manifest_logs import ManifestLog
 
 _log = logging.getLogger(__name__)
@@ -347,16 +346,10 @@ class Store:
         """What of all that is open takes no writes or fails in the background, and why."""
         return engine_failures(**self._open_things(), upkeep=self._manager.failures())
 
-    def mark_damaged(
-        self,
-        versions: Sequence[NamedVersion],
-        *,
-        progress: Progress = no_progress,
-    ) -> MarkReport:
-        """Look at those versions again: mark the damaged ones, clear the mark of the others."""
-        from lakebed.store.damage_marks import mark_damaged
-
-        return mark_damaged(self.lake, versions, progress=progress)
+    @property
+    def maintenance(self) -> Maintenance:
+        """Verification, repair and moves between tiers."""
+        return Maintenance(self)
 
     def object_totals(self) -> Totals | None:
         """How much the object store has, None if it is not open; see `Lake.totals`."""

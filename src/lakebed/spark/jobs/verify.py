@@ -70,7 +70,7 @@ def verify(
 
         watcher.begin("mark", total=len(versions), unit="objects")
         with writing(place) as store:
-            marks = store.mark_damaged(
+            marks = store.maintenance.mark_objects(
                 versions, progress=lambda done, _total: watcher.advance(done)
             )
     return _told(checked, marks)

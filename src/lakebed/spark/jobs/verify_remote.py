@@ -18,7 +18,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.view import SegmentInfo
-from lakebed.api.job_reports import report_of
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.units import MIB
@@ -122,7 +121,7 @@ def _checked(store: RemoteStore, piece: Piece) -> Finding:
         if isinstance(piece, TopicSegment):
             partition = store.topics.open(piece.topic).partition(piece.partition)
             return check_topic_segment(partition, piece)
-        return report_of(LakeReport, store.work(piece.kind))
+        return store.maintenance.verify_objects()
     except LakebedError as error:
         return Unchecked(_what(piece), str(error))
 
