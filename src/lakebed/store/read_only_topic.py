@@ -17,10 +17,10 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
-from lakebed.store.topic_partition import TopicPartition
 from lakebed.stroma.config import GroupConfig
 
 
@@ -53,11 +53,11 @@ class ReadOnlyTopic:
         return self.identity.partition_count
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self) -> tuple[ReadOnlyPartition, ...]:
         """All of them, opened."""
         return tuple(map(self.partition, range(self.partition_count)))
 
-    def partition(self, number: int) -> TopicPartition:
+    def partition(self, number: int) -> ReadOnlyPartition:
         """The same one each time; `NotFound` if there is none of that number."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
@@ -74,7 +74,7 @@ class ReadOnlyTopic:
         of them from their oldest messages on.
         """
         numbers = range(self.partition_count) if starts is None else starts
-        views = {number: self.partition(number).view for number in numbers}
+        views = {number: self.partition(number) for number in numbers}
         return TopicFollower(views, starts or {}, runner=self._runner)
 
     def groups(self) -> list[str]:
@@ -100,9 +100,9 @@ class ReadOnlyTopic:
         for partition in self._partitions.close():
             partition.close()
 
-    def _open_partition(self, number: int) -> TopicPartition:
+    def _open_partition(self, number: int) -> ReadOnlyPartition:
         paths = self.paths.partition(number)
-        return TopicPartition(paths, disk=self._disk, runner=self._runner)
+        return ReadOnlyPartition(paths, disk=self._disk, runner=self._runner)
 
 
 def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:
