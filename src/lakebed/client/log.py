@@ -152,10 +152,14 @@ class RemoteLog:
         return (record for page in pages for record in records_of(page))
 
     def read_batches(
-        self, start: RecordId | None = None, end: RecordId | None = None
+        self,
+        start: RecordId | None = None,
+        end: RecordId | None = None,
+        *,
+        batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
         """The same as columns, many at a time."""
-        return self._batches(self._pages(start, end))
+        return self._batches(self._pages(start, end, batch_bytes_max or PAGE_BYTES))
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
         """The durable records before `start`, newest first."""
@@ -273,13 +277,15 @@ class RemoteLog:
         )
         return list(map(RecordId, found.record_ids))
 
-    def _pages(self, start: RecordId | None, end: RecordId | None) -> Iterator[wire.Records]:
+    def _pages(
+        self, start: RecordId | None, end: RecordId | None, max_bytes: int = PAGE_BYTES
+    ) -> Iterator[wire.Records]:
         """The first one is asked for now: what is wrong with the call is known at once."""
-        page = self.page(start, end=end)
+        page = self.page(start, end=end, max_bytes=max_bytes)
         limit = RecordId(page.durable_end)
-        return self._rest(page, limit if end is None else min(RecordId(end), limit))
+        return self._rest(page, limit if end is None else min(RecordId(end), limit), max_bytes)
 
-    def _rest(self, page: wire.Records, end: RecordId) -> Iterator[wire.Records]:
+    def _rest(self, page: wire.Records, end: RecordId, max_bytes: int) -> Iterator[wire.Records]:
         while page.record_ids:
             if page.record_ids[-1] >= end:
                 yield _before(page, end)
@@ -287,7 +293,7 @@ class RemoteLog:
             yield page
             if page.next >= end:
                 return
-            page = self.page(RecordId(page.next), end=end)
+            page = self.page(RecordId(page.next), end=end, max_bytes=max_bytes)
 
     def _batches(self, pages: Iterator[wire.Records]) -> Iterator[RecordBatch]:
         base_offsets: dict[int, int] = {}

@@ -91,9 +91,7 @@ async def offset_for_time(service: Service, call: Call) -> Offset:
 
 async def offsets_for_time(service: Service, call: Call) -> Offsets:
     topic, at_ms = await topic_of(service, call), call.query.timestamp_ms
-    return Offsets(
-        await service.run(lambda: [each.offset_for_time(at_ms) for each in topic.partitions])
-    )
+    return Offsets(await service.run(lambda: topic.offsets_for_time(at_ms)))
 
 
 async def advance_topics(service: Service, call: Call) -> AdvancedTopics:

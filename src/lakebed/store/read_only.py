@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from lakebed.aof.archived_log import ArchivedLog
 from lakebed.aof.read_only import ReadOnlyLog
-from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.services import TierServices
 from lakebed.base.damage_ledger import RecordedDamage
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.read_only import ReadOnlyLake
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_only_bucket import ReadOnlyBucket
-    from lakebed.store.read_only_topic import ReadOnlyTopic
+    from lakebed.store.read_only_topic import ReadOnlyTopic, ReadOnlyTopics
 
 
 class ReadOnlyStore:
@@ -86,8 +85,7 @@ class ReadOnlyStore:
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self.damage = RecordedDamage(self.disk, self.root)
         self._logs = Opened(self._open_log, name="the logs", runner=self.runner)
-        self._readers = Opened(self._open_reader, name="the readers of logs", runner=self.runner)
-        self._topics = Opened(self._open_topic, name="the topics", runner=self.runner)
+        self._topics = Opened(self._open_topics, name="the topics", runner=self.runner)
         open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
         self._lakes = Opened(open_lake, name="the object store", runner=self.runner)
         self._is_closed = False
@@ -97,9 +95,17 @@ class ReadOnlyStore:
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> ReadOnlyLog:
-        """The log as its readers see it, the same one each time; `NotFound` if there is none."""
+        """The log, the same one each time; `NotFound` if there is none.
+
+        One that was deleted and created again since is opened anew.
+        """
         self._check_open()
-        return self._logs.get(name)
+        log = self._logs.get(name)
+        if log.is_replaced():
+            self._logs.forget(name, log)
+            log.close()
+            log = self._logs.get(name)
+        return log
 
     def archived_log(self, name: str) -> ArchivedLog:
         """What retention moved to the log's archive, to be read; `NotFound` if there is no such
@@ -108,11 +114,6 @@ class ReadOnlyStore:
         paths = require_log(self.disk, self.root, name)
         return ArchivedLog(self.disk, paths, runner=self.runner)
 
-    def reader(self, name: str) -> LogReader:
-        """A reader of that log, the same one each time."""
-        self._check_open()
-        return self._readers.get(name)
-
     def manifest_log(self, name: str) -> ManifestLog | None:
         """What was recorded of the log's segments, to be read; see `Store.manifest_log`."""
         from lakebed.store.manifest_logs import manifest_log_of
@@ -120,16 +121,15 @@ class ReadOnlyStore:
         self._check_open()
         return manifest_log_of(self.disk, self.root, name)
 
-    def topics(self) -> list[str]:
-        """The names of all topics."""
-        from lakebed.keratin.topic_folder import topic_names
-
-        return topic_names(self.disk, self.root)
+    @property
+    def topics(self) -> ReadOnlyTopics:
+        """All topics: to list and open them."""
+        self._check_open()
+        return self._topics.get("")
 
     def topic(self, name: str) -> ReadOnlyTopic:
-        """The topic as its readers see it, the same one each time; `NotFound` if there is none."""
-        self._check_open()
-        return self._topics.get(name)
+        """The topic of that name; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
+        return self.topics.open(name)
 
     @property
     def lake(self) -> ReadOnlyLake:
@@ -149,7 +149,7 @@ class ReadOnlyStore:
         return ReadOnlyBucket(self.lake, name)
 
     def close(self) -> None:
-        """Close the readers, logs, topics and buckets. Idempotent."""
+        """Close the logs, topics and buckets. Idempotent."""
         self._is_closed = True
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:
@@ -158,10 +158,8 @@ class ReadOnlyStore:
                 stack.callback(lake.close)
             for log in self._logs.close():
                 stack.callback(log.close)
-            for reader in self._readers.close():
-                stack.callback(reader.close)
-            for topic in self._topics.close():
-                stack.callback(topic.close)
+            for topics in self._topics.close():
+                stack.callback(topics.close)
 
     def __enter__(self) -> ReadOnlyStore:
         return self
@@ -173,19 +171,16 @@ class ReadOnlyStore:
         require_log(self.disk, self.root, name)
         return ReadOnlyLog(self.root, name, disk=self.disk, runner=self.runner, services=self.tiers)
 
-    def _open_reader(self, name: str) -> LogReader:
-        return LogReader(self.log(name))
+    def _open_topics(self, name: str) -> ReadOnlyTopics:
+        from lakebed.store.read_only_topic import ReadOnlyTopics
 
-    def _open_topic(self, name: str) -> ReadOnlyTopic:
-        from lakebed.store.read_only_topic import ReadOnlyTopic
-
-        return ReadOnlyTopic(
+        assert not name, "there is one of them"
+        return ReadOnlyTopics(
             self.root,
-            name,
             disk=self.disk,
             runner=self.runner,
+            config=self.topic_config,
             group_config=self.group_config,
-            topic_config=self.topic_config,
         )
 
     def _open_lake(

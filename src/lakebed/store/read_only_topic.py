@@ -1,4 +1,4 @@
-"""A topic that is only read: beside its writer, or after it. Writes nothing and takes no lock.
+"""Topics that are only read: while a writer runs, or after it. Writes nothing and takes no lock.
 
 with Store.open(root, read_only=True) as store:
     topic = store.topic("orders")
@@ -18,6 +18,7 @@ from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
@@ -25,7 +26,7 @@ from lakebed.stroma.config import GroupConfig
 
 
 class ReadOnlyTopic:
-    """Thread-safe. Partitions are opened when they are asked for. `NotFound` if there is none."""
+    """Thread-safe. Partitions are opened on first use. `NotFound` if there is no such topic."""
 
     def __init__(
         self,
@@ -49,6 +50,11 @@ class ReadOnlyTopic:
         self._partitions = Opened(self._open_partition, name=f"topic {name}", runner=runner)
 
     @property
+    def topic_id(self) -> str:
+        """Another one, if the topic was deleted and created again."""
+        return self.identity.topic_id
+
+    @property
     def partition_count(self) -> int:
         return self.identity.partition_count
 
@@ -62,6 +68,10 @@ class ReadOnlyTopic:
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
+
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """The first message of every partition at or after that moment; else where it ends."""
+        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def partition_for(self, key: bytes) -> int:
         """Where messages with that key are."""
@@ -103,6 +113,62 @@ class ReadOnlyTopic:
     def _open_partition(self, number: int) -> ReadOnlyPartition:
         paths = self.paths.partition(number)
         return ReadOnlyPartition(paths, disk=self._disk, runner=self._runner)
+
+
+class ReadOnlyTopics:
+    """All topics of a store that is only read. Thread-safe."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: TopicConfig,
+        group_config: GroupConfig,
+    ) -> None:
+        """The configurations are those of topics and groups without settings of their own."""
+        self._root = root
+        self._disk = disk
+        self._runner = runner
+        self._config = config
+        self._group_config = group_config
+        self._topics = Opened(self._open_topic, name="the topics", runner=runner)
+
+    def names(self) -> list[str]:
+        return topic_names(self._disk, self._root)
+
+    def open(self, name: str) -> ReadOnlyTopic:
+        """The topic, the same one each time; `NotFound` if there is none.
+
+        One that was deleted and created again since is opened anew.
+        """
+        topic = self._topics.get(name)
+        now = require_topic(self._disk, topic.paths)
+        if (now.topic_id, now.partition_count) != (topic.topic_id, topic.partition_count):
+            self._topics.forget(name, topic)
+            topic.close()
+            topic = self._topics.get(name)
+        return topic
+
+    def groups(self, topic: str) -> list[str]:
+        """The names of the topic's groups."""
+        return group_names(self._disk, self._root, topic)
+
+    def close(self) -> None:
+        """Idempotent."""
+        for topic in self._topics.close():
+            topic.close()
+
+    def _open_topic(self, name: str) -> ReadOnlyTopic:
+        return ReadOnlyTopic(
+            self._root,
+            name,
+            disk=self._disk,
+            runner=self._runner,
+            group_config=self._group_config,
+            topic_config=self._config,
+        )
 
 
 def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:

@@ -201,11 +201,11 @@ def plan_store(
             logs.append(plan_log(store, name, tier2=tier2))
         except LakebedError as error:
             unchecked.append(Unchecked(f"log {name}", str(error)))
-    for name in store.topics():
+    for name in store.topics.names():
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
         except LakebedError as error:
-            if name in store.topics():
+            if name in store.topics.names():
                 unchecked.append(Unchecked(f"topic {name}", str(error)))
             else:
                 gone.append(name)

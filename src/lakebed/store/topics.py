@@ -86,6 +86,11 @@ class StoreTopic:
         return self.topic.identity
 
     @property
+    def topic_id(self) -> str:
+        """Another one, if the topic was deleted and created again."""
+        return self.topic.identity.topic_id
+
+    @property
     def partition_count(self) -> int:
         return self.topic.partition_count
 
@@ -97,6 +102,10 @@ class StoreTopic:
     def partition(self, number: int) -> Partition:
         """Waits until it is open; `NotFound` if there is none of that number."""
         return self.topic.partition(number)
+
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """The first message of every partition at or after that moment; else where it ends."""
+        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def append_batch(
         self,

@@ -145,7 +145,7 @@ class FilesStore:
         return self._store.pins
 
     def topics(self) -> Sequence[str]:
-        return self._store.topics()
+        return self._store.topics.names()
 
     def topic(self, name: str) -> FilesTopic:
         store, known = self._store, self._opened.topics.get(name)
