@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.api.marks import INDEXES_MAX, bytes_at, topic_marks
-from lakebed.api.plans import Mark
 from lakebed.base.units import MIB
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.view import SegmentInfo
 from lakebed.spark.splits import Extent, Piece, split
+from lakebed.store.split_points import INDEXES_MAX, Mark, bytes_at, topic_marks
 
 
 def extent(key: str, count: int, size: int, *, is_cut_anywhere: bool = True) -> Extent[str]:

@@ -14,10 +14,11 @@ from msgspec import Struct
 from lakebed import api
 from lakebed.api import media, problems
 from lakebed.api.operations import OPERATIONS
-from lakebed.api.plans import Bounds, Mark
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.http_api import openapi
+from lakebed.store import read_plan
+from lakebed.store.split_points import Bounds, Mark
 from tools.reference.markdown import anchor, code, codes, plain, table
 from tools.reference.markdown import page as page_of
 from tools.reference.sources import declared, field_notes
@@ -146,7 +147,7 @@ def _heading(name: str) -> str:
 def _structs() -> dict[str, type]:
     """The classes of the documents, by name."""
     names = [f"{api.__name__}.{one.name}" for one in pkgutil.iter_modules(api.__path__)]
-    modules = [*map(import_module, names), openapi]
+    modules = [*map(import_module, names), openapi, read_plan]
     found = {name: kind for module in modules for name, kind in declared(module, Struct)}
     return found | {kind.__name__: kind for kind in (DamageRecord, Bounds, Mark)}
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.base.units import MIB
+from lakebed.store.read_plan import TopicRange
 
 INT64_MAX = (1 << 63) - 1
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
@@ -143,15 +144,6 @@ class OffsetQuery(Struct, frozen=True):
 
 class Offset(Struct, frozen=True):
     offset: int
-
-
-class TopicRange(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages `[start, end)` of a partition."""
-
-    topic: str
-    partition: int
-    start: Count
-    end: Count
 
 
 class AdvanceTopics(Struct, frozen=True, forbid_unknown_fields=True):

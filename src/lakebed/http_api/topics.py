@@ -31,9 +31,8 @@ from lakebed.http_api.handler import Handler
 from lakebed.http_api.lookup import partition_of, readable_partition_of, topic_of
 from lakebed.http_api.producing import produce
 from lakebed.http_api.service import Service
-from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.store.read_only_topic import ReadOnlyTopic
-from lakebed.store.topics import StoreTopic, StoreTopics
+from lakebed.store.topics import StoreTopic
 
 
 async def list_topics(service: Service, _: Call) -> TopicNames:
@@ -96,15 +95,13 @@ async def offsets_for_time(service: Service, call: Call) -> Offsets:
 
 async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
     query = await call.document(AdvanceTopics)
-    return AdvancedTopics(await service.run(partial(_advance, service.store.topics, query)))
-
-
-def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
-    ranges = [
-        PartitionRange(topics.open(each.topic).partition(each.partition), each.start, each.end)
-        for each in query.ranges
-    ]
-    return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
+    advance = partial(
+        service.store.topics.advance,
+        query.ranges,
+        messages_max=query.max_messages,
+        bytes_max=query.max_bytes,
+    )
+    return AdvancedTopics(await service.run(advance))
 
 
 async def truncate(service: Service, call: Call) -> Truncated:

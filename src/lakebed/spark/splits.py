@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from lakebed.api.plans import Mark
 from lakebed.base.units import MIB
+from lakebed.store.split_points import Mark
 
 BYTES_WORTH_A_TASK = 4 * MIB
 _SLACK = 8  # what is less than that part of a split is not cut off

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_only_bucket import ReadOnlyBucket
     from lakebed.store.read_only_topic import ReadOnlyTopic, ReadOnlyTopics
+    from lakebed.store.read_plan import PlannedRead, WantedRead
 
 
 class ReadOnlyStore:
@@ -107,6 +109,21 @@ class ReadOnlyStore:
             log = self._logs.get(name)
         return log
 
+    def open_log(self, name: str) -> ReadOnlyLog:
+        """As `log`: a store that is only read creates none."""
+        return self.log(name)
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`, of logs."""
+        from lakebed.store.read_planner import LogSource, log_index, plan_reads
+
+        def source(name: str) -> LogSource:
+            return LogSource(self.log(name), partial(log_index, self.disk))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
+
     def archived_log(self, name: str) -> ArchivedLog:
         """What retention moved to the log's archive, to be read; `NotFound` if there is no such
         log."""
@@ -130,6 +147,18 @@ class ReadOnlyStore:
     def topic(self, name: str) -> ReadOnlyTopic:
         """The topic of that name; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
         return self.topics.open(name)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points."""
+        from lakebed.store.read_planner import TopicSource, plan_reads, topic_index
+
+        def source(name: str) -> TopicSource:
+            return TopicSource(self.topics.open(name), partial(topic_index, self.disk))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     @property
     def lake(self) -> ReadOnlyLake:

@@ -7,12 +7,14 @@ with Store.open(root, read_only=True) as store:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.base.runner.opened import Opened
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
@@ -20,9 +22,13 @@ from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.store.group_settings import GroupSettings
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
 from lakebed.stroma.config import GroupConfig
+
+if TYPE_CHECKING:
+    from lakebed.store.read_plan import TopicRange
 
 
 class ReadOnlyTopic:
@@ -68,6 +74,12 @@ class ReadOnlyTopic:
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
+
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition can be read at."""
+        return [
+            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+        ]
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """The first message of every partition at or after that moment; else where it ends."""
@@ -150,6 +162,16 @@ class ReadOnlyTopics:
             topic.close()
             topic = self._topics.get(name)
         return topic
+
+    def advance(
+        self, ranges: Sequence[TopicRange], *, messages_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        found = [
+            PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
+            for each in ranges
+        ]
+        return advance_partitions(found, messages_max=messages_max, bytes_max=bytes_max)
 
     def groups(self, topic: str) -> list[str]:
         """The names of the topic's groups."""

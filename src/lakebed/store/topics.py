@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -33,6 +34,7 @@ from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
 from lakebed.keratin.append_future import AppendFuture
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.identity import TopicIdentity
@@ -46,12 +48,16 @@ from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
 from lakebed.store.read_only_topic import ReadOnlyTopic
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, damage_name, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
+
+if TYPE_CHECKING:
+    from lakebed.store.read_plan import TopicRange
 
 _TRY_AGAIN_NS = 5 * NS_PER_S  # to open a topic for writing, on a disk that took no writes
 _log = logging.getLogger(__name__)
@@ -102,6 +108,12 @@ class StoreTopic:
     def partition(self, number: int) -> Partition:
         """Waits until it is open; `NotFound` if there is none of that number."""
         return self.topic.partition(number)
+
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition can be read at."""
+        return [
+            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+        ]
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """The first message of every partition at or after that moment; else where it ends."""
@@ -348,6 +360,16 @@ class StoreTopics:
             self._topics.delete(name)
             self._remove_groups(name)
         self._delete_letters(name)
+
+    def advance(
+        self, ranges: Sequence[TopicRange], *, messages_max: int | None, bytes_max: int | None
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        found = [
+            PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
+            for each in ranges
+        ]
+        return advance_partitions(found, messages_max=messages_max, bytes_max=bytes_max)
 
     def groups(self, topic: str) -> list[str]:
         """The names of the topic's groups, open or not."""

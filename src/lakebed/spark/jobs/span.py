@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakebed.api.plans import Bounds
 from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.places.place import Place, place_options
 from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.store.split_points import Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lakebed.api.marks import topic_marks
-from lakebed.api.plans import Bounds, Mark, PlannedRead, WantedRead
-from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.units import MIB
@@ -16,6 +13,8 @@ from lakebed.client.store import RemoteStore
 from lakebed.client.topic import RemoteTopic
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.places.endpoint_log import EndpointLog
+from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
+from lakebed.store.split_points import Bounds, Mark, topic_marks
 
 FETCH_BYTES = 8 * MIB  # of one answer: fewer round trips than a client's that follows
 
@@ -30,10 +29,7 @@ class EndpointTopic:
         self.partition_count = topic.partition_count
 
     def bounds(self) -> list[Bounds]:
-        return [
-            Bounds(state.start_offset, max(state.start_offset, state.high_watermark))
-            for state in self._topic.partition_states
-        ]
+        return self._topic.bounds()
 
     def marks(self, partition: int, start: int, end: int) -> list[Mark]:
         segments = self._topic.partition(partition).segments()
@@ -73,7 +69,7 @@ class EndpointStore:
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        return self._store.topics.plan(reads, duration_ms=duration_ms, owner=owner)
+        return self._store.plan_topics(reads, duration_ms=duration_ms, owner=owner)
 
     def advance_topics(
         self, ranges: Sequence[TopicRange], *, rows_max: int | None, bytes_max: int | None

@@ -17,14 +17,12 @@ from lakebed.aof.segment_reading import SegmentReading
 from lakebed.aof.span import Span, plan
 from lakebed.aof.view import SegmentInfo
 from lakebed.aof.walk import Walk
-from lakebed.api.marks import log_marks
-from lakebed.api.planner import log_bounds
-from lakebed.api.plans import Bounds, Mark
 from lakebed.base.errors import DataError
 from lakebed.base.files.handles import Handles
 from lakebed.base.runner import Runner
 from lakebed.client.log import RemoteLog
 from lakebed.spark.places.endpoint_segment import FETCH_BYTES, open_remote_segment
+from lakebed.store.split_points import Bounds, Mark, log_bounds, log_marks
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import Protocol
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.api.plans import Bounds, Mark, PlannedRead, WantedRead
-from lakebed.api.topics import TopicRange
 from lakebed.base.clock import Clock
 from lakebed.keratin.message_batch import MessageBatch
+from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
+from lakebed.store.split_points import Bounds, Mark
 
 
 class PinKeeper(Protocol):

@@ -11,9 +11,10 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakebed.api.plans import LATEST, Bounds, Mark, PlannedRead, WantedRead
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenStore
+from lakebed.store.read_plan import LATEST, PlannedRead, WantedRead
+from lakebed.store.split_points import Bounds, Mark
 
 
 class Lane(NamedTuple):

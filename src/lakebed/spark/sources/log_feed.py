@@ -9,7 +9,6 @@ import numpy as np
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import next_base_offset
 from lakebed.aof.record_id import RecordId
-from lakebed.api.plans import Mark, PlannedRead, WantedRead
 from lakebed.base.errors import InputError
 from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
@@ -18,6 +17,8 @@ from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenLog, OpenStore
 from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
+from lakebed.store.read_plan import PlannedRead, WantedRead
+from lakebed.store.split_points import Mark
 
 
 class LogFeed:

@@ -14,14 +14,6 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from lakebed.api.plans import (
-    U64_MAX,
-    PartitionEdges,
-    PlannedRange,
-    PlannedRead,
-    ReadEdge,
-    WantedRead,
-)
 from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.events import event
@@ -31,6 +23,14 @@ from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed, Lane, LaneRange
 from lakebed.spark.sources.settings import Kind, ReadSettings, not_found
 from lakebed.spark.splits import Extent, Piece, split
+from lakebed.store.read_plan import (
+    U64_MAX,
+    PartitionEdges,
+    PlannedRange,
+    PlannedRead,
+    ReadEdge,
+    WantedRead,
+)
 
 _log = logging.getLogger(__name__)
 

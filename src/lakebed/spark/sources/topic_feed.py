@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from lakebed.api.plans import Mark, PlannedRead, WantedRead
-from lakebed.api.topics import TopicRange
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 from lakebed.keratin.backlog import bytes_of
@@ -17,6 +15,8 @@ from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
 from lakebed.spark.places.protocol import OpenStore, OpenTopic
 from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
+from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
+from lakebed.store.split_points import Mark
 
 _US_PER_MS = 1000
 

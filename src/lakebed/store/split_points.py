@@ -1,4 +1,4 @@
-"""Marks of a partition or a log, from its segments and what their indexes tell: pure.
+"""Marks of a partition or a log, from its segments and their indexes: no I/O.
 
 Between two marks bytes are taken to be spread evenly. An index leads and is never believed: what
 does not fit its segment is left out. Where there are many segments only those that are read in part
@@ -9,20 +9,47 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from lakebed.aof.format import FOOTER_BYTES
 from lakebed.aof.format import RECORDS_START as LOG_RECORDS_START
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.span import records_end
+from lakebed.aof.span import oldest, records_end
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
-from lakebed.api.plans import Mark
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.view import SegmentInfo
 
 INDEXES_MAX = 64
 
+
+class Bounds(NamedTuple):
+    """What can be read now, `[start, end)`: a list of two numbers."""
+
+    start: int
+    end: int
+
+
+class Mark(NamedTuple):
+    """A place that reading can begin at, and how many bytes are before it, counted from any place:
+    a list of two numbers."""
+
+    at: int
+    bytes_before: int
+
+
 Inner = Iterable[tuple[int, int]]
 """Places within a segment, rising: where a record begins, and its position in the file."""
+
+
+def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:
+    """Of a partition; a start that retention moved past an older end is the end, too."""
+    return Bounds(start_offset, max(start_offset, high_watermark))
+
+
+def log_bounds(segments: Sequence[LogSegmentInfo], durable_end: RecordId) -> Bounds:
+    """Where the oldest record begins, and the durable end."""
+    start = oldest(segments) if segments else durable_end
+    return Bounds(int(min(start, durable_end)), int(durable_end))
 
 
 def topic_marks(
