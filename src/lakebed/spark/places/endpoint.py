@@ -80,7 +80,7 @@ class EndpointStore:
         return self._store.logs()
 
     def log(self, name: str) -> EndpointLog:
-        return EndpointLog(self._store.open_log(name), self._runner)
+        return EndpointLog(self._store.open_log(name))
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
