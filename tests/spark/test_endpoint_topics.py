@@ -53,10 +53,10 @@ def test_the_identity_is_that_of_the_files(door: LiveApi) -> None:
         assert store.topic("events").topic_id == expected
     for place in (Place(endpoint=url(door)), Place(path=door.store.root)):
         with place.open() as opened:
-            assert opened.topic("events").topic_id == expected
+            assert opened.topics.open("events").topic_id == expected
             make_again(door.store)
             expected = door.store.topic("events").topic.identity.topic_id
-            assert opened.topic("events").topic_id == expected
+            assert opened.topics.open("events").topic_id == expected
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(

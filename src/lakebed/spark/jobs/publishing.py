@@ -99,7 +99,7 @@ def _ends(to: Publishing) -> dict[int, int]:
     """Where what is written next begins, at the earliest; `NotFound` if there is no such topic."""
     with to.place.open() as store:
         try:
-            topic = store.topic(to.topic)
+            topic = store.topics.open(to.topic)
         except NotFound as error:
             if to.creates_topic:
                 return {}

@@ -32,7 +32,6 @@ from lakebed.spark.jobs.tier_history_output import table_lines, write_plots, wri
 from lakebed.spark.jobs.tier_history_tables import Found, found_in
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.places.place import Place, place_options
-from lakebed.spark.places.protocol import recorded
 from lakebed.store.manifest_moments import history_beginning
 
 if TYPE_CHECKING:
@@ -98,6 +97,8 @@ def tier_history(
 
 def beginnings_in_task(logs: Sequence[str], place: Place) -> list[Beginning]:
     """Of those that have a history; `NotFound` if one is asked for that is not there."""
+    from lakebed.spark.sources.manifest_records import recorded
+
     found = []
     with place.open() as store:
         for name in logs or store.logs():

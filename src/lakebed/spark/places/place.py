@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakebed.base.errors import BadConfig, NotFound
+from lakebed.base.units import MIB
 from lakebed.client.address import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, is_url
 from lakebed.spark.options import Options
-from lakebed.spark.places.protocol import OpenStore
 
 # Each of Spark's many processes imports this, and needs one of the two.
 if TYPE_CHECKING:
+    from lakebed.api.reading import ReadableStore
     from lakebed.client.store import RemoteStore
     from lakebed.store.read_only import ReadOnlyStore
 
+_FETCH_BYTES = 8 * MIB
 PLACE_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
 
@@ -35,15 +37,14 @@ class Place:
         if self.path:
             object.__setattr__(self, "path", os.path.abspath(self.path.removeprefix("file://")))
 
-    def open(self) -> OpenStore:
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """Of one batch that is read: large over an endpoint, for fewer round trips."""
+        return None if self.path else _FETCH_BYTES
+
+    def open(self) -> ReadableStore:
         """For reading; close it. Of an endpoint nothing is known before the first call."""
-        if self.path:
-            from lakebed.spark.places.files import FilesStore
-
-            return FilesStore(self._files())
-        from lakebed.spark.places.endpoint import EndpointStore
-
-        return EndpointStore(self.connect())
+        return self._files() if self.path else self.connect()
 
     def _files(self) -> ReadOnlyStore:
         from lakebed.store.read_only import ReadOnlyStore

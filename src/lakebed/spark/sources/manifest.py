@@ -69,15 +69,15 @@ from pyspark.sql.types import StructType
 
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
+from lakebed.api.reading import ReadableManifestLog, ReadableStore
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
 from lakebed.spark.options import Options
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
-from lakebed.spark.places.protocol import OpenManifest, OpenStore, recorded
 from lakebed.spark.sources import manifest_records, manifest_state
-from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks
+from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks, recorded
 from lakebed.spark.sources.manifest_state import position_behind, state_batches
 from lakebed.store.manifest_moments import looks_like_position, parse_position
 
@@ -157,7 +157,7 @@ class ManifestSourceReader(DataSourceReader):
             elif partition:
                 yield from self._records(store, partition)
 
-    def _states(self, store: OpenStore) -> Iterator[pa.RecordBatch]:
+    def _states(self, store: ReadableStore) -> Iterator[pa.RecordBatch]:
         request = self._request
         found = recorded(store, request.log)
         if found is not None:
@@ -168,9 +168,9 @@ class ManifestSourceReader(DataSourceReader):
                 columns=request.columns,
             )
 
-    def _records(self, store: OpenStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
+    def _records(self, store: ReadableStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
         request = self._request
-        found = store.manifest(request.log)
+        found = store.manifest_log(request.log)
         if found is None:
             raise Busy(f"{request.log}: its manifest log was removed; read it again")
         for first, end in split.gaps:
@@ -183,7 +183,7 @@ class ManifestSourceReader(DataSourceReader):
             columns=request.columns,
         )
 
-    def _split(self, found: OpenManifest) -> list[ChunkSplit]:
+    def _split(self, found: ReadableManifestLog) -> list[ChunkSplit]:
         request, until = self._request, _moment(self._request, found)
         end = None if until is None else until.position
         sizes = {one.number: one.size for one in found.files() if one.kind is FileKind.CHUNK}
@@ -250,7 +250,7 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
     return Moment(timestamp_ms=moment_us // _US_PER_MS), None
 
 
-def _moment(request: Request, found: OpenManifest) -> Moment | None:
+def _moment(request: Request, found: ReadableManifestLog) -> Moment | None:
     if request.record is None:
         return request.moment
     return Moment(position=position_behind(found.reader, request.record))

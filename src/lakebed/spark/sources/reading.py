@@ -24,8 +24,8 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, LaneRange, Look
-from lakebed.spark.sources.planning import ReadPiece, Split, hold, pin_ids_of, release
+from lakebed.spark.sources.feed import Feed, LaneRange, Look, hold
+from lakebed.spark.sources.planning import ReadPiece, Split, pin_ids_of, release
 from lakebed.spark.sources.settings import Kind, ReadSettings
 from lakebed.store.split_points import Bounds
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import Filter
 
+from lakebed.api.reading import ReadableStore
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
@@ -17,7 +18,6 @@ from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
 from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
-from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, Look, looks
@@ -48,12 +48,16 @@ class Kind:
     noun: str  # also the option that says which one
     fields: Fields
     columns: Mapping[str, Narrowing]  # that filters are pushed down of
-    open_feed: Callable[[OpenStore], Feed]
+    new_feed: Callable[[ReadableStore, int | None], Feed]  # with the bytes of a batch
 
     @property
     def nouns(self) -> str:
         """The option that says which ones."""
         return self.noun + "s"
+
+    def open_feed(self, place: Place) -> Feed:
+        """Close its store."""
+        return self.new_feed(place.open(), place.batch_bytes_max)
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,9 @@ class ReadSettings:
 
     @contextmanager
     def opened(self, kind: Kind) -> Iterator[Feed]:
-        with self.place.open() as store:
-            yield kind.open_feed(store)
+        feed = kind.open_feed(self.place)
+        with feed.store:
+            yield feed
 
 
 def settings_of(
