@@ -18,7 +18,7 @@ from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.http_api import openapi
 from lakebed.store import read_plan
-from lakebed.store.split_points import Bounds, Mark
+from lakebed.store.split_points import Bounds, SplitPoint
 from tools.reference.markdown import anchor, code, codes, plain, table
 from tools.reference.markdown import page as page_of
 from tools.reference.sources import declared, field_notes
@@ -149,7 +149,7 @@ def _structs() -> dict[str, type]:
     names = [f"{api.__name__}.{one.name}" for one in pkgutil.iter_modules(api.__path__)]
     modules = [*map(import_module, names), openapi, read_plan]
     found = {name: kind for module in modules for name, kind in declared(module, Struct)}
-    return found | {kind.__name__: kind for kind in (DamageRecord, Bounds, Mark)}
+    return found | {kind.__name__: kind for kind in (DamageRecord, Bounds, SplitPoint)}
 
 
 def _refusals(responses: Mapping[str, Schema]) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from lakebed.kernels.arguments import I64_MAX
-from lakebed.store.split_points import Bounds, Mark
+from lakebed.store.split_points import Bounds, SplitPoint
 
 U64_MAX: Final = (1 << 64) - 1
 Count = Annotated[int, Meta(ge=0, le=I64_MAX)]
@@ -62,7 +62,7 @@ class PlannedRange(Struct, frozen=True):
     end: int
     pin_id: str = ""  # empty if nothing is pinned
     first: int = 0  # where the partition began after the range was pinned
-    marks: list[Mark] = []  # of what there is of the range, both ends included
+    marks: list[SplitPoint] = []  # of what there is of the range, both ends included
 
 
 class PlannedRead(Struct, frozen=True):

@@ -36,11 +36,11 @@ from lakebed.store.read_plan import (
 from lakebed.store.split_points import (
     Bounds,
     Inner,
-    Mark,
+    SplitPoint,
     log_bounds,
-    log_marks,
+    log_split_points,
     topic_bounds,
-    topic_marks,
+    topic_split_points,
 )
 
 _US_PER_MS = 1000
@@ -60,14 +60,14 @@ class ReadSource(Protocol):
 
     @property
     def is_cut_anywhere(self) -> bool:
-        """Whether a read can begin and end at any position, or only at marks."""
+        """Whether a read can begin and end at any position, or only at split points."""
 
     def bounds(self, partition: int) -> Bounds: ...
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
         """The first message that is not older; the end, if there is none."""
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
         """From `start` to `end`, both included, rising."""
 
     def to_pin(self, partition: int, start: int, end: int) -> OffsetRange | SegmentRange: ...
@@ -161,7 +161,7 @@ def _narrowed(
         return start, end
     if source.is_cut_anywhere:
         return max(start, first or 0), end if stop is None else min(end, stop)
-    places = [mark.at for mark in source.marks(partition, start, end)]
+    places = [point.at for point in source.split_points(partition, start, end)]
     if first is not None:
         start = max([place for place in places if place <= first], default=start)
     if stop is not None:
@@ -172,8 +172,8 @@ def _narrowed(
 def _measured(source: ReadSource, planned: PlannedRange, pin_id: str) -> PlannedRange:
     first = source.bounds(planned.partition).start
     start = min(max(planned.start, first), planned.end)
-    marks = source.marks(planned.partition, start, planned.end)
-    return replace(planned, pin_id=pin_id, first=first, marks=marks)
+    points = source.split_points(planned.partition, start, planned.end)
+    return replace(planned, pin_id=pin_id, first=first, marks=points)
 
 
 class PartitionToPlan(Protocol):
@@ -237,9 +237,9 @@ class TopicSource:
     def position_at(self, partition: int, timestamp_us: int) -> int:
         return self._partitions[partition].offset_for_time(-(-timestamp_us // _US_PER_MS))
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
         segments = self._partitions[partition].segments()
-        return topic_marks(segments, self._index_of, start=start, end=end)
+        return topic_split_points(segments, self._index_of, start=start, end=end)
 
     def to_pin(self, partition: int, start: int, end: int) -> OffsetRange:
         return OffsetRange(self.name, partition, start, end)
@@ -266,9 +266,11 @@ class LogSource:
     def position_at(self, partition: int, timestamp_us: int) -> int:  # noqa: ARG002
         return int(self._log.seek_timestamp(min(timestamp_us * US_NS, U64_MAX)))
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:  # noqa: ARG002
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:  # noqa: ARG002
         segments, durable_end = self._log.segments_and_end()
-        return log_marks(segments, self._index_of, durable_end=durable_end, start=start, end=end)
+        return log_split_points(
+            segments, self._index_of, durable_end=durable_end, start=start, end=end
+        )
 
     def to_pin(self, partition: int, start: int, end: int) -> SegmentRange:  # noqa: ARG002
         first, last = RecordId(start), RecordId(end)

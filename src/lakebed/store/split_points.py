@@ -1,8 +1,8 @@
-"""Marks of a partition or a log, from its segments and their indexes: no I/O.
+"""Split points of a partition or a log, from its segments and their indexes: no I/O.
 
-Between two marks bytes are taken to be spread evenly. An index leads and is never believed: what
-does not fit its segment is left out. Where there are many segments only those that are read in part
-have theirs looked at: the others are good enough as a whole.
+Between two split points bytes are taken to be spread evenly. An index leads and is never believed:
+what does not fit its segment is left out. Where there are many segments only those that are read in
+part have their index looked at: the others are good enough as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
     end: int
 
 
-class Mark(NamedTuple):
+class SplitPoint(NamedTuple):
     """A place that reading can begin at, and how many bytes are before it, counted from any place:
     a list of two numbers."""
 
@@ -52,40 +52,40 @@ def log_bounds(segments: Sequence[LogSegmentInfo], durable_end: RecordId) -> Bou
     return Bounds(int(min(start, durable_end)), int(durable_end))
 
 
-def topic_marks(
+def topic_split_points(
     segments: Sequence[SegmentInfo],
     index_of: Callable[[SegmentInfo], Inner],
     *,
     start: int,
     end: int,
-) -> list[Mark]:
+) -> list[SplitPoint]:
     """Offsets, and the bytes of their records. Indexes are asked for where they are needed."""
-    known: list[Mark] = []
+    known: list[SplitPoint] = []
     before = 0
     for info in segments:
         size = max(info.end - RECORDS_START, 0)
         if info.next_offset > start and info.base_offset < end:
-            known.append(Mark(info.base_offset, before))
+            known.append(SplitPoint(info.base_offset, before))
             is_partial = start > info.base_offset or end < info.next_offset
             is_looked_at = is_partial or len(segments) <= INDEXES_MAX
             for offset, position in index_of(info) if is_looked_at else ():
                 if known[-1].at < offset < info.next_offset and position < info.end:
-                    known.append(Mark(offset, before + position - RECORDS_START))
-            known.append(Mark(info.next_offset, before + size))
+                    known.append(SplitPoint(offset, before + position - RECORDS_START))
+            known.append(SplitPoint(info.next_offset, before + size))
         before += size
     return _within(known, start, end)
 
 
-def log_marks(
+def log_split_points(
     segments: Sequence[LogSegmentInfo],
     index_of: Callable[[LogSegmentInfo], Iterable[int]],
     *,
     durable_end: RecordId,
     start: int,
     end: int,
-) -> list[Mark]:
+) -> list[SplitPoint]:
     """Record ids, and the bytes before them: those of colder tiers as if they were here."""
-    known: list[Mark] = []
+    known: list[SplitPoint] = []
     before = end_bytes = 0
     first_id, last_id = RecordId(start).segment_index, RecordId(end).segment_index
     for index, info in enumerate(segments):
@@ -97,16 +97,18 @@ def log_marks(
             inside = RecordId(end).segment_offset - LOG_RECORDS_START
             end_bytes = before + min(max(inside, 0), size)
         if first_id <= info.segment_id <= last_id:
-            known.append(Mark(_position(info, LOG_RECORDS_START), before))
+            known.append(SplitPoint(_position(info, LOG_RECORDS_START), before))
             is_looked_at = info.segment_id in (first_id, last_id) or len(segments) <= INDEXES_MAX
             for offset in index_of(info) if is_looked_at else ():
                 if LOG_RECORDS_START < offset < LOG_RECORDS_START + size:
-                    known.append(Mark(_position(info, offset), before + offset - LOG_RECORDS_START))
+                    known.append(
+                        SplitPoint(_position(info, offset), before + offset - LOG_RECORDS_START)
+                    )
             if stop > LOG_RECORDS_START:
-                known.append(Mark(_position(info, stop), before + size))
+                known.append(SplitPoint(_position(info, stop), before + size))
         before += size
-    known = [mark for mark in known if mark.at < end]
-    return _within([*known, Mark(end, end_bytes)], start, end)
+    known = [point for point in known if point.at < end]
+    return _within([*known, SplitPoint(end, end_bytes)], start, end)
 
 
 def _guessed_end(segments: Sequence[LogSegmentInfo], index: int) -> int:
@@ -120,30 +122,32 @@ def _position(info: LogSegmentInfo, offset: int) -> int:
     return int(RecordId.from_parts(info.segment_id, offset))
 
 
-def _within(known: Sequence[Mark], start: int, end: int) -> list[Mark]:
+def _within(known: Sequence[SplitPoint], start: int, end: int) -> list[SplitPoint]:
     """Both ends, and what is known between them."""
     if start >= end:
-        return [Mark(start, 0)]
-    inner = [mark for mark in known if start < mark.at < end]
-    return _rising([Mark(start, bytes_at(known, start)), *inner, Mark(end, bytes_at(known, end))])
+        return [SplitPoint(start, 0)]
+    inner = [point for point in known if start < point.at < end]
+    return _rising(
+        [SplitPoint(start, bytes_at(known, start)), *inner, SplitPoint(end, bytes_at(known, end))]
+    )
 
 
-def _rising(marks: Sequence[Mark]) -> list[Mark]:
+def _rising(points: Sequence[SplitPoint]) -> list[SplitPoint]:
     """Segments that follow each other say some places twice; each is wanted once."""
-    found = [marks[0]]
-    for mark in marks[1:]:
-        if mark.at > found[-1].at:
-            found.append(Mark(mark.at, max(mark.bytes_before, found[-1].bytes_before)))
+    found = [points[0]]
+    for point in points[1:]:
+        if point.at > found[-1].at:
+            found.append(SplitPoint(point.at, max(point.bytes_before, found[-1].bytes_before)))
     return found
 
 
-def bytes_at(marks: Sequence[Mark], at: int) -> int:
-    """How many bytes are before a place, which need not be a mark."""
-    if not marks:
+def bytes_at(points: Sequence[SplitPoint], at: int) -> int:
+    """How many bytes are before a place, which need not be a split point."""
+    if not points:
         return 0
-    index = bisect_left(marks, at, key=lambda mark: mark.at)
-    if index in (0, len(marks)):
-        return marks[0 if index == 0 else -1].bytes_before
-    previous, mark = marks[index - 1], marks[index]
-    inside = (at - previous.at) * (mark.bytes_before - previous.bytes_before)
-    return previous.bytes_before + inside // (mark.at - previous.at)
+    index = bisect_left(points, at, key=lambda point: point.at)
+    if index in (0, len(points)):
+        return points[0 if index == 0 else -1].bytes_before
+    previous, point = points[index - 1], points[index]
+    inside = (at - previous.at) * (point.bytes_before - previous.bytes_before)
+    return previous.bytes_before + inside // (point.at - previous.at)

@@ -55,7 +55,7 @@ class Feed(Protocol):
     """Of one open store. Not thread-safe."""
 
     store: ReadableStore
-    is_cut_anywhere: bool  # or only at marks
+    is_cut_anywhere: bool  # or only at split points
 
     def names(self) -> Sequence[str]:
         """Of all topics, or logs, that there are."""
