@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
-from lakebed.spark.places.place import Place, place_options
+from lakebed.spark.backends import Backend, backend_options
 from lakebed.spark.sources.feed import Feed, Lane
 from lakebed.store.split_points import Bounds
 
@@ -75,7 +75,7 @@ class Span:
 class Resolved:
     """A span of what was there when it was looked at."""
 
-    place: Place
+    backend: Backend
     origin: Origin
     span: Span
     ranges: Mapping[int, tuple[int | str, int | str]]  # of each partition
@@ -91,7 +91,7 @@ class Resolved:
         name = self.origin.name
         starts = {str(number): start for number, (start, _) in self.ranges.items()}
         ends = {str(number): end for number, (_, end) in self.ranges.items()}
-        return place_options(self.place) | {
+        return backend_options(self.backend) | {
             self.origin.kind.noun: name,
             "startingOffsets": json.dumps({name: starts}),
             "endingOffsets": json.dumps({name: ends}),
@@ -111,13 +111,13 @@ class Resolved:
         return frame
 
 
-def resolve(place: Place, origin: Origin, span: Span) -> Resolved:
+def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
     """`NotFound` if there is no such topic or log, or no such partition of it."""
     from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
     from lakebed.spark.sources.settings import look_at
 
     kind = origin.kind
-    feed = kind.open_feed(place)
+    feed = kind.open_feed(backend)
     with feed.store:
         look = look_at(feed, kind, origin.name)
         _check_numbers(span, origin, count=len(look.bounds))
@@ -132,7 +132,7 @@ def resolve(place: Place, origin: Origin, span: Span) -> Resolved:
                 wanted.append(LaneRange(lane, start, end))
         held = hold(feed, wanted, duration_ms=0, owner="Spark")
     return Resolved(
-        place=place,
+        backend=backend,
         origin=origin,
         span=span,
         ranges=ranges,

@@ -74,8 +74,8 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.sources import manifest_records, manifest_state
 from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks, recorded
 from lakebed.spark.sources.manifest_state import position_behind, state_batches
@@ -87,7 +87,7 @@ VIEWS: Mapping[str, Fields] = {
     "records": manifest_records.FIELDS,
     "state": manifest_state.FIELDS,
 }
-_KNOWN = (*PLACE_OPTIONS, "log", "view", "asOf", "onDamage", "columns", "partitionBytes")
+_KNOWN = (*BACKEND_OPTIONS, "log", "view", "asOf", "onDamage", "columns", "partitionBytes")
 _US_PER_MS = NS_PER_MS // 1000
 _DIGITS_MAX = 18
 
@@ -96,7 +96,7 @@ _DIGITS_MAX = 18
 class Request:
     """What the options ask for."""
 
-    place: Place
+    backend: Backend
     log: str
     view: str
     moment: Moment | None
@@ -146,12 +146,12 @@ class ManifestSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         if self._request.view == "state":
             return [InputPartition(None)]
-        with self._request.place.open() as store:
+        with self._request.backend.open() as store:
             found = recorded(store, self._request.log)
             return [ChunkSplit()] if found is None else list(self._split(found))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with self._request.place.open() as store:
+        with self._request.backend.open() as store:
             if not isinstance(partition, ChunkSplit):
                 yield from self._states(store)
             elif partition:
@@ -214,7 +214,7 @@ def request_of(given: Mapping[str, Any]) -> Request:
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)
     return Request(
-        place=place_of(options),
+        backend=backend_of(options),
         log=options.required("log"),
         view=view,
         moment=moment,

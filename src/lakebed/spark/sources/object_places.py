@@ -25,7 +25,7 @@ from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo
 from lakebed.seglake.stored_pages import KeyRange
-from lakebed.spark.places.place import Place
+from lakebed.spark.backends import Backend
 from lakebed.spark.sources.object_ranges import cut, listing_of
 from lakebed.spark.sources.object_rows import (
     MANIFESTS_PAGE,
@@ -66,16 +66,16 @@ class ObjectPlace(Protocol):
 
 
 @contextmanager
-def open_objects(place: Place) -> Iterator[ObjectPlace]:
-    if place.path:
-        with ReadOnlyStore(place.path) as store:
+def open_objects(backend: Backend) -> Iterator[ObjectPlace]:
+    if backend.path:
+        with ReadOnlyStore(backend.path) as store:
             yield FilesObjects(store)
         return
     address = address_of(
-        place.endpoint,
-        access_key=place.access_key or None,
-        secret_key=place.secret_key or None,
-        ca_file=place.ca_file or None,
+        backend.endpoint,
+        access_key=backend.access_key or None,
+        secret_key=backend.secret_key or None,
+        ca_file=backend.ca_file or None,
     )
     with ThreadRunner() as runner:
         random = Random(randbits(64))

@@ -75,9 +75,9 @@ from lakebed.base.errors import Corrupt
 from lakebed.seglake.model import BucketInfo
 from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.arrow.columns import ROWS_MAX, Fields, parts
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.conditions import OPTION, REFUSED, check_columns, conditions_of, kept
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.sources.manifest import columns_of
 from lakebed.spark.sources.object_columns import (
     VIEWS,
@@ -96,7 +96,7 @@ from lakebed.spark.sources.object_ranges import Selection, selected, selection_o
 NAME = "lakebed.objects"
 PARTITION_ROWS = {"objects": 100_000, "versions": 100_000, "manifests": 20_000, "chunks": 20_000}
 _KNOWN = (
-    *PLACE_OPTIONS,
+    *BACKEND_OPTIONS,
     "view",
     "bucket",
     "prefix",
@@ -112,7 +112,7 @@ _KNOWN = (
 class Request:
     """What the options ask for."""
 
-    place: Place
+    backend: Backend
     view: str
     is_damage_told: bool
     columns: tuple[str, ...]
@@ -169,7 +169,7 @@ class ObjectsSourceReader(DataSourceReader):
         request = self._request
         if request.view == "buckets":
             return [RangeSplit([])]
-        with open_objects(request.place) as found:
+        with open_objects(request.backend) as found:
             splits = found.split(
                 self._selection.ranges([one.name for one in found.buckets()]),
                 only_current=request.view == "objects",
@@ -179,7 +179,7 @@ class ObjectsSourceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangeSplit), "a partition of somebody else"
-        with open_objects(self._request.place) as found:
+        with open_objects(self._request.backend) as found:
             if self._request.view == "buckets":
                 yield from self._bucket_batches(found.buckets())
             for one in partition.ranges:
@@ -239,7 +239,7 @@ def request_of(given: Mapping[str, Any]) -> Request:
     options = Options(NAME, given, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="objects")
     return Request(
-        place=place_of(options),
+        backend=backend_of(options),
         view=view,
         is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
         columns=columns_of(options, VIEWS[view]),

@@ -14,10 +14,10 @@ from lakebed.api.reading import ReadableStore
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, Look, looks
@@ -55,14 +55,14 @@ class Kind:
         """The option that says which ones."""
         return self.noun + "s"
 
-    def open_feed(self, place: Place) -> Feed:
+    def open_feed(self, backend: Backend) -> Feed:
         """Close its store."""
-        return self.new_feed(place.open(), place.batch_bytes_max)
+        return self.new_feed(backend.open(), backend.batch_bytes_max)
 
 
 @dataclass(frozen=True)
 class ReadSettings:
-    place: Place
+    backend: Backend
     names: Sequence[str]
     columns: tuple[str, ...]
     start: Edge
@@ -79,7 +79,7 @@ class ReadSettings:
 
     @contextmanager
     def opened(self, kind: Kind) -> Iterator[Feed]:
-        feed = kind.open_feed(self.place)
+        feed = kind.open_feed(self.backend)
         with feed.store:
             yield feed
 
@@ -101,7 +101,7 @@ def settings_of(
         options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
     )
     return ReadSettings(
-        place=place_of(options),
+        backend=backend_of(options),
         names=names,
         columns=kind.fields.checked(columns or options.names("columns") or None),
         start=edge_of(
@@ -126,7 +126,7 @@ def schema_of(kind: Kind, given: Mapping[str, Any]) -> str:
 
 
 def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
-    known = (*PLACE_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
+    known = (*BACKEND_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
     return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
 
 

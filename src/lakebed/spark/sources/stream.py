@@ -235,7 +235,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _feed(self) -> Feed:
         if self._opened is None:
-            self._opened = self.kind.open_feed(self.settings.place)
+            self._opened = self.kind.open_feed(self.settings.backend)
         return self._opened
 
 

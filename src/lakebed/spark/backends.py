@@ -1,4 +1,11 @@
-"""Which store: a folder, or a URL and who asks there. Secrets are in no text that is made of it."""
+"""Which store is read or written: a folder that all tasks share, or an HTTP API with credentials.
+
+    with backend_of(options).open() as store:
+        store.topics.open("orders").bounds()
+
+A backend is plain and travels to the workers; what it opens stays where it was opened. No text that
+is made of it has a secret.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +25,12 @@ if TYPE_CHECKING:
     from lakebed.client.store import RemoteStore
     from lakebed.store.read_only import ReadOnlyStore
 
-_FETCH_BYTES = 8 * MIB
-PLACE_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
+_FETCH_BYTES = 8 * MIB  # of one answer
+BACKEND_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
 
 @dataclass(frozen=True)
-class Place:
+class Backend:
     """One of `path` and `endpoint` is not empty."""
 
     path: str = ""
@@ -73,7 +80,7 @@ class Place:
         return self.path or self.endpoint.rpartition("@")[2]
 
 
-def place_of(options: Options) -> Place:
+def backend_of(options: Options) -> Backend:
     """What the options say; credentials that they leave out are those of the environment here.
 
     They are looked up where the query is planned, and travel: workers may have another environment.
@@ -82,7 +89,7 @@ def place_of(options: Options) -> Place:
         for name in ("accessKey", "secretKey", "caFile"):
             if options.has(name):
                 raise BadConfig(f"the option {name} goes with endpoint, and not with path")
-        return Place(path=options.required("path"))
+        return Backend(path=options.required("path"))
     endpoint = options.required("endpoint")
     if not is_url(endpoint):
         raise BadConfig("the option endpoint must be a URL, as in http://127.0.0.1:9001")
@@ -92,7 +99,7 @@ def place_of(options: Options) -> Place:
     if access_key is None and "@" not in endpoint:
         access_key = os.environ.get(ACCESS_KEY_VARIABLE)
         secret_key = os.environ.get(SECRET_KEY_VARIABLE)
-    return Place(
+    return Backend(
         endpoint=endpoint,
         access_key=access_key or "",
         secret_key=secret_key or "",
@@ -100,13 +107,13 @@ def place_of(options: Options) -> Place:
     )
 
 
-def place_options(place: Place) -> dict[str, str]:
-    """What `place_of` would make this place of: for `.options(**…)` of a read or a write."""
+def backend_options(backend: Backend) -> dict[str, str]:
+    """What `backend_of` reads this backend from: for `.options(**…)` of a read or a write."""
     options = {
-        "path": place.path,
-        "endpoint": place.endpoint,
-        "accessKey": place.access_key,
-        "secretKey": place.secret_key,
-        "caFile": place.ca_file,
+        "path": backend.path,
+        "endpoint": backend.endpoint,
+        "accessKey": backend.access_key,
+        "secretKey": backend.secret_key,
+        "caFile": backend.ca_file,
     }
     return {name: text for name, text in options.items() if text}
