@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def door(root: Path) -> Iterator[LiveApi]:
     settings: dict[str, Any] = {"config": CONFIG, "object_config": OBJECTS, "topic_config": TOPICS}
-    with open_api(root.parent, api_options={"works": JOBS}, **settings) as opened:
+    with open_api(root.parent, api_options={"jobs": JOBS}, **settings) as opened:
         yield opened
 
 
