@@ -10,6 +10,7 @@ import pytest
 
 from lakebed.api import damage, media, topics
 from lakebed.api.topics import (
+    AdvanceTopics,
     Configure,
     EnsuredTopic,
     NewTopic,
@@ -30,6 +31,7 @@ from lakebed.base.errors import (
 from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.meta.connection import connect
+from lakebed.store.read_plan import TopicRange
 from tests.fakes.failing_disk import FailingDisk
 from tests.http_api.live_api import LiveApi, open_api
 from tests.http_api.waiters import delete_topics
@@ -264,6 +266,10 @@ def test_topics_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
         query = {"offset": 0}
         assert door.call(topics.FETCH, FIRST, query=query).values == [b"first", b"second"]
         assert door.call(topics.FETCH_RAW, FIRST, query=query)
+        times = {"timestamp_ms": 0}
+        assert door.call(topics.OFFSETS_FOR_TIME, ORDERS, query=times).offsets == [0, 0]
+        limited = AdvanceTopics([TopicRange("orders", 0, 0, 2)], max_messages=1)
+        assert door.call(topics.ADVANCE_TOPICS, body=limited).ends == [1]
         with RemoteStore(Address(path=door.socket_path)) as remote:
             partition = remote.topic("orders").partition(0)
             assert [message.value for message in partition.read()] == [b"first", b"second"]

@@ -129,3 +129,23 @@ def test_repair_keeps_what_is_whole_around_a_bad_sector(root: Path) -> None:
         seen = numbers(partition.read())
     assert COUNT - 10 < len(seen) < COUNT
     assert (seen[0], seen[-1]) == (0, COUNT - 1)
+
+
+def test_a_group_settles_nothing_that_cannot_be_read(root: Path) -> None:
+    path = second_segment(root, "topic")
+    with open_bad(root) as store:
+        group = store.topic("clicks").group("billing")
+        leased: list[int] = []
+        with contextlib.suppress(DiskError):
+            while messages := group.lease(max_messages=50):
+                leased += [message.offset for message in messages]
+                group.ack_all(messages)
+        with pytest.raises(DiskError, match=path.name):
+            group.lease()
+        assert leased == list(range(leased[-1] + 1)), "all before the bad sector"
+        assert leased[-1] > int(path.stem)
+        assert group.lag() == {0: COUNT - len(leased)}
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:
+        group = store.topic("clicks").group("billing")
+        rest = [message.offset for message in group.lease(max_messages=COUNT)]
+        assert leased + rest == list(range(COUNT)), "the disk is good again"

@@ -51,7 +51,7 @@ def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: W
     assert group.lease() == []
     assert group.lag() == {0: 0, 1: 0, 2: 0}
     (letter,) = group.dead_letters()
-    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.topic.identity.topic_id)
+    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.identity.topic_id)
     assert (letter.message.key, letter.message.value) == (b"key", b"bad")
     assert letter.message.headers[0] == ("name", None)
     assert len(store.topic(LETTERS).partitions) == 3
@@ -451,9 +451,9 @@ def test_letters_are_moved_a_window_at_a_time(world: World) -> None:
         group.lease()
     moved = letters(group)
     assert large[: len(moved)] == moved != []
-    assert group.lag() == {0: 6}
+    assert group.lag() == {0: 6 - len(moved)}
     assert group.lease() == []
-    assert letters(group) == moved + large, "the first ones twice, and none is missing"
+    assert letters(group) == large, "each once"
 
 
 def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:

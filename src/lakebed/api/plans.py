@@ -26,12 +26,12 @@ class PlannedReads(Struct, frozen=True):
 PLAN_TOPICS: Final = Operation(
     "plan_topics", "POST", "/v1/plans/topics",
     "Resolve and pin what is going to be read of any number of topics, and list its split points",
-    PlannedReads, body=PlanReads, tag="topics", is_repeatable=True,
+    PlannedReads, body=PlanReads, tag="topics", target="Store.plan_topics", is_repeatable=True,
 )  # fmt: skip
 PLAN_LOGS: Final = Operation(
     "plan_logs", "POST", "/v1/plans/logs",
     "Resolve and pin what is going to be read of any number of logs, and list its split points",
-    PlannedReads, body=PlanReads, tag="logs", is_repeatable=True,
+    PlannedReads, body=PlanReads, tag="logs", target="Store.plan_logs", is_repeatable=True,
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (PLAN_TOPICS, PLAN_LOGS)

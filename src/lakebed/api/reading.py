@@ -113,6 +113,9 @@ class ReadableTopic(Protocol):
         """The offsets that each partition can be read at, as of when the topic was opened or
         later."""
 
+    def groups(self) -> list[str]:
+        """The names of its consumer groups."""
+
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """The first message of every partition at or after that moment; else where it ends."""
 
@@ -125,11 +128,8 @@ class ReadableTopics(Protocol):
     def open(self, name: str) -> ReadableTopic:
         """The topic as it is now; `NotFound` if there is none."""
 
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups."""
-
     def advance(
-        self, ranges: Sequence[TopicRange], *, messages_max: int | None, bytes_max: int | None
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
         """Where to stop in each range so that event time advances in all of them together."""
 

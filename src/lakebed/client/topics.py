@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
@@ -59,23 +58,15 @@ class RemoteTopics:
         self,
         ranges: Sequence[TopicRange],
         *,
-        messages_max: int | None,
-        bytes_max: int | None,
+        max_messages: int | None,
+        max_bytes: int | None,
     ) -> list[int]:
         """Where to stop in each range so that event time advances in all of them together."""
-        body = wire.AdvanceTopics(list(ranges), max_messages=messages_max, max_bytes=bytes_max)
+        body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = self._caller.call(wire.ADVANCE_TOPICS, body=body).ends
         if len(ends) != len(ranges):
             raise BadAnswer("advance_topics: the answer has another number of ranges")
         return ends
-
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups, open or not."""
-        return self._caller.call(wire_groups.LIST_GROUPS, {"topic": topic}).groups
-
-    def delete_group(self, topic: str, group: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
-        self._caller.call(wire_groups.DELETE_GROUP, {"topic": topic, "group": group})
 
     def _topic(self, state: wire.TopicState) -> RemoteTopic:
         return RemoteTopic(self._caller, self._producing, state)

@@ -1,7 +1,4 @@
-"""The handlers of all families, by operation.
-
-A family adds its import, and its `HANDLERS` to the table below.
-"""
+"""The handlers of all operations: bound to their targets, or written by hand in a family."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api.operation import Operation
+from lakebed.api.operations import OPERATIONS
 from lakebed.http_api import (
     admin,
     buckets,
@@ -20,18 +18,19 @@ from lakebed.http_api import (
     manifests,
     objects,
     pins,
-    plans,
     records,
     segments,
     stored_objects,
     tailing,
     topics,
 )
+from lakebed.http_api.binder import bound
 from lakebed.http_api.handler import Handler
 
 __all__ = ["HANDLERS", "Handler"]
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    **{operation: bound(operation) for operation in OPERATIONS if operation.target},
     **admin.HANDLERS,
     **buckets.HANDLERS,
     **commits.HANDLERS,
@@ -42,7 +41,6 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     **manifests.HANDLERS,
     **objects.HANDLERS,
     **pins.HANDLERS,
-    **plans.HANDLERS,
     **records.HANDLERS,
     **segments.HANDLERS,
     **stored_objects.HANDLERS,

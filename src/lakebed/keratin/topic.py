@@ -42,6 +42,11 @@ class Topic:
         self._turn = 0  # which partition is next; a lost count only changes the turn
 
     @property
+    def topic_id(self) -> str:
+        """Another one, if the topic was deleted and created again."""
+        return self.identity.topic_id
+
+    @property
     def partition_count(self) -> int:
         return self.identity.partition_count
 
@@ -83,6 +88,10 @@ class Topic:
     def partition_for(self, key: Buffer) -> int:
         """Where messages with that key go: as Kafka's Java client decides it."""
         return partition_of(key, self.partition_count)
+
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """In every partition the first message at or after that moment, or its end."""
+        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def append_batch(
         self,

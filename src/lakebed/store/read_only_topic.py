@@ -164,18 +164,14 @@ class ReadOnlyTopics:
         return topic
 
     def advance(
-        self, ranges: Sequence[TopicRange], *, messages_max: int | None, bytes_max: int | None
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
         """Where to stop in each range so that event time advances in all of them together."""
         found = [
             PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
             for each in ranges
         ]
-        return advance_partitions(found, messages_max=messages_max, bytes_max=bytes_max)
-
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups."""
-        return group_names(self._disk, self._root, topic)
+        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
 
     def close(self) -> None:
         """Idempotent."""

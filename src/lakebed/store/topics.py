@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -30,16 +30,12 @@ from lakebed.base.errors import (
 )
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
-from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
-from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
-from lakebed.keratin.config import Ack, TopicConfig
-from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
 from lakebed.keratin.topics import Topics
 from lakebed.store.batch_commit import commit_batches
@@ -65,49 +61,14 @@ _log = logging.getLogger(__name__)
 REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
 
 
-class StoreTopic:
-    """A topic, and its groups. Thread-safe."""
+class StoreTopic(Topic):
+    """A topic with its groups. Thread-safe."""
 
     def __init__(
-        self,
-        topic: Topic,
-        groups: Callable[[str, GroupConfig | None, frozenset[str] | None], Group],
-        *,
-        read_object: ReadObject | None = None,
+        self, owner: StoreTopics, name: str, identity: TopicIdentity, **opening: Any
     ) -> None:
-        self.topic = topic
-        self._groups = groups
-        self._read_object = read_object
-
-    @property
-    def name(self) -> str:
-        return self.topic.name
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.topic.config
-
-    @property
-    def identity(self) -> TopicIdentity:
-        return self.topic.identity
-
-    @property
-    def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again."""
-        return self.topic.identity.topic_id
-
-    @property
-    def partition_count(self) -> int:
-        return self.topic.partition_count
-
-    @property
-    def partitions(self) -> Sequence[Partition]:
-        """All of them; waits for those that are being opened."""
-        return self.topic.partitions
-
-    def partition(self, number: int) -> Partition:
-        """Waits until it is open; `NotFound` if there is none of that number."""
-        return self.topic.partition(number)
+        super().__init__(name, identity, **opening)
+        self._owner = owner
 
     def bounds(self) -> list[Bounds]:
         """The offsets that each partition can be read at."""
@@ -115,53 +76,17 @@ class StoreTopic:
             topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
         ]
 
-    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
-        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
-
-    def append_batch(
-        self,
-        payloads: Sequence[Buffer | None],
-        *,
-        key: Buffer | None = None,
-        partition: int | None = None,
-        headers: Sequence[Sequence[Header]] | None = None,
-        timestamps_ms: Numbers | None = None,
-        producer: Producer | None = None,
-        not_before_ms: int = 0,
-        ack: Ack | None = None,
-        timeout: float | None = None,
-    ) -> AppendFuture:
-        """See `keratin.Topic`: the result is (base offset, count)."""
-        return self.topic.append_batch(
-            payloads,
-            key=key,
-            partition=partition,
-            headers=headers,
-            timestamps_ms=timestamps_ms,
-            producer=producer,
-            not_before_ms=not_before_ms,
-            ack=ack,
-            timeout=timeout,
-        )
-
-    def append_keyed(
-        self,
-        messages: Iterable[tuple[Buffer | None, Buffer | None]],
-        *,
-        ack: Ack | None = None,
-        timeout: float | None = None,
-    ) -> list[AppendFuture]:
-        """Pairs of key and payload, each to its key's partition."""
-        return self.topic.append_keyed(messages, ack=ack, timeout=timeout)
-
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
         """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
         return commit_batches(
-            self.topic, application, version, batches, read_object=self._read_object
+            self, application, version, batches, read_object=self._owner.read_object
         )
+
+    def groups(self) -> list[str]:
+        """The names of its groups, open or not."""
+        return self._owner.group_names(self.name)
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """The consumer group of that name, the same one each time; made anew if need be.
@@ -169,12 +94,16 @@ class StoreTopic:
         `config` is kept, and counts from the group's next opening on: at once, if it was not open.
         Without one the group has what was kept, or else that of the store.
         """
-        return self._groups(name, config, None)
+        return self._owner.open_group_of(self, name, config, None)
 
     def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
         """The same, if it is known which settings were `named`: those are kept, and no others, also
         those that are as the store's are now."""
-        return self._groups(name, config, frozenset(named))
+        return self._owner.open_group_of(self, name, config, frozenset(named))
+
+    def delete_group(self, name: str) -> None:
+        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        self._owner.delete_group(self.name, name)
 
 
 class StoreTopics:
@@ -201,7 +130,7 @@ class StoreTopics:
         self._config = config
         self._group_config = group_config
         self._settings = GroupSettings(disk, root, defaults=group_config)
-        self._read_object = read_object
+        self.read_object = read_object
         self._damage = damage
         clean_folder(disk, root)
         self._topics = Topics(
@@ -212,13 +141,13 @@ class StoreTopics:
             is_pinned=is_pinned,
             spare_budget=spare_budget,
             damage=damage,
+            make_topic=partial(StoreTopic, self),
         )
         self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
         # The mutex guards everything below.
         self._mutex = runner.mutex()
         self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}  # until when not tried again
         self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
-        self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
         # Of those that are open, with which of the settings are a group's own.
         self._kept: dict[tuple[str, str], tuple[GroupConfig, frozenset[str] | None]] = {}
@@ -234,14 +163,18 @@ class StoreTopics:
         return self._topics.names()
 
     def opened_topic(self, name: str) -> StoreTopic | None:
-        """The topic if it is open; never waits."""
+        """The topic if it is open, and is not being opened or deleted; never waits."""
         with self._mutex:
-            return None if self._is_closed else self._joined_topics.get(name)
+            if self._is_closed or name in self._busy:
+                return None
+        topic = self._topics.opened_topic(name)
+        return None if topic is None else _with_groups(topic)
 
     def opened(self) -> tuple[list[Topic], list[Group]]:
         """What somebody has asked for since the store was opened."""
         with self._mutex:
-            return [one.topic for one in self._joined_topics.values()], list(self._groups.values())
+            groups = list(self._groups.values())
+        return list(self._topics.opened().values()), groups
 
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
@@ -253,7 +186,7 @@ class StoreTopics:
     def open(self, name: str) -> StoreTopic:
         """`NotFound` if there is none."""
         with self._alone(name):
-            return self._joined(self._topics.open(name))
+            return _with_groups(self._topics.open(name))
 
     def open_to_read(
         self, name: str, *, partition: int | None = None
@@ -307,9 +240,9 @@ class StoreTopics:
         cannot be opened is closed, so that it can be repaired.
         """
         with self._alone(name):
-            if self._topics.is_open(name):
+            if self._topics.opened_topic(name) is not None:
                 self._close_refused(name)
-            yield lambda: self._joined(self._topics.open(name))
+            yield lambda: _with_groups(self._topics.open(name))
 
     def _close_refused(self, name: str) -> None:
         """A topic with a partition that cannot be opened; `Busy` if all are open."""
@@ -322,8 +255,6 @@ class StoreTopics:
                 f"{name}: the topic is in use by the program that has the store open "
                 f"(process {os.getpid()}): end that program first"
             )
-        with self._mutex:
-            self._joined_topics.pop(name, None)
         self._close_groups(name)
         self._topics.close_topic(name)
 
@@ -344,7 +275,7 @@ class StoreTopics:
             found = topic.partition_count
             if partitions not in (None, found):
                 raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
-            return self._joined(topic)
+            return _with_groups(topic)
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
         with self._alone(name):
@@ -353,8 +284,6 @@ class StoreTopics:
     def delete(self, name: str) -> None:
         """Remove a topic, its messages, its groups and its dead letters, for good."""
         with self._alone(name):
-            with self._mutex:
-                self._joined_topics.pop(name, None)
             self._close_groups(name)
             self._forget_unwritable(name)
             self._topics.delete(name)
@@ -362,17 +291,21 @@ class StoreTopics:
         self._delete_letters(name)
 
     def advance(
-        self, ranges: Sequence[TopicRange], *, messages_max: int | None, bytes_max: int | None
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
         """Where to stop in each range so that event time advances in all of them together."""
-        found = [
-            PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
+        opened = [
+            self.open_to_read(each.topic, partition=each.partition).partition(each.partition)
             for each in ranges
         ]
-        return advance_partitions(found, messages_max=messages_max, bytes_max=bytes_max)
+        found = [
+            PartitionRange(partition, each.start, each.end)
+            for partition, each in zip(opened, ranges, strict=True)
+        ]
+        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
 
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups, open or not."""
+    def group_names(self, topic: str) -> list[str]:
+        """Of groups that are open or not."""
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
 
@@ -385,14 +318,14 @@ class StoreTopics:
         """A group that was made before; `NotFound` if there is none."""
         opened = self.open(topic)
         known = self.opened_group(topic, group)
-        if known is None and group not in self.groups(topic):
+        if known is None and group not in self.group_names(topic):
             raise NotFound(f"the topic {topic} has no group {group}")
         return opened.group(group)
 
     def delete_group(self, topic: str, group: str) -> None:
         """Forget a group: what it acked, too. `NotFound` if there is none."""
         with self._alone(topic):
-            if group not in self.groups(topic):
+            if group not in self.group_names(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
             self._close_groups(topic, group)
             remove_group(self._disk, self._root, topic=topic, group=group)
@@ -427,18 +360,7 @@ class StoreTopics:
         if name not in self._topics.names():
             # A crash may have left some of a topic of that name: its acks are not of this one.
             self._remove_groups(name)
-        return self._joined(self._topics.create(name, partitions=partitions, settings=settings))
-
-    def _joined(self, topic: Topic) -> StoreTopic:
-        """With its groups; the same one for the same topic. By whoever is alone with it."""
-        with self._mutex:
-            known = self._joined_topics.get(topic.name)
-            if known is None or known.topic is not topic:
-                known = StoreTopic(
-                    topic, partial(self._group, topic), read_object=self._read_object
-                )
-                self._joined_topics[topic.name] = known
-            return known
+        return _with_groups(self._topics.create(name, partitions=partitions, settings=settings))
 
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
@@ -462,7 +384,7 @@ class StoreTopics:
 
     # Groups.
 
-    def _group(
+    def open_group_of(
         self, topic: Topic, name: str, config: GroupConfig | None, named: frozenset[str] | None
     ) -> Group:
         key = (topic.name, name)
@@ -476,7 +398,7 @@ class StoreTopics:
             with self._mutex:
                 group = self._groups.get(key)
             if group is None:
-                is_new = name not in self.groups(topic.name)
+                is_new = name not in self.group_names(topic.name)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
                 if is_new or topic.partition_count == 1:  # a new one is on the disk now
                     self._open_parts(group)
@@ -546,11 +468,11 @@ class StoreTopics:
     def _dead_letters(self, topic: Topic) -> Topic:
         name = dead_letter_topic(topic.name)
         try:
-            return self.open(name).topic
+            return self.open(name)
         except NotFound:
             self._check_current(topic)
             count = topic.partition_count
-            return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
+            return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
         """A topic of that name that holds other messages is left alone."""
@@ -584,7 +506,7 @@ class StoreTopics:
 
     def _remove_groups(self, topic: str) -> None:
         """Of a topic that does not exist: so it need not be done at once."""
-        for group in self.groups(topic):
+        for group in self.group_names(topic):
             self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)
         for found in list_groups(self._disk, self._root):
@@ -595,3 +517,8 @@ class StoreTopics:
         """Of a group that was deleted."""
         if self._damage is not None:
             self._damage.forget(GROUPS, damage_name(topic, group))
+
+
+def _with_groups(topic: Topic) -> StoreTopic:
+    assert isinstance(topic, StoreTopic)
+    return topic

@@ -58,7 +58,7 @@ class TopicFeed:
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
         wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
-        return self.store.topics.advance(wanted, messages_max=rows_max, bytes_max=bytes_max)
+        return self.store.topics.advance(wanted, max_messages=rows_max, max_bytes=bytes_max)
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
