@@ -102,6 +102,19 @@ def test_waiting_for_the_first_message(store: Any) -> None:
     assert [one.value for one in found] == [b"a"]
 
 
+def test_what_is_given_back_was_not_delivered(store: Any) -> None:
+    topic = store.topic("orders")
+    topic.append_batch([b"a", b"b"]).result()
+    group = topic.group("g", config=GroupConfig(delivery_count_max=1))
+    for _ in range(3):
+        leased = group.lease()
+        assert [(one.value, one.delivery_count) for one in leased] == [(b"a", 1), (b"b", 1)]
+        group.give_back(leased)
+        with pytest.raises(StaleLease):
+            group.give_back(leased)
+    assert group.dead_letters() == []
+
+
 def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
     topic = store.topic("orders")
     topic.append_batch([b"a", b"b"], key=b"k").result()

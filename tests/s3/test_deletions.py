@@ -83,6 +83,10 @@ def test_a_delete_without_versions_tells_no_id(service: Service) -> None:
     for _ in range(2):
         assert told(delete(service)) == (204, None, None)
     assert keys(service.lake) == []
+    put(service)
+    for _ in range(2):
+        assert told(delete(service, version_id="null")) == (204, None, None)
+    assert keys(service.lake) == []
 
 
 def test_a_version_that_is_not_there_is_deleted_already(service: Service) -> None:

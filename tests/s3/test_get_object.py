@@ -88,6 +88,16 @@ def test_a_part_of_an_object(service: Service, data: bytes, start: int, end: int
 
 
 @BOTH
+def test_a_range_may_end_at_the_largest_number_of_java(service: Service, data: bytes) -> None:
+    put(service, "key", data)
+    asked = {"range": "bytes=3-9223372036854775806"}
+    response = get(service, "key", headers=asked)
+    assert (response.status, response.body) == (206, data[3:])
+    assert header(response, "Content-Range") == one(3, len(data), len(data))
+    assert head(service, "key", headers=asked).length == len(data) - 3
+
+
+@BOTH
 def test_several_parts_of_an_object(service: Service, data: bytes) -> None:
     put(service, "key", data, headers={"content-type": "text/x"})
     asked = {"range": "bytes=1-2,-3,5-6"}

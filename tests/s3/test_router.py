@@ -96,8 +96,15 @@ ASKED: list[tuple[str, str, ops.Operation]] = [
     ),
     (
         "GET",
-        "/b/k?uploadId=u&max-parts=2&part-number-marker=1",
-        ops.ListParts(bucket="b", key="k", upload_id="u", max_parts=2, part_number_marker=1),
+        "/b/k?uploadId=u&max-parts=2&part-number-marker=1&encoding-type=url",
+        ops.ListParts(
+            bucket="b",
+            key="k",
+            upload_id="u",
+            max_parts=2,
+            part_number_marker=1,
+            is_url_encoded=True,
+        ),
     ),
     ("POST", "/b/k?uploadId=u", ops.CompleteMultipartUpload(bucket="b", key="k", upload_id="u")),
     ("DELETE", "/b/k?uploadId=u", ops.AbortMultipartUpload(bucket="b", key="k", upload_id="u")),

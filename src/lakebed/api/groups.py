@@ -76,6 +76,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
+    is_delivery: bool = True  # false: at once, and not counted, for nobody looked at the messages
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):

@@ -104,11 +104,17 @@ class RemoteGroup:
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
         self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_held(self, held: Sequence[Held], *, delay_ms: int = 0) -> None:
-        """As `nack`, by offsets."""
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
+    ) -> None:
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
         for some in _in_requests(held):
-            body = wire.Nack(held=some, delay_ms=delay_ms)
+            body = wire.Nack(held=some, delay_ms=delay_ms, is_delivery=is_delivery)
             self._caller.call(wire.NACK, self._names, body=body)
+
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""

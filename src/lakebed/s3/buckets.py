@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from lakebed.http.request import Request
@@ -101,7 +102,9 @@ def _check_location(location: str, *, region: str) -> None:
 async def delete_bucket(
     service: Service, operation: DeleteBucket, _request: Request, _identity: Identity
 ) -> Response:
-    while not await service.commit(service.lake.buckets.deletion(operation.bucket)):
+    buckets = service.lake.buckets
+    await service.run(partial(buckets.check_deletable, operation.bucket))
+    while not await service.commit(buckets.deletion(operation.bucket)):
         pass
     return Response(204)
 

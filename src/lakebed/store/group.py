@@ -218,15 +218,19 @@ class Group:
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
         self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_held(self, held: Sequence[Held], *, delay_ms: int = 0) -> None:
-        """As `nack`, by offsets."""
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
+    ) -> None:
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
         for lease, part in self._held_parts(held):
-            part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
+            if is_delivery:
+                part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
+            else:
+                part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
         """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
-        for lease, part in self._held_parts(held_of(messages)):
-            part.undo_lease(lease.ranges, epoch=lease.epoch)
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""

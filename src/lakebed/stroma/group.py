@@ -252,14 +252,18 @@ class PartitionGroup:
     def lag(self) -> int:
         """How many messages are not settled.
 
-        Those that were compacted away since the group looked at them count until they are leased.
+        Of those that were compacted away since the group looked at them, some may count if the
+        group settled others out of order.
         """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         with self._mutex:
             self._check_open()
             self._drop_removed(start)
-            unsettled, end = self._state.unsettled_count, self._state.end
-        return unsettled + self._source.message_count(end, max(end, high_watermark))
+            base, end = self._state.base, self._state.end
+            unsettled = self._state.unsettled_count
+        high_watermark = max(end, high_watermark)
+        count = self._source.message_count
+        return min(unsettled + count(end, high_watermark), count(base, high_watermark))
 
     def describe(self) -> GroupPartition:
         """The group as it is now; its cost is that of all runs."""
