@@ -26,7 +26,6 @@ from lakebed.spark.sinks.encoding import Spread, Target
 from lakebed.spark.staging import Inline, Staging
 from lakebed.spark.staging_bucket import BucketStaging
 from lakebed.spark.staging_folder import FolderStaging
-from lakebed.store.read_only import ReadOnlyStore
 
 NAME = "lakebed.topic"
 OPTIONS = (
@@ -180,13 +179,9 @@ def _target(options: Options, backend: Backend) -> Target:
 
 def _found(backend: Backend, name: str) -> tuple[int, TopicConfig]:
     """`NotFound` if there is no such topic, or no store in the folder."""
-    if backend.path:
-        with ReadOnlyStore(backend.path) as store:
-            topic = store.topic(name)
-            return topic.partition_count, topic.identity.config(store.topic_config)
-    with backend.connect() as remote:
-        found = remote.topics.open(name)
-        return found.partition_count, found.config
+    with backend.open() as store:
+        topic = store.topics.open(name)
+        return topic.partition_count, topic.config
 
 
 def _created(backend: Backend, name: str, partitions: int | None) -> tuple[int, TopicConfig]:
