@@ -79,6 +79,7 @@ from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.conditions import OPTION, REFUSED, check_columns, conditions_of, kept
 from lakebed.spark.options import Options
 from lakebed.spark.sources.manifest import columns_of
+from lakebed.spark.sources.object_backends import ObjectBackend, open_objects
 from lakebed.spark.sources.object_columns import (
     VIEWS,
     Owner,
@@ -90,7 +91,6 @@ from lakebed.spark.sources.object_columns import (
     owners_of_versions,
     version_batch,
 )
-from lakebed.spark.sources.object_places import ObjectPlace, open_objects
 from lakebed.spark.sources.object_ranges import Selection, selected, selection_of
 
 NAME = "lakebed.objects"
@@ -196,7 +196,7 @@ class ObjectsSourceReader(DataSourceReader):
             if rows.num_rows:
                 yield from parts(rows, ROWS_MAX)
 
-    def _batches(self, found: ObjectPlace, one: KeyRange) -> Iterator[pa.RecordBatch]:
+    def _batches(self, found: ObjectBackend, one: KeyRange) -> Iterator[pa.RecordBatch]:
         columns = self._request.columns
         match self._request.view:
             case "objects":
@@ -213,7 +213,7 @@ class ObjectsSourceReader(DataSourceReader):
                 for owners in self._owners(found, one):
                     yield chunk_batch(owners, columns, segments=self._selection.segments)
 
-    def _owners(self, found: ObjectPlace, one: KeyRange) -> Iterator[list[Owner]]:
+    def _owners(self, found: ObjectBackend, one: KeyRange) -> Iterator[list[Owner]]:
         """So many that their chunks are a batch."""
         held: list[Owner] = []
         row_count = 0
@@ -254,7 +254,7 @@ def given_text(given: Mapping[str, Any], name: str) -> str:
     return next((str(text) for option, text in given.items() if option.lower() == name), "")
 
 
-def _all_owners(found: ObjectPlace, one: KeyRange) -> Iterator[Owner]:
+def _all_owners(found: ObjectBackend, one: KeyRange) -> Iterator[Owner]:
     for stored in found.manifests(one):
         yield from owners_of_versions(stored)
     for parts_page in found.parts(one):

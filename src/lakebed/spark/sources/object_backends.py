@@ -1,4 +1,4 @@
-"""The object store that is read: its metadata in the files, or behind the HTTP API.
+"""The object store that is read: its metadata in the files, or through the HTTP API.
 
 Both give the same rows in pages, and the same bytes of manifests, decoded here.
 """
@@ -46,7 +46,7 @@ VERSIONS_PAGE = VERSIONS_MAX
 _PARTITIONS_MAX = 64
 
 
-class ObjectPlace(Protocol):
+class ObjectBackend(Protocol):
     """What a query needs of an object store."""
 
     def buckets(self) -> list[BucketInfo]: ...
@@ -66,7 +66,7 @@ class ObjectPlace(Protocol):
 
 
 @contextmanager
-def open_objects(backend: Backend) -> Iterator[ObjectPlace]:
+def open_objects(backend: Backend) -> Iterator[ObjectBackend]:
     if backend.path:
         with ReadOnlyStore(backend.path) as store:
             yield FilesObjects(store)
@@ -87,7 +87,7 @@ def open_objects(backend: Backend) -> Iterator[ObjectPlace]:
 
 
 class FilesObjects:
-    """An `ObjectPlace` of files."""
+    """An `ObjectBackend` of files."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -117,7 +117,7 @@ class FilesObjects:
 
 
 class EndpointObjects:
-    """An `ObjectPlace` elsewhere. Buckets are never made by asking for them.
+    """An `ObjectBackend` of an endpoint. Listing creates no bucket.
 
     Keys are asked for by prefix and marker, so pages may have some that are not of the range.
     """
