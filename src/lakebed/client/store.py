@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
-from lakebed.api.plans import PLAN_LOGS, PlannedRead, PlanReads, WantedRead
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
@@ -23,6 +23,7 @@ from lakebed.client.producers import Producers
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
+from lakebed.store.read_plan import PlannedRead, WantedRead
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class RemoteStore:
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `RemoteTopics.plan`, of logs."""
+        """As `plan_topics`, of logs."""
         return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
@@ -121,6 +122,13 @@ class RemoteStore:
         `InputError` if it is there with another number of them.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points: one call, however many they are."""
+        return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def buckets(self) -> list[BucketInfo]:
         """All of them, by name."""

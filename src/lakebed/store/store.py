@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import (
@@ -29,12 +30,13 @@ from typing import (
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.migration import Migrated
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
-from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
     from lakebed.store.manifest_logs import ManifestLog
+    from lakebed.store.read_plan import PlannedRead, WantedRead
 
 _log = logging.getLogger(__name__)
 
@@ -250,6 +253,23 @@ class Store:
             log = self._logs.get(name)
         return log
 
+    def open_log(self, name: str) -> Aof:
+        """As `log`, but `NotFound` if there is none, and none is created."""
+        if not self.disk.is_folder(LogPaths(self.root, name).segments):
+            raise NotFound(f"there is no log {name}; open it to create it")
+        return self.log(name)
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`, of logs."""
+        from lakebed.store.read_planner import LogSource, plan_reads
+
+        def source(name: str) -> LogSource:
+            return LogSource(self.open_log(name))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
+
     def manifest_log(self, name: str) -> ManifestLog | None:
         """What was recorded of the log's segments, to be read; None if it never had such records.
 
@@ -285,6 +305,18 @@ class Store:
         `InputError` if it is there with another number of them.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points."""
+        from lakebed.store.read_planner import TopicSource, plan_reads
+
+        def source(name: str) -> TopicSource:
+            return TopicSource(self.topics.open_to_read(name))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     @property
     def lake(self) -> Lake:
