@@ -18,8 +18,6 @@ from lakebed.base.units import shown
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.incoming import pumped
-from lakebed.http_api.lakes import commit, handed_over, lake_of, receiving
 from lakebed.http_api.service import Service
 from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
@@ -43,7 +41,7 @@ _NO_TYPES: Final = frozenset({"", media.BYTES, "application/x-www-form-urlencode
 
 
 async def put_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await lake_of(service)
+    lake = await service.lake()
     bucket, key, query = call.names["bucket"], call.names["key"], call.query
     content = _content_of(call)
     condition = Condition(if_match=query.if_match, if_none_match=query.if_none_match)
@@ -58,16 +56,12 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
             condition=condition,
             algorithm=algorithm,
         )
-        return state_of(await commit(service, change))
-    with (
-        receiving(service) as reception,
-        lake.objects.begin_put(
-            bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
-        ) as put,
-    ):
+        return state_of(await service.commit(change))
+    with lake.objects.begin_put(
+        bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
+    ) as put:
         await service.run(put.check)  # rather than have the body sent
-        change = await pumped(service, body, put, reception)
-    return state_of(await service.done(await handed_over(service, change)))
+        return state_of(await service.bodies.store(body, put))
 
 
 def _content_of(call: Call) -> Content:
@@ -98,7 +92,7 @@ def _algorithm_of(name: str | None) -> Algorithm | None:
 
 
 async def get_object(service: Service, call: Call) -> Response:
-    lake = await lake_of(service)
+    lake = await service.lake()
     query: objects.GetQuery = call.query
     byte_range = None
     if query.first is not None or query.last is not None:
@@ -125,7 +119,7 @@ async def get_object(service: Service, call: Call) -> Response:
 
 
 async def describe_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await lake_of(service)
+    lake = await service.lake()
     head = partial(
         lake.objects.head,
         call.names["bucket"],
@@ -138,10 +132,10 @@ async def describe_object(service: Service, call: Call) -> objects.ObjectState:
 async def delete_object(service: Service, call: Call) -> objects.DeletedState:
     from lakebed.seglake.objects import Doomed
 
-    lake = await lake_of(service)
+    lake = await service.lake()
     query: objects.DeleteQuery = call.query
     doomed = Doomed(call.names["key"], query.version_id, Condition(if_match=query.if_match))
-    deleted = await commit(service, lake.objects.deletion(call.names["bucket"], doomed))
+    deleted = await service.commit(lake.objects.deletion(call.names["bucket"], doomed))
     return _deleted(deleted)
 
 
@@ -150,7 +144,7 @@ async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
     from lakebed.seglake.objects import Doomed
 
     asked = await call.document(objects.DeleteMany)
-    lake = await lake_of(service)
+    lake = await service.lake()
     doomed = [Doomed(one.key, one.version_id) for one in asked.objects]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
     return objects.DeletedMany(await _each_deleted(service, call, changes))
@@ -166,7 +160,7 @@ async def _each_deleted(
             if isinstance(change, LakebedError):
                 handed.append(change)
             else:
-                handed.append(await handed_over(service, change))
+                handed.append(await service.handed_over(change))
         except LakebedError as error:
             handed.append(error)
     outcomes = []

@@ -1,0 +1,132 @@
+"""Threads for what blocks, and commits that are awaited without one.
+
+A request of any wire runs in the loop's thread. What takes long or waits for the disk goes to a
+thread (`run`). A change goes to the store's commit queue: `commit` hands it over and awaits it,
+`handed_over` first waits for room in that queue. The loop is woken once for everything of a batch.
+
+Invariant: no thread waits for a commit, or for room in its queue. While a commit stalls, every
+thread is free for those who read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextvars import copy_context
+from typing import Protocol, TypeVar
+
+from lakebed.base.errors import Busy, Closed
+from lakebed.seglake.commits import Change
+from lakebed.seglake.commits import Pending as PendingChange
+
+Result_co = TypeVar("Result_co", covariant=True)
+Result = TypeVar("Result")
+
+
+class Pending(Protocol[Result_co]):
+    """Something that was handed over, and happens whether or not anyone waits."""
+
+    @property
+    def batch(self) -> object:
+        """The same for everything that is told at once."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    def wait(self, timeout: float | None = None) -> Result_co: ...
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """In whatever thread; at once, if it is done."""
+
+
+class Worker:
+    """Of one wire, in the thread of its loop."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor  # for what may wait for the disk
+        self.call_count = 0  # those that `run` has in a thread, or waiting for one
+        self._waiting: dict[object, list[asyncio.Future[None]]] = {}  # by batch
+
+    # Threads.
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run what takes long, or waits for the disk, in another thread.
+
+        Never a wait for a commit: that would take the threads from all others.
+        """
+        running = self.start(work)
+        self.call_count += 1
+        try:
+            return await running
+        finally:
+            self.call_count -= 1
+
+    def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """As `run`, without waiting; `Closed` once the threads have ended."""
+        loop = asyncio.get_running_loop()
+        try:
+            return loop.run_in_executor(self.executor, copy_context().run, work)
+        except RuntimeError as error:  # it takes no more
+            raise Closed("the store is being closed") from error
+
+    # Commits.
+
+    @property
+    def awaited_count(self) -> int:
+        """How many requests wait for a commit now, or for room in its queue."""
+        return sum(map(len, self._waiting.values()))
+
+    async def commit(self, change: Change[Result]) -> Result:
+        """Return what the change did, once that is durable; `Busy` if the queue is full."""
+        return await self.done(change.submit(timeout=0))
+
+    async def handed_over(self, change: Change[Result]) -> PendingChange[Result]:
+        """Queue a change that took long to come so far: it waits for its place in the queue.
+
+        `Busy` only if others than the requests of this wire fill the queue.
+        """
+        while True:
+            try:
+                pending = change.submit(timeout=0)
+            except Busy:
+                if not self._waiting:
+                    raise
+                await self._settled(next(iter(self._waiting)))
+            else:
+                self._watch(pending)
+                return pending
+
+    async def done(self, pending: Pending[Result]) -> Result:
+        """Return what came of something that was handed over, or raise the error it failed with."""
+        if not pending.is_done:
+            self._watch(pending)
+        if pending.batch in self._waiting:
+            await self._settled(pending.batch)
+        return pending.wait(0)
+
+    def _watch(self, pending: Pending[object]) -> None:
+        """Its batch stands among those that are waited for until it is settled."""
+        batch = pending.batch
+        if batch in self._waiting:
+            return
+        self._waiting[batch] = []
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
+                loop.call_soon_threadsafe(self._settle, batch)
+
+        pending.when_done(wake)
+
+    def _settled(self, batch: object) -> asyncio.Future[None]:
+        """Awaited until a batch that is watched is done."""
+        is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[batch].append(is_done)
+        return is_done
+
+    def _settle(self, batch: object) -> None:
+        for is_done in self._waiting.pop(batch):
+            if not is_done.done():
+                is_done.set_result(None)
