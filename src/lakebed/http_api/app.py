@@ -19,11 +19,11 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Counter
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import RareEvent, event
+from lakebed.edge.budget import Share
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import Asked, ClientGone, Request
 from lakebed.http.response import Response
 from lakebed.http_api.answer import problem_response, refusal_response, response_of
-from lakebed.http_api.budget import Share
 from lakebed.http_api.call import Call
 from lakebed.http_api.guard import LOCAL, Guard, Identity, TrustingGuard
 from lakebed.http_api.handlers import HANDLERS, Handler
@@ -96,9 +96,11 @@ class App:
         asked.identity = await self._guard.identify(request)
         request.asked = Asked(operation.name, access_key=asked.identity.access_key)
         self._service.check_threads()
-        share = asked.share = self._service.budget.admit(
-            asked.identity, held_bytes=self._held_bytes(operation, request)
-        )
+        budget, held_bytes = self._service.budget, self._held_bytes(operation, request)
+        share = budget.try_admit(asked.identity, held_bytes=held_bytes)
+        if share is None:
+            share = await budget.admit(asked.identity, held_bytes=held_bytes)
+        asked.share = share
         request.at_end(share.release)
         call = Call(operation, names, request, share, run=self._service.run)
         return response_of(await handler(self._service, call), call)

@@ -12,8 +12,8 @@ from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.counters import Counters
 from lakebed.base.errors import Busy
 from lakebed.edge.body_pump import BodyPlaces, BodyPump
+from lakebed.edge.budget import Budget
 from lakebed.edge.worker import Worker
-from lakebed.http_api.budget import Budget
 from lakebed.http_api.jobs import Jobs
 from lakebed.http_api.lease_queue import LeaseQueues
 from lakebed.http_api.limits import ApiLimits
@@ -40,7 +40,11 @@ class Service(Worker):
         self.store = store
         self.clock = clock or SystemClock()
         self.limits = limits or ApiLimits()
-        self.budget = Budget(self.limits)
+        self.budget = Budget(
+            requests_max=self.limits.requests_max,
+            key_requests_max=self.limits.key_requests_max,
+            body_bytes_max=self.limits.body_bytes_max,
+        )
         self.counters = Counters()  # of the door itself, by operation and outcome
         self.jobs = Jobs(
             store,

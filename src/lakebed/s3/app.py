@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -19,7 +18,6 @@ from lakebed.http.response import Response
 from lakebed.s3 import buckets, copies, deletions, listings, objects, operations, reading, uploads
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
-from lakebed.s3.auth.inflight import InflightLimit
 from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
 from lakebed.s3.operations import Operation
 from lakebed.s3.router import route
@@ -75,7 +73,7 @@ class App:
         self._service = service
         self._domain = service.config.domain
         self._authenticator = Authenticator(keys, config=service.config, clock=service.clock)
-        self._limit = InflightLimit(keys, config=service.config)
+        self._budget = service.budget
 
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
         try:
@@ -84,9 +82,10 @@ class App:
             bucket: str = getattr(operation, "bucket", "")
             request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
             verb = VERBS[type(operation)]
-            if not self._limit.try_enter(identity):
+            share = self._budget.try_admit(identity, held_bytes=_held_bytes(request))
+            if share is None:
                 return self._answer_later(verb, operation, request, identity)
-            request.at_end(partial(self._limit.leave, identity))
+            request.at_end(share.release)
             result = verb(self._service, operation, request, identity)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             return self._failed(error, request)
@@ -118,8 +117,8 @@ class App:
     ) -> Response:
         """When the key it is signed with has a place free."""
         try:
-            await self._limit.enter(identity)
-            request.at_end(partial(self._limit.leave, identity))
+            share = await self._budget.admit(identity, held_bytes=_held_bytes(request))
+            request.at_end(share.release)
             result = verb(self._service, operation, request, identity)
             response = result if isinstance(result, Response) else await result
             return _signed(response, request)
@@ -142,6 +141,12 @@ class App:
             )
             _log.debug("request %s", request.id, exc_info=error)
         return _signed(response, request)
+
+
+def _held_bytes(request: Request) -> int:
+    """What a request holds from its beginning: a small body. Larger ones are `service.bodies`'."""
+    whole = request.body.whole
+    return 0 if whole is None else len(whole)
 
 
 def _signed(response: Response, request: Request) -> Response:

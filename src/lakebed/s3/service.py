@@ -8,7 +8,9 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from lakebed.base.clock import Clock
+from lakebed.base.units import MIB
 from lakebed.edge.body_pump import BodyPlaces, BodyPump
+from lakebed.edge.budget import Budget
 from lakebed.edge.worker import Worker
 from lakebed.seglake.commits import Change, ChangeInSteps
 from lakebed.seglake.endpoint_config import EndpointConfig
@@ -16,6 +18,8 @@ from lakebed.seglake.lake import Lake
 
 Result = TypeVar("Result")
 
+REQUESTS_MAX = 10_000  # under way
+BODY_BYTES_MAX = 256 * MIB  # of bodies that came along with their heads
 LARGE_MAX = 64  # bodies that are received at once; each takes some megabytes
 PREPARED_MAX = 16  # of some megabytes each
 PREPARING_THREADS_MAX = 4
@@ -31,6 +35,11 @@ class Service(Worker):
         self.lake = lake
         self.config = config
         self.clock = clock
+        self.budget = Budget(
+            requests_max=REQUESTS_MAX,
+            key_requests_max=config.inflight_max,
+            body_bytes_max=BODY_BYTES_MAX,
+        )
         self.bodies = BodyPump(self, BodyPlaces(large_max=LARGE_MAX))
         self._preparing = asyncio.Semaphore(PREPARED_MAX)
         self._preparing_threads = asyncio.Semaphore(PREPARING_THREADS_MAX)
