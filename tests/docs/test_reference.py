@@ -116,7 +116,7 @@ def _counted() -> Iterator[str]:
                     if kind in _KINDS:
                         yield re.escape(name)
                 case ast.Call(func=ast.Attribute(attr=kind), args=[ast.JoinedStr(values=parts)]):
-                    if kind in _KINDS and path.parent.name != "door":
+                    if kind in _KINDS and path.parent.name != "http_api":
                         yield "".join(map(_pattern, parts))
 
 
