@@ -104,7 +104,8 @@ class Budget:
             return
         of_key = self._keys[access_key]
         of_key.count -= 1
-        self._pass_on(of_key)
+        if of_key.waiting:
+            self._pass_on(of_key)
         if not of_key.count:
             del self._keys[access_key]
 
