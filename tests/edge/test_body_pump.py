@@ -15,7 +15,7 @@ from lakebed.base.units import MIB
 from lakebed.edge.body_pump import PIECE_BYTES, BodyPlaces, BodyPump, Sent
 from lakebed.edge.worker import Worker
 from lakebed.http.request import ClientGone
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.errors import NoSuchKey
 from lakebed.seglake.lake import Lake
 from tests.http.serving import in_loop

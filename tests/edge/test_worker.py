@@ -12,7 +12,7 @@ import pytest
 from lakebed.base.errors import Busy, Closed
 from lakebed.base.units import MIB
 from lakebed.edge.worker import Worker
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import ObjectInfo
 from tests.http.serving import in_loop, until

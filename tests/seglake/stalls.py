@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+from lakebed.base.commit import Ticket
 from lakebed.base.errors import Busy
 from lakebed.base.units import MIB
-from lakebed.seglake.commits import Change, Pending
+from lakebed.seglake.change import Change
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import Chunk
@@ -25,18 +26,18 @@ def stalled(lake: Lake) -> Iterator[None]:
         has_begun.set()
         may_end.wait()
 
-    pending = Change(lake._commits, apply).submit()
+    ticket = Change(lake._barrier, apply).submit()
     has_begun.wait()
     try:
         yield
     finally:
         may_end.set()
-        pending.wait()
+        ticket.wait()
 
 
-def fill(lake: Lake, bucket: str) -> list[Pending[Any]]:
+def fill(lake: Lake, bucket: str) -> list[Ticket[Any]]:
     """The queue takes nothing more."""
-    found: list[Pending[Any]] = []
+    found: list[Ticket[Any]] = []
     with contextlib.suppress(Busy):
         for number in count():
             change = lake.objects.small_put(bucket, f"filling {number}", bytes(MIB))

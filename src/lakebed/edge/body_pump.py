@@ -24,7 +24,7 @@ from lakebed.base.errors import Busy
 from lakebed.base.units import MIB
 from lakebed.edge.worker import Worker
 from lakebed.http.request import RequestBody
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 
 SMALL_BYTES: Final = 1 * MIB
 SMALL_BYTES_MAX: Final = 128 * MIB  # of all that have no place

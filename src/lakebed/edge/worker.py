@@ -12,33 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
-from typing import Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from lakebed.base.errors import Busy, Closed
-from lakebed.seglake.commits import Change
-from lakebed.seglake.commits import Pending as PendingChange
+from lakebed.base.commit import Batch, Ticket
+from lakebed.base.errors import Busy, Closed, LakebedError
+from lakebed.seglake.change import Change
 
-Result_co = TypeVar("Result_co", covariant=True)
 Result = TypeVar("Result")
 
-
-class Pending(Protocol[Result_co]):
-    """Something that was handed over, and happens whether or not anyone waits."""
-
-    @property
-    def batch(self) -> object:
-        """The same for everything that is told at once."""
-
-    @property
-    def is_done(self) -> bool: ...
-
-    def wait(self, timeout: float | None = None) -> Result_co: ...
-
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """In whatever thread; at once, if it is done."""
+_IN_ONE_TURN: Final = 64  # changes that are queued in one turn of the loop
 
 
 class Worker:
@@ -47,7 +32,7 @@ class Worker:
     def __init__(self, executor: Executor) -> None:
         self.executor = executor  # for what may wait for the disk
         self.call_count = 0  # those that `run` has in a thread, or waiting for one
-        self._waiting: dict[object, list[asyncio.Future[None]]] = {}  # by batch
+        self._waiting: dict[Batch[Any, Any], list[asyncio.Future[None]]] = {}
 
     # Threads.
 
@@ -82,33 +67,64 @@ class Worker:
         """Return what the change did, once that is durable; `Busy` if the queue is full."""
         return await self.done(change.submit(timeout=0))
 
-    async def handed_over(self, change: Change[Result]) -> PendingChange[Result]:
+    async def commit_each(
+        self, changes: Sequence[Change[Result] | LakebedError]
+    ) -> list[Result | LakebedError]:
+        """Commit many changes, each by itself: an error stands in the place of its result.
+
+        All are queued before the first is awaited, so that they share batches.
+        """
+        tickets: list[Ticket[Result] | LakebedError] = []
+        for index, change in enumerate(changes):
+            if index % _IN_ONE_TURN == 0:
+                await asyncio.sleep(0)  # others have their turn in between
+            if isinstance(change, LakebedError):
+                tickets.append(change)
+                continue
+            try:
+                tickets.append(await self.handed_over(change))
+            except LakebedError as error:
+                tickets.append(error)
+        results: list[Result | LakebedError] = []
+        for ticket in tickets:
+            if isinstance(ticket, LakebedError):
+                results.append(ticket)
+                continue
+            try:
+                result = await self.done(ticket)
+                results.append(result)
+            except LakebedError as error:
+                results.append(error)
+        return results
+
+    async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
         """Queue a change that took long to come so far: it waits for its place in the queue.
 
         `Busy` only if others than the requests of this wire fill the queue.
         """
         while True:
             try:
-                pending = change.submit(timeout=0)
+                ticket = change.submit(timeout=0)
             except Busy:
                 if not self._waiting:
                     raise
                 await self._settled(next(iter(self._waiting)))
             else:
-                self._watch(pending)
-                return pending
+                self._watch(ticket)
+                return ticket
 
-    async def done(self, pending: Pending[Result]) -> Result:
-        """Return what came of something that was handed over, or raise the error it failed with."""
-        if not pending.is_done:
-            self._watch(pending)
-        if pending.batch in self._waiting:
-            await self._settled(pending.batch)
-        return pending.wait(0)
+    async def done(self, ticket: Ticket[Result]) -> Result:
+        """Return what came of something that was queued, or raise the error it failed with."""
+        batch = ticket.batch
+        if not batch.is_done:
+            self._watch(ticket)
+        if batch in self._waiting:
+            await self._settled(batch)
+        return ticket.result()
 
-    def _watch(self, pending: Pending[object]) -> None:
+    def _watch(self, ticket: Ticket[Any]) -> None:
         """Its batch stands among those that are waited for until it is settled."""
-        batch = pending.batch
+        batch = ticket.batch
         if batch in self._waiting:
             return
         self._waiting[batch] = []
@@ -118,15 +134,15 @@ class Worker:
             with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
                 loop.call_soon_threadsafe(self._settle, batch)
 
-        pending.when_done(wake)
+        ticket.when_done(wake)
 
-    def _settled(self, batch: object) -> asyncio.Future[None]:
+    def _settled(self, batch: Batch[Any, Any]) -> asyncio.Future[None]:
         """Awaited until a batch that is watched is done."""
         is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[batch].append(is_done)
         return is_done
 
-    def _settle(self, batch: object) -> None:
+    def _settle(self, batch: Batch[Any, Any]) -> None:
         for is_done in self._waiting.pop(batch):
             if not is_done.done():
                 is_done.set_result(None)

@@ -6,7 +6,7 @@ store before a byte of it leaves, so memory stays bounded whatever its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -21,7 +21,6 @@ from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
 from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.commits import Change, Pending
 from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
 from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
@@ -147,32 +146,14 @@ async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
     lake = await service.lake()
     doomed = [Doomed(one.key, one.version_id) for one in asked.objects]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
-    return objects.DeletedMany(await _each_deleted(service, call, changes))
+    deleted = await service.commit_each(changes)
+    return objects.DeletedMany([_outcome(one, call.request.id) for one in deleted])
 
 
-async def _each_deleted(
-    service: Service, call: Call, changes: Sequence[Change[Deleted] | LakebedError]
-) -> list[objects.DeleteOutcome]:
-    """All are handed over before the first is waited for: they share batches."""
-    handed: list[Pending[Deleted] | LakebedError] = []
-    for change in changes:
-        try:
-            if isinstance(change, LakebedError):
-                handed.append(change)
-            else:
-                handed.append(await service.handed_over(change))
-        except LakebedError as error:
-            handed.append(error)
-    outcomes = []
-    for one in handed:
-        try:
-            if isinstance(one, LakebedError):
-                raise one
-            outcomes.append(objects.DeleteOutcome(deleted=_deleted(await service.done(one))))
-        except LakebedError as error:
-            problem = problem_of(error, request_id=call.request.id)
-            outcomes.append(objects.DeleteOutcome(problem=problem))
-    return outcomes
+def _outcome(deleted: Deleted | LakebedError, request_id: str) -> objects.DeleteOutcome:
+    if isinstance(deleted, LakebedError):
+        return objects.DeleteOutcome(problem=problem_of(deleted, request_id=request_id))
+    return objects.DeleteOutcome(deleted=_deleted(deleted))
 
 
 def _deleted(deleted: Deleted) -> objects.DeletedState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -19,12 +18,11 @@ from lakebed.s3.service import Service
 from lakebed.s3.unsupported import not_implemented
 from lakebed.s3.xml_documents import NotDeleted
 from lakebed.s3.xml_parsing import DELETE_BYTES_MAX, Deletion, parse_deletion
-from lakebed.seglake.commits import Change, Pending
+from lakebed.seglake.change import Change
 from lakebed.seglake.model import Condition
 from lakebed.seglake.objects import NO_CONDITION, Doomed
 from lakebed.seglake.versions import Deleted
 
-_AT_ONCE: Final = 64  # are handed over in one turn of the loop
 _UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
 
 
@@ -59,7 +57,7 @@ async def delete_objects(
     """Each by itself: an error of one is told in its place, and the others are deleted."""
     data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
     asked, changes = await service.run(partial(_prepared, service, operation.bucket, data))
-    results = await _each_done(service, changes)
+    results = await service.commit_each(changes)
     body = await service.run(lambda: xml_documents.deletion(_told(asked, results)))
     return Response(200, [XML], body)
 
@@ -69,34 +67,6 @@ def _prepared(
 ) -> tuple[Deletion, Sequence[Change[Deleted] | LakebedError]]:
     asked = parse_deletion(data)
     return asked, service.lake.objects.deletions(bucket, asked.doomed)
-
-
-async def _each_done(
-    service: Service, changes: Sequence[Change[Deleted] | LakebedError]
-) -> list[Deleted | LakebedError]:
-    """All are handed over before the first is waited for: they share batches."""
-    pending: list[Pending[Deleted] | LakebedError] = []
-    for index, change in enumerate(changes):
-        if index % _AT_ONCE == 0:
-            await asyncio.sleep(0)  # others have their turn in between
-        if isinstance(change, LakebedError):
-            pending.append(change)
-            continue
-        try:
-            pending.append(await service.handed_over(change))
-        except LakebedError as error:
-            pending.append(error)
-    results: list[Deleted | LakebedError] = []
-    for one in pending:
-        if isinstance(one, LakebedError):
-            results.append(one)
-            continue
-        try:
-            deleted = await service.done(one)
-            results.append(deleted)
-        except LakebedError as error:
-            results.append(error)
-    return results
 
 
 def _told(

@@ -22,7 +22,7 @@ from lakebed.s3.checksums import HEADERS, checksum_of_body
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.service import Service
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.model import Algorithm, Checksum
 from lakebed.seglake.objects import Put

@@ -12,7 +12,7 @@ from lakebed.base.units import MIB
 from lakebed.edge.body_pump import BodyPlaces, BodyPump
 from lakebed.edge.budget import Budget
 from lakebed.edge.worker import Worker
-from lakebed.seglake.commits import Change, ChangeInSteps
+from lakebed.seglake.change import Change, ChangeInSteps
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.lake import Lake
 

@@ -26,7 +26,7 @@ from lakebed.s3.operations import (
 from lakebed.s3.patience import answer_patiently
 from lakebed.s3.service import Service
 from lakebed.s3.xml_parsing import COMPLETE_BYTES_MAX, parse_completion
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.digests import multipart_etag
 from lakebed.seglake.errors import BadSize, NoSuchUpload, PartTooSmall
 from lakebed.seglake.model import ObjectInfo
