@@ -196,10 +196,10 @@ class GroupSpeaker(Speaker):
         return self._group().seek(offset, partition=partition)
 
     def seek_to_time(self, timestamp_ms: int) -> object:
-        return self._group().seek_to_time(timestamp_ms)
+        return self._group().seek(timestamp_ms=timestamp_ms)
 
     def seek_to_end(self) -> object:
-        return self._group().seek_to_end()
+        return self._group().seek(to_end=True)
 
     def dead_letters(self) -> object:
         return [
@@ -211,10 +211,10 @@ class GroupSpeaker(Speaker):
         return self._group().redrive(max_messages=max_messages)
 
     def groups(self) -> object:
-        return self._store.topics.groups(self._name)
+        return self._store.topics.open(self._name).groups()
 
     def delete_group(self, group: str) -> object:
-        return self._store.topics.delete_group(self._name, group)
+        return self._store.topics.open(self._name).delete_group(group)
 
 
 class LogSpeaker(Speaker):

@@ -64,7 +64,6 @@ OF_THE_WIRE: Final = {
     (RemoteLog, "segments_and_end"): "both in one call",
     (RemoteTopics, "plan"): "of many partitions in one call: embedded each is looked at",
     (RemoteTopics, "advance"): "of many partitions in one call: embedded each is looked at",
-    (RemoteTopic, "offsets_for_time"): "of all partitions in one call",
     (RemotePartition, "page"): "what the other methods are made of",
     (RemotePartition, "segment_bytes"): "files, for those who cannot see them",
     (RemoteLog, "page"): "what the other methods are made of",

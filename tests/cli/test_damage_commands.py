@@ -59,7 +59,12 @@ def remove_sealed(logs: list[Path]) -> list[int]:
     return list(range(int(logs[1].stem), int(logs[2].stem)))
 
 
-DAMAGES = [damage_newest, truncate_sealed, remove_sealed]
+def remove_oldest(logs: list[Path]) -> list[int]:
+    logs[0].unlink()
+    return list(range(int(logs[1].stem)))
+
+
+DAMAGES = [damage_newest, truncate_sealed, remove_sealed, remove_oldest]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -11,6 +11,7 @@ from lakebed.base.errors import Corrupt
 from lakebed.host.store import Store
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.kernels.disk import real_disk
+from lakebed.stroma.config import GroupConfig
 from tests.cli.in_process import Run
 
 
@@ -82,6 +83,22 @@ def test_repair_writes_the_file_again_and_states_what_is_lost(
         assert len(group.lease(max_messages=9)) == 1, "the other one was acked"
 
 
+def test_dead_letters_of_a_repaired_topic_are_still_its_own(
+    run: Run, root: Path, folder: Path
+) -> None:
+    with Store.open(root) as store:
+        group = store.topic("orders").group("audit", config=GroupConfig(delivery_count_max=1))
+        group.nack_all(group.lease())
+        assert group.lease() == []
+        assert len(list(group.dead_letters())) == 2
+    (folder / "topic.json").unlink()
+    run("topic", "repair", "orders").lines()
+    with Store.open(root) as store:
+        group = store.topic("orders").group("audit")
+        assert len(list(group.dead_letters())) == 2
+        assert (group.redrive(), len(group.lease())) == (2, 2)
+
+
 def test_a_damaged_topic_file_is_saved_before_repair_replaces_it(
     run: Run, root: Path, folder: Path
 ) -> None:
@@ -111,7 +128,7 @@ def test_a_missing_partition_is_refused_reported_and_made_anew_by_repair_alone(
         store.topics.create("other")
     (folder / "1").rename(root / "elsewhere")
     with Store.open(root) as store, pytest.raises(Corrupt, match="lakebed topic repair orders"):
-        store.topic("orders")
+        store.topic("orders").partition(1)
     done = run("verify")
     assert done.exit_code == 65
     problem = f"orders: partition 1: corrupt: {folder / '1' / 'segments'}: the folder is missing"

@@ -11,6 +11,7 @@ import pytest
 
 from lakebed.aof.config import AofConfig, RetentionConfig
 from lakebed.aof.manager import AofManager
+from lakebed.base.errors import BadConfig
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.host.store import Store
@@ -252,6 +253,19 @@ def test_tiers_of_a_log_whose_manifest_log_was_switched_off_says_so(
     run("aof", "append", "orders", stdin=b"more\n")
     lines = run("aof", "tiers", "orders").lines()
     assert lines[-1] == "the manifest log is switched off: this is what was recorded last"
+
+
+def test_a_log_with_evicted_segments_does_not_open_without_its_manifest_log(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("aof", "upload", "orders").lines()
+    run("aof", "evict", "orders").lines()
+    with monkeypatch.context() as switched_off:
+        switched_off.setenv("LAKEBED_AOF_MANIFEST_MANIFEST_LOG_ENABLED", "false")
+        told = refusal(run("aof", "append", "orders", stdin=b"next\n"), BadConfig.exit_code)
+        assert f"{SEALED} of its segments, from 0 to {SEALED - 1}, are in colder tiers" in told
+    assert run("aof", "append", "orders", stdin=b"next\n").exit_code == 0
+    assert run("aof", "cat", "orders").out == LINES + b"next\n"
 
 
 def test_a_segment_elsewhere_is_not_converted(run: Run, tmp_path: Path) -> None:

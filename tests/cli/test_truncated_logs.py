@@ -82,3 +82,28 @@ def test_a_log_with_a_cut_segment_and_no_manifest_folder_is_repaired(run: Run, r
     done = run("aof", "cat", "orders", "--skip-damage")
     assert done.out.endswith(b"more\n")
     assert len(done.out.splitlines()) > len(LINES.splitlines()) * (SEALED - 2) // SEALED
+
+
+@pytest.mark.parametrize("keeps_manifest", [True, False])
+def test_a_newest_segment_that_was_cut_to_nothing_stops_no_background_work(
+    run: Run, root: Path, caplog: pytest.LogCaptureFixture, keeps_manifest: bool
+) -> None:
+    cut(segments(root)[-1], 160)  # header and footer fit, and no record
+    if not keeps_manifest:
+        shutil.rmtree(root / "aof" / "orders" / "manifest")
+    assert run("aof", "seal", "orders").exit_code == 0
+    assert run("aof", "append", "orders", stdin=LINES).exit_code == 0
+    assert "background_work_failed" not in caplog.text
+    assert "segment_missing" not in caplog.text
+    assert run("manifest", "verify", "orders").exit_code == 0
+
+
+def test_what_is_left_of_a_newest_segment_that_was_cut_counts_on_from_those_before_it(
+    run: Run, root: Path
+) -> None:
+    cut(segments(root)[-1], 5000)
+    assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    for record in run("damage", "list", as_json=True).document()["records"]:
+        assert run("damage", "acknowledge", str(record["id"])).exit_code == 0
+    done = run("aof", "verify", "orders")
+    assert (done.exit_code, b"all whole" in done.out) == (0, True), done.out

@@ -17,6 +17,7 @@ from lakebed.client.store import RemoteStore
 from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.record_batch import build
+from lakebed.store.staged_batch import CommittedPartition
 from lakebed.store.topics import StoreTopic
 from tests.client.cutting import CuttingProxy, cutting
 from tests.client.scripted import HastyRunner
@@ -135,7 +136,9 @@ def test_a_commit_whose_answer_is_lost_is_committed_once(tmp_path: Path) -> None
             on_new_connections(client)
             proxy.cuts = [length]
             committed = topic.commit_batches("app", version, {0: [batch]})
-            assert committed == [(0, False, 2 * version, 2)]  # it was there when it was repeated
+            assert committed == [
+                CommittedPartition(0, False, 2 * version, 2)
+            ]  # it was there when it was repeated
         assert len(runner.slept_s) == 3
         assert values_of(stored) == [b"a", b"b"] * 3
 

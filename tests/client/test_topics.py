@@ -18,7 +18,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.raw_records import run_in
 from lakebed.keratin.record_batch import build
-from lakebed.store.staged_batch import StagedObject
+from lakebed.store.staged_batch import CommittedPartition, StagedObject
 from tests.client.scripted import GIVE_UP_S
 from tests.http_api.live_api import LiveApi
 
@@ -312,9 +312,12 @@ def test_staged_batches_are_committed_once(store: Any) -> None:
     batch = build([b"a", b"b"], timestamps_ms=1)
     store.bucket("staging").put("k", batch)
     batches = {1: [batch, StagedObject("staging", "k")], 0: [memoryview(batch)]}
-    assert topic.commit_batches("app", 7, batches) == [(0, True, 0, 2), (1, True, 0, 4)]
-    assert topic.commit_batches("app", 7, batches) == [(0, False, 0, 2), (1, False, 0, 4)]
-    assert topic.commit_batches("app", 6, {0: [batch]}) == [(0, False, None, 0)]
+    for is_new in (True, False):
+        assert topic.commit_batches("app", 7, batches) == [
+            CommittedPartition(0, is_new, 0, 2),
+            CommittedPartition(1, is_new, 0, 4),
+        ]
+    assert topic.commit_batches("app", 6, {0: [batch]}) == [CommittedPartition(0, False, None, 0)]
     assert [one.value for one in topic.partition(0).read()] == [b"a", b"b"]
     with pytest.raises(InputError):
         topic.commit_batches("app", 8, {0: [b"no batch"]})

@@ -183,7 +183,11 @@ def _text(value: object) -> str:
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
     """By the other side, while nothing was asked."""
-    return connection.sock is not None and bool(select.select([connection.sock], [], [], 0)[0])
+    if connection.sock is None:
+        return False
+    poll = select.poll()  # not `select`, which takes no descriptor above 1,023
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def answer_of(response: http.client.HTTPResponse) -> Answer:

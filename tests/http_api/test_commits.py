@@ -15,11 +15,11 @@ from lakebed.api.topics import (
     COMMIT_BATCHES,
     BatchCommit,
     Committed,
-    CommittedPartition,
     StagedBatch,
     StagedPartition,
 )
 from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.store.staged_batch import CommittedPartition
 from tests.http_api.live_api import HOST, LiveApi, answer_of, open_api, target_of
 from tests.store.batch_commits import batch, values_of
 

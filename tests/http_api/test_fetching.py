@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from lakebed.api import media, topics
 from lakebed.api.topics import NewTopic, Produce
-from lakebed.base.errors import Closed, LakebedError
+from lakebed.base.damage_ledger import TOPICS, Loss
+from lakebed.base.errors import Closed, Corrupt, LakebedError
 from lakebed.http_api.message_lines import line_of, read_lines
 from lakebed.keratin.errors import OffsetOutOfRange
 from lakebed.keratin.format import RecordFlags
@@ -43,6 +44,20 @@ def door(live: LiveApi) -> LiveApi:
 
 def produce(door: LiveApi, *values: bytes | None, **fields: Any) -> None:
     door.call(topics.PRODUCE, ORDERS, body=Produce(list(values), **fields))
+
+
+def test_messages_before_lost_ones_are_fetched_and_then_the_loss_is_an_error(
+    door: LiveApi,
+) -> None:
+    produce(door, *numbered(5))
+    loss = Loss(
+        engine=TOPICS, name="orders", partition=0, problem="", first_offset=3, next_offset=4
+    )
+    door.store.damage.record(loss)
+    page = door.call(topics.FETCH, FIRST, {"offset": 0})
+    assert (page.offsets, page.next_offset) == ([0, 1, 2], 3)
+    with pytest.raises(Corrupt, match="lakebed damage acknowledge"):
+        door.call(topics.FETCH, FIRST, {"offset": page.next_offset})
 
 
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])

@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from lakebed.api import groups, media, topics
-from lakebed.api.groups import (
-    Ack,
-    Held,
-    LeaseRequest,
-    Leases,
-    Nack,
-    OpenGroup,
-    Redrive,
-    Reset,
-    SeekTo,
-)
+from lakebed.api.groups import Ack, LeaseRequest, Leases, Nack, OpenGroup, Redrive, Reset, SeekTo
 from lakebed.api.topics import NewTopic, Produce, Settings
 from lakebed.base.errors import BadConfig, InputError, NotFound
+from lakebed.store.leased_message import Held
 from lakebed.stroma.config import GroupConfig
 from tests.http_api.live_api import LiveApi, open_api
 from tests.http_api.waiters import fresh_topic
@@ -70,7 +61,7 @@ def test_a_group_is_opened_listed_described_and_deleted(door: LiveApi, accept: s
     produce(door, 1, b"a", b"b")
     opened = door.call(groups.OPEN_GROUP, BILLING, body=OpenGroup(), accept=accept)
     assert (opened.topic, opened.group) == ("orders", "billing")
-    assert [(one.partition, one.lag) for one in opened.partitions] == [(0, 0), (1, 2)]
+    assert {number: part.lag for number, part in opened.partitions.items()} == {0: 0, 1: 2}
     assert door.call(groups.OPEN_GROUP, BILLING, accept=accept) == opened, "again"
     assert door.call(groups.DESCRIBE_GROUP, BILLING, accept=accept) == opened
     assert door.call(groups.LIST_GROUPS, ORDERS, accept=accept).groups == ["billing"]
@@ -336,8 +327,8 @@ def test_dead_letters_of_a_page_have_a_limit_in_bytes(
     produce(door, 0, *[b"x" * 1000] * 4)
     door.call(groups.NACK, BILLING, body=Nack(held(lease(door))))
     lease(door)
-    monkeypatch.setattr("lakebed.http_api.groups.FETCH_BYTES_MAX", 2500)
+    monkeypatch.setattr("lakebed.store.group.LETTER_BYTES_MAX", 2500)
     page = door.call(groups.DEAD_LETTERS, BILLING)
     assert (len(page.letters), page.next_partition, page.next_offset) == (2, 0, 2)
-    monkeypatch.setattr("lakebed.http_api.groups.FETCH_BYTES_MAX", 1)
+    monkeypatch.setattr("lakebed.store.group.LETTER_BYTES_MAX", 1)
     assert len(door.call(groups.DEAD_LETTERS, BILLING).letters) == 1

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from lakebed.api import groups, media, topics
-from lakebed.api.groups import Ack, Extend, Held, LeaseRequest, Leases, Nack, OpenGroup
+from lakebed.api.groups import Ack, Extend, LeaseRequest, Leases, Nack, OpenGroup
 from lakebed.api.topics import NewTopic, Produce
 from lakebed.base.errors import Closed, InputError
+from lakebed.store.leased_message import Held
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.http_api.live_api import LiveApi, open_api

@@ -68,7 +68,7 @@ def test_what_is_wanted_of_a_topic_is_resolved_and_pinned(
     door: LiveApi, read: WantedRead, expected: list[tuple[int, int, int]], accept: str
 ) -> None:
     (found,) = door.call(PLAN_TOPICS, body=plan(read), accept=accept).reads
-    assert found.identity == door.store.topic("orders").topic.identity.topic_id
+    assert found.identity == door.store.topic("orders").identity.topic_id
     assert [(each.partition, each.start, each.end) for each in found.ranges] == expected
     pins = {pin.pin_id: pin for pin in door.store.pins.active_offsets()}
     for each in found.ranges:

@@ -39,7 +39,7 @@ def fresh_topic(door: LiveApi, name: str, *, partitions: int = 1, group: str = "
     if name in topics.names():
         topic = topics.open(name)
         is_empty = not any(partition.high_watermark() for partition in topic.partitions)
-        if is_empty and topics.groups(name) == groups and len(topic.partitions) == partitions:
+        if is_empty and topics.group_names(name) == groups and len(topic.partitions) == partitions:
             return
         topics.delete(name)
     topic = topics.create(name, partitions=partitions)

@@ -137,6 +137,13 @@ def test_of_too_many_those_that_were_quiet_longest_are_forgotten() -> None:
     assert [found.producer_id for found in producers.all_runs()] == [10, 16, 17, 18, 19]
 
 
+def test_too_many_that_a_scan_found_at_one_moment_are_forgotten_down_to_the_limit() -> None:
+    runs = [run(0, 1, number, at_ms=5)._replace(producer_id=number) for number in range(10)]
+    producers = Producers(runs)
+    assert producers.forget_before(0, count_max=4) == 6
+    assert [found.producer_id for found in producers.all_runs()] == [6, 7, 8, 9]
+
+
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1), st.data())
 def test_every_stretch_of_known_messages_is_where_it_was_written(
     parts: list[tuple[int, int]], data: st.DataObject

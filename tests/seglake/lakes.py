@@ -1,4 +1,4 @@
-"""Lakes on the real disk, and short words for what is asked of them."""
+"""Lakes on the real disk, if no other is passed in, and short words for what is asked of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from random import Random
 from typing import Any
 
 from lakebed.base.clock import Clock
+from lakebed.base.files import Disk
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.lake import Lake
+from lakebed.seglake.meta.connection import Connector, connect
 from lakebed.seglake.model import NULL_VERSION, Condition, Versioning
 
 BUCKET = "photos"
@@ -20,10 +22,18 @@ IF_ABSENT = Condition(if_none_match="*")
 IF_PRESENT = Condition(if_match="*")
 
 
-def open_lake(root: Path, *, clock: Clock | None = None, **settings: Any) -> Lake:
+def open_lake(
+    root: Path,
+    *,
+    clock: Clock | None = None,
+    disk: Disk | None = None,
+    connector: Connector = connect,
+    **settings: Any,
+) -> Lake:
     """With these settings; a full disk is not what such tests are about."""
     config = SeglakeConfig(reserve_bytes=0, **settings)
-    return Lake(root, disk=real_disk(), runner=ThreadRunner(clock=clock), config=config)
+    runner = ThreadRunner(clock=clock)
+    return Lake(root, disk=disk or real_disk(), runner=runner, config=config, connector=connector)
 
 
 def add_bucket(lake: Lake, versioning: Versioning, name: str = BUCKET) -> None:

@@ -144,6 +144,15 @@ def test_the_segments_of_a_plan_are_pinned(root: Path) -> None:
     assert numbers(rows(reader, splits)) == inside
 
 
+def test_a_finished_query_leaves_no_pins(root: Path) -> None:
+    reader = log_reader(root)
+    splits = reader.partitions()
+    with ReadOnlyStore(root) as store:
+        assert store.pins.active()
+        assert len(rows(reader, splits)) == COUNT
+        assert store.pins.active() == []
+
+
 def test_what_is_gone_is_an_error_or_skipped(root: Path) -> None:
     strict = log_reader(root, pinSeconds=0)
     lenient = log_reader(root, pinSeconds=0, failOnDataLoss="false", partitionBytes="70KiB")

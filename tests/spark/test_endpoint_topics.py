@@ -47,7 +47,7 @@ def url(door: LiveApi) -> str:
 
 
 def test_the_identity_is_that_of_the_files(door: LiveApi) -> None:
-    expected = door.store.topic("events").topic.identity.topic_id
+    expected = door.store.topic("events").identity.topic_id
     with RemoteStore.open(url(door)) as store:
         assert store.topics.open("events").topic_id == expected
         assert store.topic("events").topic_id == expected
@@ -55,7 +55,7 @@ def test_the_identity_is_that_of_the_files(door: LiveApi) -> None:
         with place.open() as opened:
             assert opened.topic("events").topic_id == expected
             make_again(door.store)
-            expected = door.store.topic("events").topic.identity.topic_id
+            expected = door.store.topic("events").identity.topic_id
             assert opened.topic("events").topic_id == expected
 
 

@@ -61,6 +61,24 @@ def test_a_restored_store_lands_each_message_once(
         assert land(spark, config).row_count == 0
 
 
+def test_a_restored_store_lands_each_record_of_a_log_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with started_lake(tmp_path / "first") as lake:
+        log = lake.store.log("audit")
+        log.flush(log.append_records([b'{"id": 1}', b"no JSON", b'{"id": 2}'])[-1])
+        assert land(spark, lake.config(logs=("audit",), values="json")).row_count == 2
+        restored = backed_up(lake.root, tmp_path / "second")
+    with started_lake(restored) as lake:
+        log = lake.store.log("audit")
+        log.flush(log.append_record(b'{"id": 3}'))
+        config = lake.config(logs=("audit",), values="json")
+        report = land(spark, config)
+        assert (report.row_count, report.facts["dead_letters"]) == (1, 0)
+        assert landed(lake, "audit", "delta") == ([1, 2, 3], 1)
+        assert land(spark, config).row_count == 0
+
+
 def test_a_topic_that_was_created_again_is_landed_from_its_beginning(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -431,3 +431,21 @@ def test_damage_behind_an_endpoint_is_an_error(root: Path, door: LiveApi) -> Non
     path.write_bytes(data)
     with pytest.raises(Corrupt):
         rows(topic_reader("", **through(door)))
+
+
+def test_a_query_stops_at_lost_messages_until_the_loss_is_acknowledged(root: Path) -> None:
+    (path, *_) = sorted((root / "topics" / "events" / "0" / "segments").glob("*.log"))
+    path.unlink()
+    with open_api(root.parent, topic_config=SMALL) as door:
+        assert len(door.store.topic("events").partitions) == 2
+        [record] = door.store.damage.list()
+        readers = [
+            topic_reader(root),
+            topic_reader("", endpoint=f"http://{HOST}:{door.port}"),
+        ]
+        for reader in readers:
+            with pytest.raises(Corrupt, match="lakebed damage acknowledge"):
+                rows(reader)
+        door.store.damage.acknowledge(record.id)
+        for reader in readers:
+            assert numbers(rows(reader)) == [*range(record.next_offset or 0, 600), *range(600)]

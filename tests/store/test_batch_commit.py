@@ -81,7 +81,7 @@ def test_a_version_is_appended_once_and_answered_alike_again() -> None:
         batches = {1: [batch(b"x")], 0: [batch(b"a", b"b") + batch(b"c"), batch(b"d")]}
         found = topic.commit_batches(APPLICATION, 7, batches)
         assert found == [CommittedPartition(0, True, 1, 4), CommittedPartition(1, True, 0, 1)]
-        again = [one._replace(is_new=False) for one in found]
+        again = [replace(one, is_new=False) for one in found]
         for repeated in (batches, {0: [batch(b"others")], 1: []}):
             assert topic.commit_batches(APPLICATION, 7, repeated) == again
         assert values_of(topic, 0) == [b"before", b"a", b"b", b"c", b"d"]

@@ -34,7 +34,7 @@ class Removal:
         if not self._is_prepared:
             return
         store = opened(world)
-        known = store.topics.groups("orders")
+        known = store.topics.group_names("orders")
         assert unnamed_files(world.disk, ROOT) == []
         group = store.topic("orders").group(self.name)
         found = [message.value for message in group.lease() if message.value]
@@ -43,7 +43,7 @@ class Removal:
         else:
             assert sorted(found) == sorted((SETTLED + LEFT) * 2), "forgotten in every partition"
         store.topics.delete_group("orders", self.name)
-        assert store.topics.groups("orders") == []
+        assert store.topics.group_names("orders") == []
 
     def _prepared(self, world: World) -> Store:
         store = opened(world)
@@ -81,7 +81,7 @@ def test_a_removal_that_failed_is_finished_by_whoever_opens_the_group_again() ->
     world.disk.faults.fail("unlink")
     with pytest.raises(Exception, match="unlink"):
         store.topics.delete_group("orders", "billing")
-    assert store.topics.groups("orders") == []
+    assert store.topics.group_names("orders") == []
     assert values(topic.group("billing").lease()) == numbered(2)
 
 
@@ -112,7 +112,7 @@ def test_a_removal_that_cannot_be_read_stops_nothing(caplog: pytest.LogCaptureFi
     path = GroupPaths(ROOT, GroupName("orders", 0, "billing")).removal
     replace_atomically(world.disk, path, b"{")
     store = opened(world)
-    assert store.topics.groups("orders") == ["billing"]
+    assert store.topics.group_names("orders") == ["billing"]
     assert "orders-0_billing.removal: damaged" in caplog.text
     assert store.topic("orders").group("billing").lag() == {0: 1}
     store.topics.delete_group("orders", "billing")

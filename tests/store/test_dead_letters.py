@@ -51,7 +51,7 @@ def test_what_was_delivered_too_often_is_kept_elsewhere_with_its_origin(world: W
     assert group.lease() == []
     assert group.lag() == {0: 0, 1: 0, 2: 0}
     (letter,) = group.dead_letters()
-    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.topic.identity.topic_id)
+    assert letter.origin == ("orders", 2, 1, "billing", 2, topic.identity.topic_id)
     assert (letter.message.key, letter.message.value) == (b"key", b"bad")
     assert letter.message.headers[0] == ("name", None)
     assert len(store.topic(LETTERS).partitions) == 3
@@ -307,6 +307,34 @@ def test_a_topic_is_deleted_with_its_dead_letters(world: World) -> None:
     assert store.topics.names() == ["orders"]
 
 
+def test_damaged_dead_letters_are_deleted_with_their_topic(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, b"one", b"two")
+    fail(topic.group("billing"))
+    assert topic.group("billing").lease() == []
+    assert letters(topic.group("billing")) == [b"one", b"two"]
+    store.close()
+    segments = f"{ROOT}/topics/{LETTERS}/0/segments"
+    (name,) = (name for name in world.disk.names(segments) if name.endswith(".log"))
+    world.disk.flip_bit(f"{segments}/{name}", offset=100)
+    store = opened(world, group_config=TWICE)
+    store.topics.delete("orders")
+    assert store.topics.names() == []
+
+
+def test_a_topic_is_deleted_though_its_dead_letters_cannot_be_opened(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = with_a_letter(world)
+    store.close()
+    world.disk.unlink(f"{ROOT}/topics/{LETTERS}/topic.json")
+    store = opened(world, group_config=TWICE)
+    store.topics.delete("orders")
+    assert store.topics.names() == [LETTERS]
+    assert "the dead letters of orders are not deleted with it" in caplog.text
+
+
 def test_a_topic_with_other_messages_is_not_deleted_for_its_name(world: World) -> None:
     store = opened(world, group_config=TWICE)
     append(store.topic(LETTERS, partitions=2), b"no letter", partition=1)
@@ -451,9 +479,9 @@ def test_letters_are_moved_a_window_at_a_time(world: World) -> None:
         group.lease()
     moved = letters(group)
     assert large[: len(moved)] == moved != []
-    assert group.lag() == {0: 6}
+    assert group.lag() == {0: 6 - len(moved)}
     assert group.lease() == []
-    assert letters(group) == moved + large, "the first ones twice, and none is missing"
+    assert letters(group) == large, "each once"
 
 
 def test_letters_that_cannot_be_sent_back_stay_letters(world: World) -> None:

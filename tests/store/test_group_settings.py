@@ -123,7 +123,7 @@ def test_a_long_name_and_a_topic_of_many_partitions_have_one_file(world: World) 
     topic.group(name, config=OWN)
     files = [one for one in world.disk.names(f"{ROOT}/groups") if one.endswith(".settings")]
     assert len(files) == 1
-    assert store.topics.groups("orders") == [name]
+    assert store.topics.group_names("orders") == [name]
     store.close()
     append(opened(world).topic("orders", partitions=3), b"a")
 
@@ -182,7 +182,7 @@ class MadeAgain:
     def check(self, world: World) -> None:
         with contextlib.closing(topics_of(world)) as topics:
             topic = topics.ensure("orders")
-            is_there = "billing" in topics.groups("orders")
+            is_there = "billing" in topics.group_names("orders")
             if self.done == ["_make"]:
                 assert is_there or not world.disk.exists(PATH), "nobody inherits them"
             lease_ms = topic.group("billing").parts[0]._config.lease_ms

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.keratin.compression import Compression
@@ -307,10 +308,10 @@ def test_reset_and_seeks_move_every_partition(world: World) -> None:
     assert group.lag() == {0: 0, 1: 4}
     group.seek(2, partition=0)
     assert group.lag() == {0: 2, 1: 4}
-    group.seek_to_time(3500)
+    group.seek(timestamp_ms=3500)
     assert sorted((m.partition, m.offset) for m in drained(group)) == [(0, 3), (1, 3)]
     group.reset()
-    group.seek_to_end()
+    group.seek(to_end=True)
     assert group.lease() == []
     with pytest.raises(InputError):
         group.seek(5, partition=0)
@@ -367,6 +368,26 @@ def test_what_could_not_be_read_is_given_back(world: World) -> None:
     with pytest.raises(LakebedError):
         group.lease()
     assert values(group.lease()) == numbered(3), "not only when a lease has ended"
+
+
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_what_was_read_before_a_failure_is_handed_out_and_the_rest_given_back(
+    world: World, nth: int
+) -> None:
+    topic = opened(world).topic("orders")
+    append(topic, *numbered(3))
+    topic.partition(0).seal()
+    append(topic, *numbered(3))
+    group = topic.group("billing")
+    group.nack_all(group.lease())  # the group has looked at them
+    world.disk.faults.fail("pread", nth=nth)
+    leased: list[LeasedMessage] = []
+    for _ in range(2):
+        with contextlib.suppress(DiskError):
+            leased += group.lease()
+    assert [message.offset for message in leased] == [*range(6)]
+    assert {message.delivery_count for message in leased} == {2}
+    assert group.lag() == {0: 6}
 
 
 def test_a_closed_group_says_so(world: World) -> None:

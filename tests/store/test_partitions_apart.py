@@ -37,7 +37,7 @@ def filled(root: Path) -> None:
 def stuck(tmp_path: Path) -> Iterator[tuple[Store, StuckDisk]]:
     filled(tmp_path)
     disk = StuckDisk(2)
-    settings: dict[str, Any] = {"disk": disk, "connector": connect, "serves": False}
+    settings: dict[str, Any] = {"disk": disk, "connector": connect}
     with Store.open(tmp_path, topic_config=SMALL, **settings) as store:
         try:
             yield store, disk

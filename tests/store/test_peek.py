@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from lakebed.base.errors import Closed, InputError
 from lakebed.base.simulation.world import World
 from lakebed.store.group import Group
+from lakebed.store.leased_message import Held
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.store.queues import append, elapse, now_ms, numbered, opened, values
@@ -111,18 +110,20 @@ def test_ranges_are_settled_as_their_messages_are(world: World) -> None:
     append(topic, *numbered(6), partition=1)
     group = topic.group("billing")
     leased = group.lease()[0]
-    lease: dict[str, Any] = {"epoch": leased.epoch, "incarnation": leased.incarnation}
-    deadline_ms = group.extend_ranges([(0, 6)], partition=1, lease_ms=9000, **lease)
-    assert deadline_ms == now_ms(world) + 9000
-    group.ack_ranges([(0, 2), (5, 6)], partition=1, **lease)
-    group.nack_ranges([(2, 4)], partition=1, **lease)
+
+    def held(*ranges: tuple[int, int], partition: int = 1) -> list[Held]:
+        return [Held(partition, leased.epoch, leased.incarnation, list(ranges))]
+
+    assert group.extend_held(held((0, 6)), lease_ms=9000) == [now_ms(world) + 9000]
+    group.ack_held(held((0, 2), (5, 6)))
+    group.nack_held(held((2, 4)))
     assert group.lag() == {0: 0, 1: 3}
     assert peeked(group) == numbered(6)[2:4]
     with pytest.raises(StaleLease):
-        group.ack_ranges([(2, 5)], partition=1, **lease)
+        group.ack_held(held((2, 5)))
     for partition in (-1, 2):
         with pytest.raises(InputError):
-            group.ack_ranges([(4, 5)], partition=partition, **lease)
+            group.ack_held(held((4, 5), partition=partition))
 
 
 def test_whoever_listens_to_a_group_hears_of_all_partitions_until_it_stops(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_topics_are_listed_and_found(writing: Store, reading: ReadOnlyStore) -> 
     topic = reading.topic("orders")
     assert topic is reading.topic("orders")
     assert topic.partition_count == len(topic.partitions) == 3
-    assert topic.identity == writing.topics.open("orders").topic.identity
+    assert topic.identity == writing.topics.open("orders").identity
     assert topic.partition(1) is topic.partition(1)
     for number in (-1, 3):
         with pytest.raises(NotFound, match=f"no partition {number}"):
@@ -86,7 +87,7 @@ def test_messages_are_read_beside_the_writer(writing: Store, reading: ReadOnlySt
     assert (partition.start_offset(), partition.high_watermark()) == (0, 3)
     assert [partition.offset_for_time(moment) for moment in (0, 6, 8)] == [0, 1, 3]
     assert len(partition.segments()) == 1
-    assert reading.topic("orders").partition_for(b"k") == target.topic.partition_for(b"k")
+    assert reading.topic("orders").partition_for(b"k") == target.partition_for(b"k")
     with pytest.raises(OffsetOutOfRange):
         partition.scan_from(4)
     target.append_batch([b"d"], partition=1).result()
@@ -213,7 +214,8 @@ def test_a_group_is_described_as_its_writer_describes_it(
         # An epoch is reserved ahead of need: who opens the group goes on behind it. And that
         # somebody looked at plain messages is not recorded.
         expected = group.describe()[number]
-        assert found._replace(epoch=0, looked_until=0) == expected._replace(epoch=0, looked_until=0)
+        alike = replace(expected, epoch=found.epoch, looked_until=found.looked_until)
+        assert found == alike
         assert found.epoch >= expected.epoch
     assert reading.topic("orders").groups() == ["billing"]
 

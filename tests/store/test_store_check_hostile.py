@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import md5
 from pathlib import Path
 
+import apsw
 import pytest
 
 from lakebed.store.store import Store
@@ -50,6 +52,48 @@ def test_text_that_is_none_in_the_metadata_is_damage_of_the_metadata(root: Path,
     assert b"not a text" in done.out
     with Store.open(root) as store:
         assert store.bucket("whole").get("other").read() == b"y" * 100
+
+
+def put_into_column(database: Path, *, table: str, column: str, value: str) -> None:
+    """Stores a value of a type that the column's declaration refuses, as flipped bytes can."""
+    connection = apsw.Connection(str(database))
+    [(sql,)] = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,))
+    lax = sql.replace(" STRICT,", "").replace(" STRICT", "")
+    free = re.sub(rf"\b{column} [^,\n]+", column, lax)
+    declare = "UPDATE sqlite_schema SET sql = ? WHERE name = ?"
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(declare, (free, table))
+    connection.execute("PRAGMA writable_schema = RESET")
+    connection.execute(f"UPDATE {table} SET {column} = {value}")  # noqa: S608
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(declare, (sql, table))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("versions", "size", "NULL"),
+        ("segments", "size", "NULL"),
+        ("buckets", "versioning", "'Xnabled'"),
+        ("multipart_parts", "size", "NULL"),
+    ],
+)
+def test_metadata_of_a_wrong_type_are_reported_and_nothing_else_is_hidden(
+    root: Path, run: Run, table: str, column: str, value: str
+) -> None:
+    with Store.open(root) as store:
+        store.bucket("photos").upload("parts").put(1, b"p" * 100)
+    put_into_column(root / "meta.db", table=table, column=column, value=value)
+    report = verify_store(root)
+    assert report.objects.problems
+    assert report.unchecked == ()
+    assert report.topics[0].report.records == 40
+    assert report.logs[0].report.records == 1
+    for command in (("verify",), ("s3", "verify")):
+        done = run(*command)
+        assert (done.exit_code, done.err) == (65, b""), command
 
 
 @pytest.mark.parametrize("which", [0, -1])

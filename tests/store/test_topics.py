@@ -44,7 +44,7 @@ def test_a_topic_and_a_group_are_the_same_each_time(tmp_path: Path) -> None:
         assert topic.group("billing") is topic.group("billing")
         assert topic.group("billing") is not topic.group("shipping")
         assert store.topics.names() == ["orders"]
-        assert store.topics.groups("orders") == ["billing", "shipping"]
+        assert store.topics.group_names("orders") == ["billing", "shipping"]
 
 
 def test_a_topic_has_one_partition_unless_more_are_asked_for(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_deleting_a_topic_deletes_its_groups_and_nothing_else(tmp_path: Path) ->
         kept.ack_all(kept.lease(max_messages=2))
         store.topics.delete("orders")
         assert store.topics.names() == ["others"]
-        assert store.topics.groups("orders") == []
+        assert store.topics.group_names("orders") == []
         for call in (group.lease, group.lag, lambda: orders.group("billing")):
             with pytest.raises(Closed):
                 call()

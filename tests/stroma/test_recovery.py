@@ -353,11 +353,18 @@ def test_a_group_older_than_incarnations_is_given_one_for_good(world: World) -> 
     assert incarnations(world) == [given, given]
 
 
-def test_another_incarnation_is_given_when_epochs_may_come_again(world: World) -> None:
-    """A delta without its header has lost which epochs were handed out."""
+@pytest.mark.parametrize("delta", [b"", None])
+def test_another_incarnation_is_given_when_epochs_may_come_again(
+    world: World, delta: bytes | None
+) -> None:
+    """Without the delta, or its header, it is lost which epochs were handed out."""
     snapshot = encode_snapshot(Snapshot(generation=3, incarnation=7, acked_until=2), NAME)
-    write(world, snapshot=snapshot, delta=b"")
-    assert Opened(world, FakeSource(20), CONFIG).group.incarnation not in (0, 7)
+    write(world, snapshot=snapshot, delta=delta)
+    opened = Opened(world, FakeSource(20), CONFIG)
+    given = opened.group.incarnation
+    assert given not in (0, 7)
+    opened.close()
+    assert Opened(world, FakeSource(20), CONFIG).group.incarnation == given
 
 
 def test_a_delta_of_another_incarnation_is_refused(world: World) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from msgspec import Struct
+import msgspec
 
-from lakebed import api
 from lakebed.api import media, problems
 from lakebed.api.operations import OPERATIONS
-from lakebed.api.plans import Bounds, Mark
-from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.http_api import openapi
 from tools.reference.markdown import anchor, code, codes, plain, table
@@ -145,10 +140,18 @@ def _heading(name: str) -> str:
 
 def _structs() -> dict[str, type]:
     """The classes of the documents, by name."""
-    names = [f"{api.__name__}.{one.name}" for one in pkgutil.iter_modules(api.__path__)]
-    modules = [*map(import_module, names), openapi]
-    found = {name: kind for module in modules for name, kind in declared(module, Struct)}
-    return found | {kind.__name__: kind for kind in (DamageRecord, Bounds, Mark)}
+    kinds = [kind for operation in OPERATIONS for kind in (operation.body, operation.result)]
+    found: dict[str, type] = {}
+    pending: list[object] = [*msgspec.inspect.multi_type_info([*kinds, openapi.Problem])]
+    while pending:
+        info = pending.pop()
+        cls = getattr(info, "cls", None)
+        if cls is not None and found.setdefault(cls.__name__, cls) is not cls:
+            raise ValueError(f"two documents are called {cls.__name__}")
+        for name in getattr(info, "__struct_fields__", ()):
+            inner = getattr(info, name)
+            pending += inner if isinstance(inner, tuple) else [inner]
+    return found
 
 
 def _refusals(responses: Mapping[str, Schema]) -> str:

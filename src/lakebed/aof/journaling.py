@@ -218,7 +218,8 @@ class Journaling:
             with self._state.mutex:
                 if sealed != chain.sealed:
                     continue
-                segments = [one for one in (*chain.to_seal, chain.active) if one.record_count]
+                # One without records is to be sealed if it was cut: then there is no room for any.
+                segments = [*chain.to_seal, *([chain.active] if chain.active.record_count else ())]
                 found = [Found(one.segment_id, one.base_offset) for one in sealed if not one.tier]
                 found += [Found(one.name.segment_id, one.name.base_offset) for one in segments]
                 index = journal.index()

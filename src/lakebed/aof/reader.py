@@ -53,7 +53,6 @@ class LogReader:
         )
 
     def _open(self, info: SegmentInfo) -> SegmentReading:
-        self._view.on_used(info)
         cold = self._view.cold
         return open_segment(self._view.disk, info, cold.bytes_of if cold else None)
 
@@ -239,10 +238,13 @@ class LogReader:
         return newest is not None and newest < timestamp_ns
 
     def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
+        self._view.on_used(info)  # at each read: a segment that is kept open is in use, too
         try:
             return self._handles.lease(info)
         except NotFound:
-            return self._handles.lease(self._find_again(info))
+            moved = self._find_again(info)
+            self._view.on_used(moved)
+            return self._handles.lease(moved)
 
     def _find_again(self, info: SegmentInfo) -> SegmentInfo:
         """Where a segment is whose file was moved; `NotFound` if it was removed."""

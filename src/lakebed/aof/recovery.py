@@ -133,7 +133,8 @@ def recover(disk: Disk, paths: LogPaths) -> Recovered:
             is_open=is_open,
             is_seal_confirmed=name.segment_id == trusted,  # the pointer comes behind the sync
         )
-        _examine(disk, paths, name, known, result)
+        before = names[index - 1] if index and name.segment_id == trusted else None
+        _examine(disk, paths, name, known, result, before=before)
     # Numbers are never used again, whatever became of the files.
     if pointer is not None:
         result.next_segment_id = max(result.next_segment_id, pointer.segment_id + 1)
@@ -205,10 +206,15 @@ def _examine(
     name: SegmentName,
     known: Known,
     result: Recovered,
+    *,
+    before: SegmentName | None,
 ) -> None:
+    """`before` is the segment before it, if that one was not looked at."""
     path = paths.segment(name)
     with disk.open(path, writable=True) as file:
         size = file.size()
+        if before is not None and read_footer(file, path, name) is None:
+            result.next_record_count = _record_count_behind(disk, paths, before, result)
         if size < RECORDS_START + FOOTER_BYTES:
             # Damage to this one alone: who reads it is told, the log goes on behind it.
             result.problems.append(f"{path}: shorter than a segment can be: {size} bytes")

@@ -53,7 +53,7 @@ class LogView(Protocol):
         """Where segments that are not in Tier 0 are read."""
 
     def on_used(self, info: SegmentInfo) -> None:
-        """A reader opened that segment."""
+        """A reader reads that segment."""
 
     def hold(self, reader: Positioned) -> None:
         """Have retention leave alone what a reader of this process has not read yet, until it is

@@ -9,10 +9,13 @@ from msgspec import Meta, Struct
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import FETCH_BYTES_MAX, Count, Header, MaxBytes, Settings, WaitMs
 from lakebed.base.units import MIB
+from lakebed.store.dead_letters import LETTERS_MAX, DeadLetters
+from lakebed.store.leased_message import Held
+from lakebed.stroma.description import GroupPartition
+from lakebed.stroma.group import HeldRange
 
 _TAG = "groups"
 
-Range = tuple[Count, Count]  # from the first offset to the one behind the last
 LeaseMs = Annotated[int, Meta(ge=1, le=366 * 24 * 3600 * 1000)]
 LEASED_MAX = 100_000  # at once
 REDRIVEN_MAX = 1_000_000  # at once
@@ -30,32 +33,10 @@ class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
     settings: Settings | None = None
 
 
-class GroupPartition(Struct, frozen=True):
-    """See `lakebed.stroma.description`."""
-
-    partition: int
-    acked_until: int
-    looked_until: int
-    high_watermark: int
-    lag: int
-    in_flight: int
-    waiting: int
-    exhausted: int
-    settled_ahead: int
-    epoch: int
-    generation: int
-    snapshot_bytes: int
-    delta_bytes: int
-    delta_events: int
-    unknown_events: int
-    flagged_events: int
-    problems: list[str]
-
-
 class GroupState(Struct, frozen=True):
     topic: str
     group: str
-    partitions: list[GroupPartition]
+    partitions: dict[int, GroupPartition]
 
 
 class Lag(Struct, frozen=True):
@@ -88,16 +69,6 @@ class Leases(Struct, frozen=True):
     leases: list[Lease]
 
 
-class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased together: `epoch` and `incarnation` as the lease
-    has them. The incarnation is another one once the topic or the group was made again."""
-
-    partition: int
-    epoch: int
-    incarnation: str
-    ranges: list[Range]
-
-
 class Ack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
 
@@ -105,6 +76,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
+    is_delivery: bool = True  # false: at once, and not counted, for nobody looked at the messages
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +104,25 @@ class Peeked(Struct, frozen=True):
     headers: list[list[Header]]
 
 
+class LeasesQuery(Struct, frozen=True):
+    max_leases: MaxMessages = 1000
+    partition: Count | None = None  # else all
+    offset: Count = 0  # from there on, in each partition
+
+
+class HeldLeases(Struct, frozen=True):
+    leases: list[HeldRange]
+
+
+class Release(Struct, frozen=True, forbid_unknown_fields=True):
+    partition: Count | None = None  # else all
+    offset: Count | None = None  # of one message; else all of the partition
+
+
+class Released(Struct, frozen=True):
+    messages: int
+
+
 class Reset(Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None  # else all
 
@@ -145,35 +136,12 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
     to_end: bool = False
 
 
-class WireDeadLetter(Struct, frozen=True):
-    topic: str
-    partition: int
-    offset: int
-    group: str
-    delivery_count: int
-    letter_offset: int  # in the topic of dead letters, and all that follows
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[Header]
-    flags: int
-    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
-
-
 class DeadLettersQuery(Struct, frozen=True):
     """From where on in the topic of dead letters: what the answer before said is next."""
 
-    max_messages: MaxMessages = 100_000
+    max_messages: MaxMessages = LETTERS_MAX
     partition: Count = 0
     offset: Count = 0
-
-
-class DeadLetters(Struct, frozen=True):
-    """No more than `FETCH_BYTES_MAX` of them. If there are more, it says where."""
-
-    letters: list[WireDeadLetter]
-    next_partition: int | None = None
-    next_offset: int | None = None
 
 
 class Redrive(Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,7 +156,7 @@ _GROUP = "/v1/topics/{topic}/groups/{group}"
 
 LIST_GROUPS: Final = Operation(
     "list_groups", "GET", "/v1/topics/{topic}/groups", "The names of a topic's groups",
-    GroupNames, tag=_TAG, is_repeatable=True,
+    GroupNames, tag=_TAG, target="Topic.groups", is_repeatable=True,
 )  # fmt: skip
 OPEN_GROUP: Final = Operation(
     "open_group", "PUT", _GROUP, "The group, made anew if need be",
@@ -200,11 +168,11 @@ DESCRIBE_GROUP: Final = Operation(
 )  # fmt: skip
 DELETE_GROUP: Final = Operation(
     "delete_group", "DELETE", _GROUP, "Forget it, and what it acked",
-    Nothing, status=204, tag=_TAG,
+    Nothing, status=204, tag=_TAG, target="Topic.delete_group",
 )  # fmt: skip
 LAG: Final = Operation(
     "lag", "GET", _GROUP + "/lag", "How many messages are not settled",
-    Lag, tag=_TAG, is_repeatable=True,
+    Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(
     "lease", "POST", _GROUP + "/lease", "Hold messages for a while; waits for the first one",
@@ -212,39 +180,50 @@ LEASE: Final = Operation(
 )  # fmt: skip
 ACK: Final = Operation(
     "ack", "POST", _GROUP + "/ack", "Settle messages: they are never delivered again",
-    Nothing, body=Ack, status=204, tag=_TAG, errors=(409,), is_repeatable=True,
-    body_bytes_max=16 * MIB,
+    Nothing, body=Ack, status=204, tag=_TAG, target="Group.ack_held", errors=(409,),
+    is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 NACK: Final = Operation(
     "nack", "POST", _GROUP + "/nack", "Give messages back, at once or after a delay",
-    Nothing, body=Nack, status=204, tag=_TAG, errors=(409,), body_bytes_max=16 * MIB,
+    Nothing, body=Nack, status=204, tag=_TAG, target="Group.nack_held", errors=(409,),
+    body_bytes_max=16 * MIB,
 )  # fmt: skip
 EXTEND: Final = Operation(
     "extend", "POST", _GROUP + "/extend", "Hold messages for longer",
-    Extended, body=Extend, tag=_TAG, errors=(409,), is_repeatable=True, body_bytes_max=16 * MIB,
+    Extended, body=Extend, tag=_TAG, target="Group.extend_held", errors=(409,),
+    is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 PEEK: Final = Operation(
     "peek", "GET", _GROUP + "/peek", "What would be leased next, without leasing it",
     Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
+LIST_LEASES: Final = Operation(
+    "list_leases", "GET", _GROUP + "/leases", "What is leased, until when, how often delivered",
+    HeldLeases, query=LeasesQuery, tag=_TAG, target="Group.leases", is_repeatable=True,
+)  # fmt: skip
+RELEASE: Final = Operation(
+    "release", "POST", _GROUP + "/release", "Take leases back from their holders",
+    Released, body=Release, tag=_TAG, target="Group.release",
+)  # fmt: skip
 RESET: Final = Operation(
     "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
-    Nothing, body=Reset, status=204, tag=_TAG, is_repeatable=True,
+    Nothing, body=Reset, status=204, tag=_TAG, target="Group.reset", is_repeatable=True,
 )  # fmt: skip
 SEEK: Final = Operation(
     "seek", "POST", _GROUP + "/seek", "Settle what is before, deliver the rest again",
-    Nothing, body=SeekTo, status=204, tag=_TAG, is_repeatable=True,
+    Nothing, body=SeekTo, status=204, tag=_TAG, target="Group.seek", is_repeatable=True,
 )  # fmt: skip
 DEAD_LETTERS: Final = Operation(
     "dead_letters", "GET", _GROUP + "/dead-letters", "Messages that were delivered too often",
-    DeadLetters, query=DeadLettersQuery, tag=_TAG, is_repeatable=True,
+    DeadLetters, query=DeadLettersQuery, tag=_TAG, target="Group.dead_letter_page",
+    is_repeatable=True,
 )  # fmt: skip
 REDRIVE: Final = Operation(
     "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to where they came from",
-    Redriven, body=Redrive, tag=_TAG,
+    Redriven, body=Redrive, tag=_TAG, target="Group.redrive",
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_GROUPS, OPEN_GROUP, DESCRIBE_GROUP, DELETE_GROUP, LAG, LEASE, ACK, NACK, EXTEND, PEEK,
-    RESET, SEEK, DEAD_LETTERS, REDRIVE,
+    LIST_LEASES, RELEASE, RESET, SEEK, DEAD_LETTERS, REDRIVE,
 )  # fmt: skip

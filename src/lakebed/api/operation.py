@@ -1,7 +1,13 @@
 """One call over the wire: where it is, what goes in and comes out, whether it may be repeated.
 
-Names in braces are parts of the path, and stand percent-encoded in it: `{key*}` takes the rest of
-the path, slashes and all.
+Names in braces are parts of the path, percent-encoded: `{key*}` takes the rest of the path, slashes
+and all.
+
+`target` names the method that carries the call out, as `Group.lag`: the class is one of
+`lakebed.api.surface`, and the path names the object of that class. Names of the path that do not
+belong to it are the method's positional arguments, in order; the fields of query and body are its
+keyword arguments. What it returns is the result, or the only field of the result. A call without a
+target streams, waits or opens something: its handler and its client method are written by hand.
 """
 
 from __future__ import annotations
@@ -47,6 +53,7 @@ class Operation(Generic[Result]):
     tag: str = ""
     errors: tuple[int, ...] = field(default=())  # statuses beyond those that every call may have
     body_bytes_max: int = SMALL_BODY_BYTES
+    target: str = ""  # class and method of the surface
     is_repeatable: bool = False  # done twice it is as done once, and answered alike
     is_public: bool = False  # needs no key
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.base.units import MIB
+from lakebed.store.staged_batch import CommittedPartition
 
 INT64_MAX = (1 << 63) - 1
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
@@ -227,20 +228,13 @@ class BatchCommit(Struct, frozen=True, forbid_unknown_fields=True):
     partitions: list[StagedPartition]
 
 
-class CommittedPartition(Struct, frozen=True):
-    partition: int
-    is_new: bool  # False: it was there already
-    base_offset: int | None  # None, if it is a version before the last one
-    count: int
-
-
 class Committed(Struct, frozen=True):
     partitions: list[CommittedPartition]
 
 
 LIST_TOPICS: Final = Operation(
     "list_topics", "GET", "/v1/topics", "The names of all topics",
-    TopicNames, tag=_TAG, is_repeatable=True,
+    TopicNames, tag=_TAG, target="Topics.names", is_repeatable=True,
 )  # fmt: skip
 CREATE_TOPIC: Final = Operation(
     "create_topic", "POST", "/v1/topics", "A new topic",
@@ -262,7 +256,7 @@ CONFIGURE_TOPIC: Final = Operation(
 DELETE_TOPIC: Final = Operation(
     "delete_topic", "DELETE", "/v1/topics/{topic}",
     "Remove it with its messages, groups and dead letters",
-    Nothing, status=204, tag=_TAG,
+    Nothing, status=204, tag=_TAG, target="Topics.delete",
 )  # fmt: skip
 PRODUCE: Final = Operation(
     "produce", "POST", "/v1/topics/{topic}/messages", "Append messages, durable when answered",
@@ -283,12 +277,12 @@ FETCH_RAW: Final = Operation(
 OFFSET_FOR_TIME: Final = Operation(
     "offset_for_time", "GET", "/v1/topics/{topic}/partitions/{partition}/offset",
     "The first message at or behind a moment", Offset, query=OffsetQuery,
-    tag=_TAG, is_repeatable=True,
+    tag=_TAG, target="Partition.offset_for_time", is_repeatable=True,
 )  # fmt: skip
 OFFSETS_FOR_TIME: Final = Operation(
     "offsets_for_time", "GET", "/v1/topics/{topic}/offsets",
     "The first message of every partition at or after a moment", Offsets, query=OffsetQuery,
-    tag=_TAG, is_repeatable=True,
+    tag=_TAG, target="Topic.offsets_for_time", is_repeatable=True,
 )  # fmt: skip
 ADVANCE_TOPICS: Final = Operation(
     "advance_topics", "POST", "/v1/advance",
@@ -297,15 +291,17 @@ ADVANCE_TOPICS: Final = Operation(
 )  # fmt: skip
 TRUNCATE: Final = Operation(
     "truncate", "POST", "/v1/topics/{topic}/partitions/{partition}/truncate",
-    "Remove the messages before an offset", Truncated, body=Truncate, tag=_TAG, is_repeatable=True,
+    "Remove the messages before an offset", Truncated, body=Truncate,
+    tag=_TAG, target="Partition.truncate_before", is_repeatable=True,
 )  # fmt: skip
 SEAL_PARTITION: Final = Operation(
     "seal_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/seal",
-    "Begin a new segment", Sealed, tag=_TAG,
+    "Begin a new segment", Sealed, tag=_TAG, target="Partition.seal",
 )  # fmt: skip
 SYNC_PARTITION: Final = Operation(
     "sync_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/sync",
-    "Make durable what was only written", Nothing, status=204, tag=_TAG, is_repeatable=True,
+    "Make durable what was only written", Nothing, status=204,
+    tag=_TAG, target="Partition.sync", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENTS: Final = Operation(
     "topic_segments", "GET", "/v1/topics/{topic}/partitions/{partition}/segments",

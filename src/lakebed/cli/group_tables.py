@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.cli.moments import moment_text
@@ -11,7 +12,7 @@ from lakebed.cli.topic_messages import message_document
 
 if TYPE_CHECKING:
     from lakebed.store.dead_letters import DeadLetter
-    from lakebed.stroma.description import Description
+    from lakebed.stroma.description import GroupPartition
 
 _NS_PER_MS = 1_000_000
 _VALUE_CHARACTERS_MAX = 60
@@ -42,7 +43,7 @@ def list_document(rows: Sequence[GroupRow]) -> dict[str, object]:
     return {"groups": [row._asdict() for row in rows]}
 
 
-def describe_lines(found: Mapping[int, Description]) -> list[str]:
+def describe_lines(found: Mapping[int, GroupPartition]) -> list[str]:
     heading = (
         "partition",
         "acked until",
@@ -75,13 +76,13 @@ def describe_lines(found: Mapping[int, Description]) -> list[str]:
 
 
 def describe_document(
-    topic: str, group: str, found: Mapping[int, Description]
+    topic: str, group: str, found: Mapping[int, GroupPartition]
 ) -> dict[str, object]:
     return {
         "topic": topic,
         "group": group,
         "partitions": [
-            {"partition": number, **one._asdict(), "problems": list(one.problems)}
+            {"partition": number, **asdict(one), "problems": list(one.problems)}
             for number, one in found.items()
         ],
     }

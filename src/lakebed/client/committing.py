@@ -25,11 +25,7 @@ def commit_batches(
         for number, theirs in sorted(batches.items())
     ]
     body = wire.BatchCommit(application=application, version=version, partitions=partitions)
-    committed = caller.call(wire.COMMIT_BATCHES, {"topic": topic}, body=body)
-    return [
-        CommittedPartition(one.partition, one.is_new, one.base_offset, one.count)
-        for one in committed.partitions
-    ]
+    return caller.call(wire.COMMIT_BATCHES, {"topic": topic}, body=body).partitions
 
 
 def _wire(staged: Staged) -> wire.StagedBatch:

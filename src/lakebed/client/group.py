@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -12,11 +12,10 @@ from lakebed.base.errors import InputError
 from lakebed.client.caller import Caller
 from lakebed.client.connections import Interruption
 from lakebed.client.waiting import Waiting
-from lakebed.keratin.message import Message
-from lakebed.store.dead_letters import DeadLetter, Origin
-from lakebed.store.leased_message import LeasedMessage, PeekedMessage, by_lease
-from lakebed.stroma.description import Description
-from lakebed.stroma.group import MESSAGES_MAX
+from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
+from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
+from lakebed.stroma.description import GroupPartition
+from lakebed.stroma.group import MESSAGES_MAX, HeldRange
 
 WAIT_S_MAX = 366 * 24 * 3600
 RANGES_AT_ONCE = 100_000  # of one request: some megabytes
@@ -91,23 +90,41 @@ class RemoteGroup:
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
         """As `ack`, for many. `StaleLease` if one of them is not held any more; then those leased
         with it are not settled either."""
-        for held in _in_requests(held_of(messages)):
-            self._caller.call(wire.ACK, self._names, body=wire.Ack(held=held))
+        self.ack_held(held_of(messages))
+
+    def ack_held(self, held: Sequence[Held]) -> None:
+        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
+        for some in _in_requests(held):
+            self._caller.call(wire.ACK, self._names, body=wire.Ack(held=some))
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        for held in _in_requests(held_of(messages)):
-            body = wire.Nack(held=held, delay_ms=delay_ms)
+        self.nack_held(held_of(messages), delay_ms=delay_ms)
+
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
+    ) -> None:
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
+        for some in _in_requests(held):
+            body = wire.Nack(held=some, delay_ms=delay_ms, is_delivery=is_delivery)
             self._caller.call(wire.NACK, self._names, body=body)
+
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
-        body = wire.Extend(held=held_of([message]), lease_ms=lease_ms)
-        extended = self._caller.call(wire.EXTEND, self._names, body=body)
-        return message._replace(deadline_ms=extended.deadlines_ms[0])
+        (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
+        return message._replace(deadline_ms=deadline_ms)
+
+    def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
+        """As `extend`, by offsets; the new deadline of each lease."""
+        body = wire.Extend(held=list(held), lease_ms=lease_ms)
+        return self._caller.call(wire.EXTEND, self._names, body=body).deadlines_ms
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
@@ -130,37 +147,66 @@ class RemoteGroup:
         """How many messages are not settled, by partition."""
         return self._caller.call(wire.LAG, self._names).partitions
 
-    def describe(self) -> dict[int, Description]:
+    def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
-        found = self._caller.call(wire.DESCRIBE_GROUP, self._names)
-        return {one.partition: _description_of(one) for one in found.partitions}
+        return self._caller.call(wire.DESCRIBE_GROUP, self._names).partitions
+
+    def leases(
+        self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
+    ) -> list[HeldRange]:
+        """What is leased now, until when and how often it was delivered, by partition and offset.
+
+        Of one partition, or of all; in each from that offset on.
+        """
+        query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
+        return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
+
+    def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
+        """Take leases back from their holders: of one message, of a partition, or of all.
+
+        Returns how many messages they had; these can be leased again at once. A former holder that
+        acks, gives back or extends gets `StaleLease`.
+        """
+        body = wire.Release(partition=partition, offset=offset)
+        return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
         """Start over from the beginning of the log."""
         self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
-    def seek(self, offset: int, *, partition: int) -> None:
-        """Everything before is settled, everything from there on is delivered again."""
-        self._seek(wire.SeekTo(partition=partition, offset=offset))
+    def seek(
+        self,
+        offset: int | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        to_end: bool = False,
+    ) -> None:
+        """Settle every message before a place, and deliver every one from there on again.
 
-    def seek_to_time(self, timestamp_ms: int) -> None:
-        """As `seek`, in each partition to the first message at or behind that moment."""
-        self._seek(wire.SeekTo(timestamp_ms=timestamp_ms))
-
-    def seek_to_end(self) -> None:
-        """Settle everything there is."""
-        self._seek(wire.SeekTo(to_end=True))
+        The place is an offset of one partition; or in each partition the first message at or after
+        a moment; or the end.
+        """
+        body = wire.SeekTo(
+            partition=partition, offset=offset, timestamp_ms=timestamp_ms, to_end=to_end
+        )
+        self._caller.call(wire.SEEK, self._names, body=body)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Those of this group that were not sent back."""
-        found: list[DeadLetter] = []
-        query = wire.DeadLettersQuery()
-        while True:
-            page = self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
-            found += map(_dead_letter_of, page.letters)
-            if page.next_partition is None or page.next_offset is None:
-                return found
-            query = wire.DeadLettersQuery(partition=page.next_partition, offset=page.next_offset)
+        page = self.dead_letter_page()
+        letters = page.letters
+        while page.next_partition is not None and page.next_offset is not None:
+            page = self.dead_letter_page(partition=page.next_partition, offset=page.next_offset)
+            letters += page.letters
+        return letters
+
+    def dead_letter_page(
+        self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
+    ) -> DeadLetters:
+        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
+        return self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send dead letters back to the partitions they came from; how many."""
@@ -171,9 +217,6 @@ class RemoteGroup:
             count = self._caller.call(wire.REDRIVE, self._names, body=body).messages
             total += count
         return total
-
-    def _seek(self, to: wire.SeekTo) -> None:
-        self._caller.call(wire.SEEK, self._names, body=to)
 
 
 def _at_once(max_messages: int) -> int:
@@ -186,9 +229,9 @@ def _bytes_at_once(max_bytes: int | None) -> int:
     return FETCH_BYTES_MAX if max_bytes is None else min(max_bytes, FETCH_BYTES_MAX)
 
 
-def _in_requests(held: Iterable[wire.Held]) -> Iterator[list[wire.Held]]:
+def _in_requests(held: Iterable[Held]) -> Iterator[list[Held]]:
     """The same in as many requests as it takes: the body of one is bounded."""
-    request: list[wire.Held] = []
+    request: list[Held] = []
     count = 0
     for lease in held:
         for first in range(0, len(lease.ranges), RANGES_AT_ONCE):
@@ -200,14 +243,6 @@ def _in_requests(held: Iterable[wire.Held]) -> Iterator[list[wire.Held]]:
             count += len(part.ranges)
     if request:
         yield request
-
-
-def held_of(messages: Iterable[LeasedMessage]) -> list[wire.Held]:
-    """By partition and lease."""
-    return [
-        wire.Held(partition=partition, epoch=epoch, incarnation=incarnation, ranges=ranges)
-        for partition, epoch, incarnation, ranges in by_lease(messages)
-    ]
 
 
 def _messages_of(lease: wire.Lease) -> Iterator[LeasedMessage]:
@@ -224,28 +259,3 @@ def _messages_of(lease: wire.Lease) -> Iterator[LeasedMessage]:
         yield LeasedMessage(
             partition, offset, timestamp_ms, key, value, tuple(headers), count, *held
         )
-
-
-def _description_of(state: wire.GroupPartition) -> Description:
-    values = {name: getattr(state, name) for name in Description._fields}
-    return Description(**{**values, "problems": tuple(state.problems)})
-
-
-def _dead_letter_of(letter: wire.WireDeadLetter) -> DeadLetter:
-    origin = Origin(
-        topic=letter.topic,
-        partition=letter.partition,
-        offset=letter.offset,
-        group=letter.group,
-        delivery_count=letter.delivery_count,
-        topic_id=letter.topic_id,
-    )
-    message = Message(
-        letter.letter_offset,
-        letter.timestamp_ms,
-        letter.key,
-        letter.value,
-        tuple(letter.headers),
-        letter.flags,
-    )
-    return DeadLetter(origin, message)

@@ -145,9 +145,9 @@ class RemotePartition:
         """Begin a new segment; False if the active one is empty."""
         return self._caller.call(wire.SEAL_PARTITION, self._names).is_sealed
 
-    def truncate_before(self, offset: int) -> int:
-        """Remove all messages before that one; how many segments went with them."""
-        body = wire.Truncate(before=offset)
+    def truncate_before(self, before: int) -> int:
+        """Remove all messages before that offset; how many segments went with them."""
+        body = wire.Truncate(before=before)
         return self._caller.call(wire.TRUNCATE, self._names, body=body).segments
 
     # Reading.

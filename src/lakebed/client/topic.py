@@ -139,6 +139,14 @@ class RemoteTopic:
         )
         return RemoteGroup(self._caller, self.name, state.group)
 
+    def groups(self) -> list[str]:
+        """The names of its groups, open or not."""
+        return self._caller.call(wire_groups.LIST_GROUPS, {"topic": self.name}).groups
+
+    def delete_group(self, name: str) -> None:
+        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        self._caller.call(wire_groups.DELETE_GROUP, {"topic": self.name, "group": name})
+
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:

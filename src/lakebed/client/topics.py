@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
 from lakebed.api.plans import PLAN_TOPICS, PlannedRead, PlanReads, WantedRead
 from lakebed.client.caller import Caller
@@ -76,14 +75,6 @@ class RemoteTopics:
         if len(ends) != len(ranges):
             raise BadAnswer("advance_topics: the answer has another number of ranges")
         return ends
-
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups, open or not."""
-        return self._caller.call(wire_groups.LIST_GROUPS, {"topic": topic}).groups
-
-    def delete_group(self, topic: str, group: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
-        self._caller.call(wire_groups.DELETE_GROUP, {"topic": topic, "group": group})
 
     def _topic(self, state: wire.TopicState) -> RemoteTopic:
         return RemoteTopic(self._caller, self._producing, state)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from msgspec import Struct
-
 from lakebed.api import media
 from lakebed.api.problems import RETRY_AFTER_S, Refused, Unauthenticated, problem_of
 from lakebed.base.errors import LakebedError, RetryError
@@ -14,7 +12,7 @@ from lakebed.http.response import Response
 from lakebed.http_api.call import Call, UnsupportedMedia
 from lakebed.http_api.router import NoSuchMethod, NoSuchPath
 
-Answer = Struct | Response | None
+Answer = object  # a response, None for one without a body, or what a document is made of
 
 _STATUSES: Final = {NoSuchPath: 404, NoSuchMethod: 405, UnsupportedMedia: 415}
 

@@ -46,6 +46,7 @@ async def set_versioning(service: Service, call: Call) -> objects.BucketState:
 
 async def delete_bucket(service: Service, call: Call) -> None:
     lake = await service.lake()
+    await service.run(partial(lake.buckets.check_deletable, call.names["bucket"]))
     while not await service.commit(lake.buckets.deletion(call.names["bucket"])):
         pass
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from lakebed.api import topics
 from lakebed.api.operation import Operation
 from lakebed.api.problems import Refused
-from lakebed.api.topics import BatchCommit, Committed, CommittedPartition, StagedBatch
+from lakebed.api.topics import BatchCommit, Committed, StagedBatch
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.lookup import topic_of
@@ -28,7 +28,7 @@ async def commit_batches(service: Service, call: Call) -> Committed:
     committed = await service.run(
         lambda: topic.commit_batches(asked.application, asked.version, batches)
     )
-    return Committed([CommittedPartition(*one) for one in committed])
+    return Committed(committed)
 
 
 def staged_by_partition(asked: BatchCommit, *, is_local: bool) -> dict[int, list[Staged]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from lakebed.api import media
 from lakebed.api.topics import FetchQuery, Messages, RawFetchQuery
+from lakebed.base.errors import DataError, DiskError
 from lakebed.base.units import KIB, MIB
 from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
@@ -93,16 +94,24 @@ def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Res
 def _read(
     partition: ReadablePartition, query: FetchQuery, *, end: int
 ) -> tuple[list[Message], int]:
-    """Messages up to the limits, of which the first one is not refused; and where to go on."""
+    """Messages up to the limits, of which the first one is not refused; and where to go on.
+
+    Those before damage are handed out; the next call meets it.
+    """
     found: list[Message] = []
     left_bytes = query.max_bytes
-    for message in _messages(partition, query, end):
-        left_bytes -= _size(message)
-        if found and left_bytes < 0:
-            return found, message.offset
-        found.append(message)
-        if len(found) == query.max_messages:
-            return found, message.offset + 1
+    try:
+        for message in _messages(partition, query, end):
+            left_bytes -= _size(message)
+            if found and left_bytes < 0:
+                return found, message.offset
+            found.append(message)
+            if len(found) == query.max_messages:
+                return found, message.offset + 1
+    except (DataError, DiskError):
+        if not found:
+            raise
+        return found, found[-1].offset + 1
     return found, end
 
 

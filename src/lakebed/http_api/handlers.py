@@ -1,7 +1,4 @@
-"""The handlers of all families, by operation.
-
-A family adds its import, and its `HANDLERS` to the table below.
-"""
+"""The handlers of all operations: bound to their targets, or written by hand in a family."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api.operation import Operation
+from lakebed.api.operations import OPERATIONS
 from lakebed.http_api import (
     admin,
     buckets,
@@ -27,11 +25,13 @@ from lakebed.http_api import (
     tailing,
     topics,
 )
+from lakebed.http_api.binder import bound
 from lakebed.http_api.handler import Handler
 
 __all__ = ["HANDLERS", "Handler"]
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    **{operation: bound(operation) for operation in OPERATIONS if operation.target},
     **admin.HANDLERS,
     **buckets.HANDLERS,
     **commits.HANDLERS,

@@ -1,4 +1,4 @@
-"""Leasing over the wire: messages are held for a client, and settled, given back or held on.
+"""Leasing over the wire: messages are held for a client.
 
 Who waits for the first message holds no thread: see `lease_queue`. A client that is gone is handed
 nothing: before a lease it is looked at whether it is there, and what was leased while it went is
@@ -13,11 +13,10 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TypeVar
 
 from lakebed.api import media
-from lakebed.api.groups import Ack, Extend, Extended, Held, Lease, LeaseRequest, Leases, Nack
-from lakebed.base.errors import InputError, LakebedError
+from lakebed.api.groups import Lease, LeaseRequest, Leases
+from lakebed.base.errors import LakebedError
 from lakebed.http.request import ClientGone, Request
 from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
@@ -27,8 +26,6 @@ from lakebed.http_api.message_lines import lease_line_of
 from lakebed.http_api.service import Service
 from lakebed.store.group import Group
 from lakebed.store.leased_message import LeasedMessage
-
-Settled = TypeVar("Settled", Ack, Nack, Extend)
 
 
 async def lease(service: Service, call: Call) -> Response:
@@ -116,72 +113,3 @@ def _leases(leased: Iterable[LeasedMessage]) -> Iterator[Lease]:
 
 def _lease_of(message: LeasedMessage) -> tuple[int, int, int, str]:
     return message.partition, message.epoch, message.deadline_ms, message.incarnation
-
-
-# What a holder does. Each of what is held is settled or refused as a whole, one after the other.
-
-
-async def ack(service: Service, call: Call) -> None:
-    asked = await call.document(Ack)
-    group = await group_of(service, call)
-
-    def settle() -> None:
-        for held in _checked(group, asked.held):
-            group.ack_ranges(
-                held.ranges,
-                partition=held.partition,
-                epoch=held.epoch,
-                incarnation=held.incarnation,
-            )
-
-    await service.run(settle)
-
-
-async def nack(service: Service, call: Call) -> None:
-    asked = await call.document(Nack)
-    group = await group_of(service, call)
-
-    def settle() -> None:
-        for held in _checked(group, asked.held):
-            group.nack_ranges(
-                held.ranges,
-                partition=held.partition,
-                epoch=held.epoch,
-                incarnation=held.incarnation,
-                delay_ms=asked.delay_ms,
-            )
-
-    await service.run(settle)
-
-
-async def extend(service: Service, call: Call) -> Extended:
-    asked = await call.document(Extend)
-    group = await group_of(service, call)
-
-    def settle() -> list[int]:
-        return [
-            group.extend_ranges(
-                held.ranges,
-                partition=held.partition,
-                epoch=held.epoch,
-                incarnation=held.incarnation,
-                lease_ms=asked.lease_ms,
-            )
-            for held in _checked(group, asked.held)
-        ]
-
-    return Extended(await service.run(settle))
-
-
-def _checked(group: Group, held: Sequence[Held]) -> Sequence[Held]:
-    """Before one of them is settled."""
-    count = group.partition_count
-    for one in held:
-        if not 0 <= one.partition < count:
-            raise InputError(f"{group.topic.name}: there is no partition {one.partition}")
-        if not one.ranges:
-            raise InputError(f"partition {one.partition}: no ranges of offsets")
-        for start, end in one.ranges:
-            if start >= end:
-                raise InputError(f"not a range of offsets: {start} to {end}")
-    return held

@@ -6,6 +6,7 @@ from lakebed.http_api.call import Call
 from lakebed.http_api.service import Service
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
+from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.topic_partition import TopicPartition
 from lakebed.store.topics import StoreTopic
 
@@ -15,6 +16,15 @@ async def topic_of(service: Service, call: Call) -> StoreTopic:
     topics, name = service.store.topics, call.names["topic"]
     opened = topics.opened_topic(name)
     return await service.run(lambda: topics.open(name)) if opened is None else opened
+
+
+async def readable_topic_of(service: Service, call: Call) -> StoreTopic | ReadOnlyTopic:
+    """For a call that only reads: it is also answered while the disk takes no writes."""
+    topics, name = service.store.topics, call.names["topic"]
+    opened = topics.opened_topic(name)
+    if opened is not None and opened.is_whole:
+        return opened
+    return await service.run(lambda: topics.open_to_read(name))
 
 
 async def partition_of(service: Service, call: Call) -> Partition:
@@ -41,7 +51,7 @@ async def readable_partition_of(service: Service, call: Call) -> Partition | Top
 
 def _opened_partition(service: Service, name: str, number: int) -> Partition | None:
     opened = service.store.topics.opened_topic(name)
-    return None if opened is None else opened.topic.opened_partition(number)
+    return None if opened is None else opened.opened_partition(number)
 
 
 async def group_of(service: Service, call: Call) -> Group:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from typing import Any, Final
 
 import msgspec
@@ -246,7 +247,7 @@ def _success(operation: Operation[Any], schemas: _Schemas) -> Schema:
 
 
 def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
+    return isinstance(kind, type) and (issubclass(kind, Struct) or is_dataclass(kind))
 
 
 def _problem_name(status: int) -> str:

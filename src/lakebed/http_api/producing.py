@@ -58,7 +58,7 @@ async def produce(service: Service, call: Call) -> Produced:
     now_ms = service.store.runner.clock.wall_ns() // NS_PER_MS
     asked, prepared = await call.read_as(
         lambda data: _both(call, data, topic, now_ms=now_ms),
-        may_wait=not topic.topic.is_whole,
+        may_wait=not topic.is_whole,
     )
     timeout_ms = asked.timeout_ms or 0
     if len(prepared) == 1:
@@ -252,10 +252,10 @@ def _parts(topic: StoreTopic, asked: Produce) -> list[tuple[Partition, _Part]]:
     if number is None and asked.producer is not None:
         raise InputError("a producer's messages need a partition")
     if number is None and asked.keys is None:
-        number = topic.topic.next_partition()
+        number = topic.next_partition()
     if number is not None:
         return [(topic.partition(number), whole)]
-    parts = divided(asked.keys or (), partition_count, topic.topic.next_partition)
+    parts = divided(asked.keys or (), partition_count, topic.next_partition)
     if not parts:
         raise InputError("an append without messages")
     return [(topic.partition(at), _taken(whole, indexes)) for at, indexes in parts]

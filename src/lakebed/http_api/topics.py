@@ -15,29 +15,19 @@ from lakebed.api.topics import (
     Configure,
     EnsuredTopic,
     NewTopic,
-    Offset,
-    Offsets,
     PartitionState,
-    Sealed,
-    TopicNames,
     TopicState,
-    Truncate,
-    Truncated,
 )
-from lakebed.base.errors import NoSpace, WriteFailed
+from lakebed.base.errors import DiskError, NoSpace
 from lakebed.http_api.call import Call
 from lakebed.http_api.fetching import fetch, fetch_raw
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lookup import partition_of, readable_partition_of, topic_of
+from lakebed.http_api.lookup import readable_topic_of, topic_of
 from lakebed.http_api.producing import produce
 from lakebed.http_api.service import Service
 from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.topics import StoreTopic, StoreTopics
-
-
-async def list_topics(service: Service, _: Call) -> TopicNames:
-    return TopicNames(await service.run(service.store.topics.names))
 
 
 async def create_topic(service: Service, call: Call) -> TopicState:
@@ -57,7 +47,7 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
     def ensure() -> TopicState:
         try:
             return _state(topics.ensure(name, partitions=asked.partitions, settings=asked.settings))
-        except (NoSpace, WriteFailed):
+        except (NoSpace, DiskError):
             state = _state(topics.open_to_read(name))  # it is there, and can be read
             if asked.partitions not in (None, len(state.partitions)):
                 raise
@@ -67,11 +57,8 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
 
 
 async def describe_topic(service: Service, call: Call) -> TopicState:
-    topics, name = service.store.topics, call.names["topic"]
-    opened = topics.opened_topic(name)
-    if opened is not None and opened.topic.is_whole:
-        return _state(opened)
-    return await service.run(lambda: _state(topics.open_to_read(name)))
+    topic = await readable_topic_of(service, call)
+    return await service.run(lambda: _state(topic))
 
 
 async def configure_topic(service: Service, call: Call) -> TopicState:
@@ -80,48 +67,21 @@ async def configure_topic(service: Service, call: Call) -> TopicState:
     return await service.run(lambda: _state(topic))
 
 
-async def delete_topic(service: Service, call: Call) -> None:
-    await service.run(lambda: service.store.topics.delete(call.names["topic"]))
-
-
-async def offset_for_time(service: Service, call: Call) -> Offset:
-    partition, at_ms = await readable_partition_of(service, call), call.query.timestamp_ms
-    return Offset(await service.run(lambda: partition.offset_for_time(at_ms)))
-
-
-async def offsets_for_time(service: Service, call: Call) -> Offsets:
-    topic, at_ms = await topic_of(service, call), call.query.timestamp_ms
-    return Offsets(
-        await service.run(lambda: [each.offset_for_time(at_ms) for each in topic.partitions])
-    )
-
-
 async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
     query = await call.document(AdvanceTopics)
     return AdvancedTopics(await service.run(partial(_advance, service.store.topics, query)))
 
 
 def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
-    ranges = [
-        PartitionRange(topics.open(each.topic).partition(each.partition), each.start, each.end)
+    opened = [
+        topics.open_to_read(each.topic, partition=each.partition).partition(each.partition)
         for each in query.ranges
     ]
+    ranges = [
+        PartitionRange(partition, each.start, each.end)
+        for partition, each in zip(opened, query.ranges, strict=True)
+    ]
     return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
-
-
-async def truncate(service: Service, call: Call) -> Truncated:
-    asked, partition = await call.document(Truncate), await partition_of(service, call)
-    return Truncated(await service.run(lambda: partition.truncate_before(asked.before)))
-
-
-async def seal_partition(service: Service, call: Call) -> Sealed:
-    partition = await partition_of(service, call)
-    return Sealed(await service.run(partition.seal))
-
-
-async def sync_partition(service: Service, call: Call) -> None:
-    partition = await partition_of(service, call)
-    await service.run(partition.sync)
 
 
 def _state(topic: StoreTopic | ReadOnlyTopic) -> TopicState:
@@ -138,19 +98,12 @@ def _state(topic: StoreTopic | ReadOnlyTopic) -> TopicState:
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
-    topics.LIST_TOPICS: list_topics,
     topics.CREATE_TOPIC: create_topic,
     topics.ENSURE_TOPIC: ensure_topic,
     topics.DESCRIBE_TOPIC: describe_topic,
     topics.CONFIGURE_TOPIC: configure_topic,
-    topics.DELETE_TOPIC: delete_topic,
     topics.PRODUCE: produce,
     topics.FETCH: fetch,
     topics.FETCH_RAW: fetch_raw,
-    topics.OFFSET_FOR_TIME: offset_for_time,
-    topics.OFFSETS_FOR_TIME: offsets_for_time,
     topics.ADVANCE_TOPICS: advance_topics,
-    topics.TRUNCATE: truncate,
-    topics.SEAL_PARTITION: seal_partition,
-    topics.SYNC_PARTITION: sync_partition,
 }

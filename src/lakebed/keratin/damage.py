@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lakebed.base import damage as base
-from lakebed.base.errors import DataError
+from lakebed.base.errors import DataError, DiskError
 
 
 class SkippedRange(NamedTuple):
@@ -22,6 +22,7 @@ class SkippedRange(NamedTuple):
     first_offset: int
     next_offset: int
     error: DataError
+    unreadable: DiskError | None = None  # a read error: the messages may be whole
 
 
 OnSkipped = Callable[[SkippedRange], object]

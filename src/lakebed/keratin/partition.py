@@ -275,11 +275,11 @@ class Partition:
         """Begin a new segment; False if the active one is empty."""
         return bool(self.change(lambda writer: writer.roll()))
 
-    def truncate_before(self, offset: int) -> int:
-        """Remove all messages before that one; how many segments went with them."""
-        if offset < 0:
-            raise InputError(f"{self.name}: offset {offset}: allowed are 0 and more")
-        offset = min(offset, self.high_watermark())
+    def truncate_before(self, before: int) -> int:
+        """Remove all messages before that offset; how many segments went with them."""
+        if before < 0:
+            raise InputError(f"{self.name}: offset {before}: allowed are 0 and more")
+        offset = min(before, self.high_watermark())
         gone = self.change(lambda writer: writer.remove_before(offset))
         return len(cast("list[SegmentInfo]", gone))
 

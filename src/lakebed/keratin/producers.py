@@ -29,7 +29,7 @@ from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
 from lakebed.kernels import crc32c
 from lakebed.kernels.format import PRODUCER_RUN_COUNT_MAX
 
-PRODUCERS_MAX = 100_000  # of a partition, give or take those that wrote in the same millisecond
+PRODUCERS_MAX = 100_000  # of a partition
 RUNS_MAX = 5  # a producer is known by: as many appends as Kafka's clients have under way
 _CHECKED_BYTES = PRODUCERS_HEADER.offset_of("crc32c")
 
@@ -121,13 +121,15 @@ class Producers:
         """Let go of those that wrote nothing since, and beyond `count_max` of those that were quiet
         longest, but for the `kept`; how many went."""
         count = len(self._runs)
+        surplus: set[int] = set()
         if count > count_max:
-            latest = sorted(runs[-1].timestamp_ms for runs in self._runs.values())
-            timestamp_ms = max(timestamp_ms, latest[count - count_max])
+            # Found by a scan, all have one timestamp: then those that were found first go.
+            by_age = sorted(self._runs, key=lambda key: self._runs[key][-1].timestamp_ms)
+            surplus.update(by_age[: count - count_max])
         self._runs = {
             key: runs
             for key, runs in self._runs.items()
-            if runs[-1].timestamp_ms >= timestamp_ms or key in kept
+            if key in kept or (runs[-1].timestamp_ms >= timestamp_ms and key not in surplus)
         }
         return count - len(self._runs)
 

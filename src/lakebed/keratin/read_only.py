@@ -190,8 +190,8 @@ class ReadOnlyPartition:
         if is_current and published is not None:
             high_watermark = published.next_offset
         start_offset = segments[0].base_offset if segments else high_watermark
-        if manifest is not None:
-            start_offset = max(start_offset, manifest.start_offset)
+        if manifest is not None:  # what is missing before the first segment is lost
+            start_offset = manifest.start_offset
         return Listing(tuple(segments), min(start_offset, high_watermark), high_watermark)
 
     def _sealed(self, segment: ManifestSegment) -> SegmentInfo:

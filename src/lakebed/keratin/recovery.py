@@ -155,7 +155,8 @@ class Recovery:
         else:
             self._begin_active(manifest)
         result.producers = self._producers
-        result.start_offset = max(result.start_offset, self._first_base())
+        if manifest is None:  # otherwise what is missing before the first segment is lost
+            result.start_offset = self._first_base()
         return result
 
     # What is there.

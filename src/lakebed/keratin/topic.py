@@ -84,6 +84,10 @@ class Topic:
         """Where messages with that key go: as Kafka's Java client decides it."""
         return partition_of(key, self.partition_count)
 
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """In every partition the first message at or after that moment, or its end."""
+        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
+
     def append_batch(
         self,
         payloads: Sequence[Buffer | None],

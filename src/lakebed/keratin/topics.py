@@ -59,10 +59,11 @@ class Topics:
         is_pinned: Callable[[str, int, int, int], bool] | None = None,
         spare_budget: SpareBudget | None = None,
         damage: DamageLedger | None = None,
+        make_topic: Callable[..., Topic] = Topic,
     ) -> None:
         """`is_pinned` tells, by topic, partition and offsets, what retention must leave alone;
         `spare_budget` is what may be zero-filled ahead of need, together with others;
-        `damage` is where losses go on record."""
+        `damage` is where losses go on record; `make_topic` is called as `Topic` is."""
         self.root = os.fspath(root)
         self._disk = disk
         self._runner = runner
@@ -70,6 +71,7 @@ class Topics:
         self._random = random or Random()
         self._is_pinned = is_pinned
         self._damage = damage
+        self._make_topic = make_topic
         self._spare_budget = spare_budget or SpareBudget(
             bytes_max=SPARE_BYTES_MAX, mutex=runner.mutex()
         )
@@ -137,9 +139,15 @@ class Topics:
         topic.open_in_background()
         return topic
 
-    def is_open(self, name: str) -> bool:
+    def opened(self) -> dict[str, Topic]:
+        """Those that are open, by name."""
         with self._mutex:
-            return name in self._open
+            return dict(self._open)
+
+    def opened_topic(self, name: str) -> Topic | None:
+        """The topic if it is open; never waits."""
+        with self._mutex:
+            return self._open.get(name)
 
     def identity(self, name: str) -> TopicIdentity:
         """`NotFound` if there is none."""
@@ -195,7 +203,7 @@ class Topics:
 
     def _topic(self, paths: TopicPaths, identity: TopicIdentity) -> Topic:
         config = identity.config(self._config)
-        return Topic(
+        return self._make_topic(
             paths.topic,
             identity,
             config=config,

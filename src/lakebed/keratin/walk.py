@@ -195,7 +195,7 @@ class Walk:
         start = self._position if self._reading is not None else 0
         problem = Corrupt(f"cannot be read: {error}", path=info.path, offset=start)
         self._policy.meet(
-            SkippedRange(info.path, start, info.end, self._next, info.next_offset, problem)
+            SkippedRange(info.path, start, info.end, self._next, info.next_offset, problem, error)
         )
         self._next = info.next_offset
         self._reading = None

@@ -12,6 +12,7 @@ never sends back letters of the old one, should they be left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.base.errors import BadName
@@ -32,6 +33,8 @@ GROUP = _PREFIX + "group"
 DELIVERIES = _PREFIX + "deliveries"
 DROPPED_HEADERS = _PREFIX + "dropped-headers"  # why the message's own headers are left out
 _HEADERS_BYTES_MAX = 64 * KIB  # more than the headers above ever take
+LETTERS_MAX = 100_000  # of a page
+LETTER_BYTES_MAX = 32 * MIB  # of a page
 _MESSAGE_BYTES_MAX = 64 * MIB  # of any topic
 
 
@@ -61,11 +64,56 @@ class Origin(NamedTuple):
         )
 
 
-class DeadLetter(NamedTuple):
-    """One message of a dead-letter topic."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeadLetter:
+    """One message of a dead-letter topic, and where it comes from."""
 
-    origin: Origin
-    message: Message  # as it is in that topic
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    delivery_count: int
+    letter_offset: int  # in the dead-letter topic, and all that follows
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    flags: int
+    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
+
+    @classmethod
+    def of(cls, origin: Origin, message: Message) -> DeadLetter:
+        return cls(
+            **origin._asdict(),
+            letter_offset=message.offset,
+            timestamp_ms=message.timestamp_ms,
+            key=message.key,
+            value=message.value,
+            headers=message.headers,
+            flags=message.flags,
+        )
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(
+            self.topic, self.partition, self.offset, self.group, self.delivery_count, self.topic_id
+        )
+
+    @property
+    def message(self) -> Message:
+        """As it is in the dead-letter topic."""
+        return Message(
+            self.letter_offset, self.timestamp_ms, self.key, self.value, self.headers, self.flags
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """A page of them, of `LETTER_BYTES_MAX` at most. If there are more, it says where."""
+
+    letters: list[DeadLetter]
+    next_partition: int | None = None
+    next_offset: int | None = None
 
 
 def origin_of(message: Message) -> Origin | None:
@@ -113,11 +161,11 @@ def settings_for(config: TopicConfig) -> dict[str, object]:
 
 
 def are_letters_of(topic: str, partitions: Iterable[Partition]) -> bool:
-    """Whether what is there begins with dead letters of that topic, in every partition."""
+    """Whether what can be read begins with dead letters of that topic, in every partition."""
     for partition in partitions:
-        message = next(partition.scan_from(partition.start_offset(), max_messages=1), None)
-        origin = None if message is None else origin_of(message)
-        if message is not None and (origin is None or origin.topic != topic):
+        batch = next(partition.read_batches(batch_bytes_max=1, skip_damage=True), None)
+        origin = None if batch is None else origin_of(next(iter(batch)))
+        if batch is not None and (origin is None or origin.topic != topic):
             return False
     return True
 

@@ -22,7 +22,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from lakebed.base.clock import NS_PER_S
-from lakebed.base.errors import InputError, LakebedError, NotFound
+from lakebed.base.errors import DiskError, InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Runner
@@ -35,7 +35,10 @@ from lakebed.keratin.topic import Topic
 from lakebed.store.allowance import Allowance
 from lakebed.store.dead_letters import (
     DROPPED_HEADERS,
+    LETTER_BYTES_MAX,
+    LETTERS_MAX,
     DeadLetter,
+    DeadLetters,
     Origin,
     kept_value,
     origin_of,
@@ -48,15 +51,16 @@ from lakebed.store.lease_reader import (
     read_leased,
     read_peeked,
 )
-from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges, by_lease
-from lakebed.stroma.description import Description
+from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
+from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.group import HeldRange, PartitionGroup
 from lakebed.stroma.leasing import Grant
 
 _log = logging.getLogger(__name__)
 
 WAIT_S_MAX = 366 * 24 * 3600
+OPENING_NS = 5 * NS_PER_S  # so long a partition may take to open before a lease does without it
 _DEAD_LETTERS_AT_ONCE = 1000
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
@@ -81,6 +85,7 @@ class Group:
         *,
         runner: Runner,
         delivery_count_max: int,
+        restored_ms: int,
         dead_letters: Callable[[], Topic],
         redrive_group: Callable[[], Group],
     ) -> None:
@@ -92,9 +97,11 @@ class Group:
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
+        self._suffix = f"-{restored_ms:x}" if restored_ms else ""  # of incarnations
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
         self._turn = 0  # which partition is asked first
+        self._patient_until_ns = runner.clock.monotonic_ns() + OPENING_NS
 
     @property
     def partition_count(self) -> int:
@@ -123,7 +130,7 @@ class Group:
         return _Part(
             group,
             partition,
-            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}",
+            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}{self._suffix}",
             on_skipped=damage_reporter(partition, group.counters),
         )
 
@@ -165,7 +172,7 @@ class Group:
         """What a lease of that many would be given now, without leasing it."""
         found: list[PeekedMessage] = []
         allowance = Allowance(max_messages=max_messages, max_bytes=max_bytes)
-        for number in self._order(self._turn + 1):
+        for number in self._in_turn(self._turn + 1, found):
             part, size = self._parts.get(number), 0
             ranges = part.group.available(allowance.message_count)
             if allowance.counts_bytes:
@@ -199,111 +206,132 @@ class Group:
         `StaleLease` if one of them is not held any more; then those leased with it are not
         settled either.
         """
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            self.ack_ranges(ranges, partition=partition, epoch=epoch, incarnation=incarnation)
+        self.ack_held(held_of(messages))
 
-    def ack_ranges(self, ranges: Ranges, *, partition: int, epoch: int, incarnation: str) -> None:
-        """As `ack`, of offsets of one partition that were leased under one epoch."""
-        self._held_part(partition, ranges, epoch, incarnation).ack(ranges, epoch=epoch)
+    def ack_held(self, held: Sequence[Held]) -> None:
+        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
+        for lease, part in self._held_parts(held):
+            part.ack(lease.ranges, epoch=lease.epoch)
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
         """Give it back, to be delivered again: at once, or after the delay."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            self.nack_ranges(
-                ranges,
-                partition=partition,
-                epoch=epoch,
-                incarnation=incarnation,
-                delay_ms=delay_ms,
-            )
+        self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_ranges(
-        self,
-        ranges: Ranges,
-        *,
-        partition: int,
-        epoch: int,
-        incarnation: str,
-        delay_ms: int = 0,
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """As `nack`, of offsets of one partition that were leased under one epoch."""
-        part = self._held_part(partition, ranges, epoch, incarnation)
-        part.nack(ranges, epoch=epoch, delay_ms=delay_ms)
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
+        for lease, part in self._held_parts(held):
+            if is_delivery:
+                part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
+            else:
+                part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
         """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
-        for partition, epoch, incarnation, ranges in by_lease(messages):
-            part = self._held_part(partition, ranges, epoch, incarnation)
-            part.undo_lease(ranges, epoch=epoch)
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
-        deadline_ms = self.extend_ranges(
-            [(message.offset, message.offset + 1)],
-            partition=message.partition,
-            epoch=message.epoch,
-            incarnation=message.incarnation,
-            lease_ms=lease_ms,
-        )
+        (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
-    def extend_ranges(
-        self,
-        ranges: Ranges,
-        *,
-        partition: int,
-        epoch: int,
-        incarnation: str,
-        lease_ms: int | None = None,
-    ) -> int:
-        """As `extend`, of offsets of one partition and one epoch; their new deadline."""
-        part = self._held_part(partition, ranges, epoch, incarnation)
-        return part.extend(ranges, epoch=epoch, lease_ms=lease_ms)
+    def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
+        """As `extend`, by offsets; the new deadline of each lease."""
+        return [
+            part.extend(lease.ranges, epoch=lease.epoch, lease_ms=lease_ms)
+            for lease, part in self._held_parts(held)
+        ]
 
     def lag(self) -> dict[int, int]:
         """How many messages are not settled, by partition."""
         return {number: part.lag() for number, part in enumerate(self.parts)}
 
-    def describe(self) -> dict[int, Description]:
+    def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
         return {number: part.describe() for number, part in enumerate(self.parts)}
+
+    def leases(
+        self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
+    ) -> list[HeldRange]:
+        """What is leased now, until when and how often it was delivered, by partition and offset.
+
+        Of one partition, or of all; in each from that offset on.
+        """
+        held: list[HeldRange] = []
+        for part in self._chosen(partition):
+            held += part.leases(max_leases=max_leases - len(held), offset=offset)
+        return held
+
+    def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
+        """Take leases back from their holders: of one message, of a partition, or of all.
+
+        Returns how many messages they had; these can be leased again at once. A former holder that
+        acks, gives back or extends gets `StaleLease`.
+        """
+        if offset is None:
+            return sum(part.release() for part in self._chosen(partition))
+        if partition is None:
+            raise InputError("release: an offset needs its partition")
+        (part,) = self._chosen(partition)
+        return part.release(start=offset, end=offset + 1)
 
     def reset(self, *, partition: int | None = None) -> None:
         """Start over from the beginning of the log."""
         for part in self._chosen(partition):
             part.reset()
 
-    def seek(self, offset: int, *, partition: int) -> None:
-        """Everything before is settled, everything from there on is delivered again."""
-        for part in self._chosen(partition):
-            part.seek(offset)
+    def seek(
+        self,
+        offset: int | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        to_end: bool = False,
+    ) -> None:
+        """Settle every message before a place, and deliver every one from there on again.
 
-    def seek_to_time(self, timestamp_ms: int) -> None:
-        """As `seek`, in each partition to the first message at or behind that moment."""
+        The place is an offset of one partition; or in each partition the first message at or after
+        a moment; or the end.
+        """
+        if [offset is not None, timestamp_ms is not None, to_end].count(True) != 1:
+            raise InputError("seek: one of offset, timestamp_ms and to_end")
+        if (offset is None) != (partition is None):
+            raise InputError("seek: an offset needs its partition, and nothing else has one")
+        if offset is not None and partition is not None:
+            self._check(partition)
+            self._parts.get(partition).group.seek(offset)
+            return
         for number, part in enumerate(self.parts):
-            part.seek(self.topic.partition(number).offset_for_time(timestamp_ms))
-
-    def seek_to_end(self) -> None:
-        """Settle everything there is."""
-        for number, part in enumerate(self.parts):
-            part.seek(self.topic.partition(number).high_watermark())
+            log = self.topic.partition(number)
+            part.seek(
+                log.high_watermark() if timestamp_ms is None else log.offset_for_time(timestamp_ms)
+            )
 
     # Dead letters.
 
     def dead_letters(self) -> list[DeadLetter]:
         """Those of this group that were not sent back."""
-        return [letter for _, letter in self.dead_letters_from()]
+        return [letter for _, letter in self._dead_letters_from(0, 0)]
 
-    def dead_letters_from(
-        self, *, partition: int = 0, offset: int = 0
-    ) -> Iterator[tuple[int, DeadLetter]]:
-        """The same one by one, with the partition of the dead-letter topic that each is in.
+    def dead_letter_page(
+        self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
+    ) -> DeadLetters:
+        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        letters: list[DeadLetter] = []
+        left_bytes = LETTER_BYTES_MAX
+        for number, letter in self._dead_letters_from(partition, offset):
+            left_bytes -= len(letter.key or b"") + len(letter.value or b"")
+            if letters and (left_bytes < 0 or len(letters) == max_messages):
+                return DeadLetters(letters, next_partition=number, next_offset=letter.letter_offset)
+            letters.append(letter)
+        return DeadLetters(letters)
 
-        They begin at an offset of a partition there, and go on in the next partition.
-        """
+    def _dead_letters_from(self, partition: int, offset: int) -> Iterator[tuple[int, DeadLetter]]:
+        """Each with the partition of the dead-letter topic that it is in."""
         try:
             held = self._redrive_group()
         except NotFound:
@@ -317,7 +345,7 @@ class Group:
             for message in chain.from_iterable(batches):
                 origin = origin_of(message)
                 if origin is not None and self._is_mine(origin):
-                    yield number, DeadLetter(origin, message)
+                    yield number, DeadLetter.of(origin, message)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
         """Send dead letters back to the partitions they came from; how many.
@@ -363,11 +391,16 @@ class Group:
         """Move what was delivered too often to the dead-letter topic."""
         part = self._parts.get(number)
         while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
+            moved, left = Grant(), grant
             try:
                 for leased in _read_grant(part, grant):
                     self._write_letters(number, leased.messages)
+                    if leased.messages:
+                        moved, left = _split(grant, leased.messages[-1].offset + 1)
             except BaseException:
-                _give_back(part, grant)
+                with contextlib.suppress(LakebedError):  # or they are moved again
+                    part.group.dead_lettered(moved.ranges, epoch=grant.epoch)
+                _give_back(part, left)
                 raise
             part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
 
@@ -413,7 +446,7 @@ class Group:
         self._turn = (self._turn + 1) % self.partition_count
         leased: list[LeasedMessage] = []
         failures: list[tuple[int, LakebedError]] = []
-        for number in self._order(self._turn):
+        for number in self._in_turn(self._turn, leased):
             try:
                 if self._delivery_count_max:
                     self._bury(number)
@@ -450,22 +483,45 @@ class Group:
                 allowance.take(len(messages), size)
                 return messages
 
-    def _order(self, first: int) -> list[int]:
-        """All partitions, from that one on; those that are not open yet come last."""
-        opened = self._parts.opened()
-        turns = ((first + step) % self.partition_count for step in range(self.partition_count))
-        return sorted(turns, key=lambda number: number not in opened)
+    def _in_turn(self, first: int, found: Sequence[object]) -> Iterator[int]:
+        """The partitions from that one on: the open ones, and the others as they are opened.
 
-    def _held_part(
-        self, partition: int, ranges: Ranges, epoch: int, incarnation: str
-    ) -> PartitionGroup:
-        """`StaleLease` if the lease is of another topic or group that had these names before."""
-        self._check(partition)
-        part = self._parts.get(partition)
-        if ranges and incarnation != part.incarnation:
-            why = "the topic or the group was deleted and made again since"
-            raise StaleLease(ranges, epoch=epoch, why=why)
-        return part.group
+        Once something is `found`, those that are still not open a while after the group was are
+        not waited for.
+        """
+        left = [(first + step) % self.partition_count for step in range(self.partition_count)]
+        clock = self._runner.clock
+        while left:
+            opened = self._parts.opened()
+            number = next((number for number in left if number in opened), None)
+            if number is None:
+                left_ns = self._patient_until_ns - clock.monotonic_ns() if found else None
+                if left_ns is not None and left_ns <= 0:
+                    return
+                number = self._parts.first_open(left, timeout_ns=left_ns)
+                if number is None:
+                    return
+            left.remove(number)
+            yield number
+
+    def _held_parts(self, held: Sequence[Held]) -> Iterator[tuple[Held, PartitionGroup]]:
+        """All are checked before the first is handed out.
+
+        `StaleLease` when one is reached that is of another topic or group of these names.
+        """
+        for lease in held:
+            self._check(lease.partition)
+            if not lease.ranges:
+                raise InputError(f"partition {lease.partition}: no ranges of offsets")
+            for start, end in lease.ranges:
+                if start >= end:
+                    raise InputError(f"not a range of offsets: {start} to {end}")
+        for lease in held:
+            part = self._parts.get(lease.partition)
+            if lease.incarnation != part.incarnation:
+                why = "the topic or the group was made again since, or the store restored"
+                raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
+            yield lease, part.group
 
     def _chosen(self, partition: int | None) -> Sequence[PartitionGroup]:
         if partition is None:
@@ -491,13 +547,30 @@ def _fitting(part: _Part, allowance: Allowance) -> tuple[Sequence[tuple[int, int
 
 
 def _read(part: _Part, grant: Grant) -> Leased:
+    """What can be read of a lease, or why nothing can; the rest is given back."""
+    messages: list[LeasedMessage] = []
+    gone: list[tuple[int, int]] = []
     try:
-        pieces = list(_read_grant(part, grant))
-    except BaseException:
-        _give_back(part, grant)
-        raise
-    messages = [message for piece in pieces for message in piece.messages]
-    return Leased(messages, [span for piece in pieces for span in piece.gone])
+        for piece in _read_grant(part, grant):
+            messages += piece.messages
+            gone += piece.gone
+    except BaseException as error:
+        if not messages or not isinstance(error, DiskError):
+            _give_back(part, grant)
+            raise
+        _give_back(part, _split(grant, messages[-1].offset + 1)[1])
+    return Leased(messages, gone)
+
+
+def _split(grant: Grant, offset: int) -> tuple[Grant, Grant]:
+    """What stands before an offset of the lease, in its order, and the rest."""
+    index = next(at for at, span in enumerate(grant.leased) if span.start < offset <= span.end)
+    span = grant.leased[index]
+    left = grant.leased[index + 1 :]
+    if offset < span.end:
+        left = (span._replace(start=offset), *left)
+    before = (*grant.leased[:index], span._replace(end=offset))
+    return grant._replace(leased=before), grant._replace(leased=left)
 
 
 def _read_grant(part: _Part, grant: Grant) -> Iterator[Leased]:

@@ -1,6 +1,7 @@
 """A partition as a consumer group sees it: where Keratin and Stroma meet.
 
-What is damaged in the log cannot be delivered: the group settles it, logs it and counts it.
+What is damaged in the log cannot be delivered: the group settles it, logs it and counts it. After a
+read error of the device messages may be whole: that is an error, and nothing is settled.
 """
 
 from __future__ import annotations
@@ -87,10 +88,15 @@ class GroupSource:
 
 
 def damage_reporter(partition: Partition, counters: Counters) -> OnSkipped:
-    """Logs and counts messages that a group settles because they are damaged in the log."""
+    """Logs and counts messages that a group settles because they are damaged in the log.
+
+    Raises the `DiskError` if they could not be read.
+    """
     damaged = counters.counter("stroma_messages_damaged")
 
     def report(skipped: SkippedRange) -> None:
+        if skipped.unreadable is not None:
+            raise skipped.unreadable
         damaged.add(skipped.next_offset - skipped.first_offset)
         event(
             _log,

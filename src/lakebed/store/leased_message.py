@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct
 
 from lakebed.keratin.headers import Header
 from lakebed.keratin.message import Message
@@ -45,25 +47,35 @@ class PeekedMessage(NamedTuple):
         return Message(self.offset, self.timestamp_ms, self.key, self.value, self.headers)
 
 
-Ranges = list[tuple[int, int]]
+_Offset = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Ranges = Sequence[tuple[_Offset, _Offset]]
 
 
-def by_lease(messages: Iterable[LeasedMessage]) -> Iterator[tuple[int, int, str, Ranges]]:
-    """The partition, epoch, incarnation and ranges of offsets of those leased together."""
-    held: dict[tuple[int, int, str], list[int]] = {}
+class Held(Struct, frozen=True, forbid_unknown_fields=True):
+    """Messages of one partition that were leased together: `epoch` and `incarnation` as the lease
+    has them. The incarnation is another one once the topic or the group was made again."""
+
+    partition: int
+    epoch: int
+    incarnation: str
+    ranges: list[tuple[_Offset, _Offset]]  # from the first offset to the one after the last
+
+
+def held_of(messages: Iterable[LeasedMessage]) -> list[Held]:
+    """By partition and lease."""
+    leases: dict[tuple[int, int, str], list[int]] = {}
     for message in messages:
         lease = (message.partition, message.epoch, message.incarnation)
-        held.setdefault(lease, []).append(message.offset)
-    for lease, offsets in sorted(held.items()):
-        yield *lease, _ranges(offsets)
+        leases.setdefault(lease, []).append(message.offset)
+    return [Held(*lease, _ranges(offsets)) for lease, offsets in sorted(leases.items())]
 
 
-def _ranges(offsets: list[int]) -> Ranges:
+def _ranges(offsets: list[int]) -> list[tuple[int, int]]:
     offsets.sort()
     first, last = offsets[0], offsets[-1]
     if last - first == len(offsets) - 1:  # as a lease has them, nearly always
         return [(first, last + 1)]
-    ranges: Ranges = []
+    ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] == offset:
             ranges[-1] = (ranges[-1][0], offset + 1)

@@ -63,6 +63,10 @@ class ReadOnlyTopic:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
 
+    def offsets_for_time(self, timestamp_ms: int) -> list[int]:
+        """In every partition the first message at or after that moment, or its end."""
+        return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
+
     def partition_for(self, key: bytes) -> int:
         """Where messages with that key are."""
         return partition_of(key, self.partition_count)

@@ -14,6 +14,7 @@ import contextlib
 import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from lakebed.base.errors import DataError, DiskError, InputError, NotFound, TooLarge
@@ -48,7 +49,8 @@ class StagedObject(NamedTuple):
 Staged = Buffer | StagedFile | StagedObject
 
 
-class CommittedPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CommittedPartition:
     """What became of one partition's batches.
 
     `count` messages from `base_offset` on; others may stand among them if it was interrupted. Of a
@@ -58,7 +60,7 @@ class CommittedPartition(NamedTuple):
     partition: int
     is_new: bool  # False: it was committed before
     base_offset: int | None
-    count: int  # type: ignore[assignment]
+    count: int
 
 
 class StagedSource(Protocol):

@@ -199,29 +199,29 @@ def plan_store(
     for name in store.logs():
         try:
             logs.append(plan_log(store, name, tier2=tier2))
-        except LakebedError as error:
-            unchecked.append(Unchecked(f"log {name}", str(error)))
+        except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
+            unchecked.append(_unchecked(f"log {name}", error))
     for name in store.topics():
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
-        except LakebedError as error:
+        except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
             if name in store.topics():
-                unchecked.append(Unchecked(f"topic {name}", str(error)))
+                unchecked.append(_unchecked(f"topic {name}", error))
             else:
                 gone.append(name)
     try:
         groups = plan_groups(store.disk, store.root)
-    except LakebedError as error:
-        unchecked.append(Unchecked("groups", str(error)))
+    except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
+        unchecked.append(_unchecked("groups", error))
     ledger = Ledger()
     try:
         ledger = store.damage.ledger
-    except LakebedError as error:
-        unchecked.append(Unchecked("record of damage", str(error)))
+    except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
+        unchecked.append(_unchecked("record of damage", error))
     try:
         lake = plan_lake(store.lake, bytes_max=bytes_max)
-    except LakebedError as error:
-        unchecked.append(Unchecked("objects", str(error)))
+    except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
+        unchecked.append(_unchecked("objects", error))
     plan = StorePlan(
         tuple(logs),
         tuple(topics),
@@ -247,11 +247,8 @@ class StoreCheck:
         """What is wrong with it is found, and never raised."""
         try:
             return self._found(piece)
-        except LakebedError as error:
-            return Unchecked(_what(piece), str(error))
         except Exception as error:  # noqa: BLE001 - what nobody foresaw must not hide the rest
-            _log.exception("%s: the check failed", _what(piece))
-            return Unchecked(_what(piece), f"this is a bug: {type(error).__name__}: {error}")
+            return _unchecked(_what(piece), error)
 
     def close(self) -> None:
         """Idempotent."""
@@ -327,6 +324,13 @@ def _check_manifest(store: ReadOnlyStore, name: str) -> ManifestFinding:
     report.problems += objects.problems
     report.notes += objects.notes
     return ManifestFinding(report, objects.unreached)
+
+
+def _unchecked(what: str, error: Exception) -> Unchecked:
+    if isinstance(error, LakebedError):
+        return Unchecked(what, str(error))
+    _log.error("%s: the check failed", what, exc_info=error)
+    return Unchecked(what, f"this is a bug: {type(error).__name__}: {error}")
 
 
 def _what(piece: Piece) -> str:

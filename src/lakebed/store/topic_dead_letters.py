@@ -28,4 +28,4 @@ def dead_letters_of(store: ReadOnlyStore, topic: str, group: str) -> Iterator[De
         for message in partition.scan_from(start):
             origin = origin_of(message)
             if origin is not None and origin.is_of(topic, topic_id=topic_id, group=group):
-                yield DeadLetter(origin, message)
+                yield DeadLetter.of(origin, message)

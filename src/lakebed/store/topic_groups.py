@@ -18,7 +18,7 @@ from lakebed.keratin.paths import TopicPaths
 from lakebed.store.message_counts import MessageCounts
 from lakebed.store.topic_partition import TopicPartition
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.description import Description, count_messages
+from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.format import BumpAckedUntil
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.recovery import Recovered, load
@@ -61,11 +61,11 @@ class ReadOnlyGroup:
         """How many messages are not settled, by partition."""
         return {number: found.lag for number, found in self.describe().items()}
 
-    def describe(self) -> dict[int, Description]:
+    def describe(self) -> dict[int, GroupPartition]:
         """By partition; `DataError` if the files of one cannot tell."""
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
-    def _describe(self, partition: TopicPartition) -> Description:
+    def _describe(self, partition: TopicPartition) -> GroupPartition:
         recovered = self._load(partition.number)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
         # After the group: what it knows is durable in the log then.
@@ -78,11 +78,14 @@ class ReadOnlyGroup:
             state.apply(BumpAckedUntil(start), now_ms)
         state.expire(now_ms)
         waiting, exhausted = count_messages(state)
-        return Description(
+        return GroupPartition(
             acked_until=state.base,
             looked_until=state.end,
             high_watermark=high_watermark,
-            lag=state.unsettled_count + counts.count(state.end, high_watermark),
+            lag=min(
+                state.unsettled_count + counts.count(state.end, high_watermark),
+                counts.count(state.base, high_watermark),
+            ),
             in_flight=state.in_flight,
             waiting=waiting,
             exhausted=exhausted,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
 from lakebed.base.damage import Verdict
 from lakebed.base.damage_ledger import QUARANTINE_NAME, TOPICS, Loss
-from lakebed.base.errors import Corrupt, NotFound, UnknownVersion
+from lakebed.base.errors import Corrupt, LakebedError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, read_file
 from lakebed.base.files.quarantine import save_in_quarantine
 from lakebed.base.progress import Progress
@@ -26,6 +27,7 @@ from lakebed.keratin.paths import IDENTITY_NAME, TopicPaths
 from lakebed.keratin.repair import repair_segment
 from lakebed.keratin.verify import PartitionVerification
 from lakebed.kernels import crc32c
+from lakebed.store.dead_letters import dead_letter_topic, origin_of
 from lakebed.store.read_only_topic import require_topic
 from lakebed.store.store import Store
 from lakebed.store.topic_verification import (
@@ -63,6 +65,7 @@ def repair_topic(store: Store, name: str, *, progress: Progress) -> TopicRepair:
                     saved=saved_file,
                 )
             )
+            identity = replace(identity, topic_id=_id_in_letters(store, name) or identity.topic_id)
             save_identity(store.disk, paths, identity)
         found = verify_alone(store.disk, paths, identity.partition_count, progress=progress)
         foreseen = _foreseen(report_of(found), lost)
@@ -130,6 +133,20 @@ def _identity(disk: Disk, paths: TopicPaths) -> tuple[TopicIdentity, str | None]
         f"partition{'s' * (count > 1)}, by the folders; its settings are lost: the store's "
         f"defaults count until lakebed topic configure {paths.topic} sets others"
     )
+
+
+def _id_in_letters(store: Store, name: str) -> str | None:
+    """The topic's id as its newest dead letter has it. With another one its letters would be taken
+    for those of an earlier topic, and not be sent back."""
+    found: list[tuple[int, str]] = []
+    with contextlib.suppress(LakebedError):
+        for partition in store.topics.open(dead_letter_topic(name)).partitions:
+            last = max(partition.start_offset(), partition.high_watermark() - 1)
+            for message in partition.scan_from(last):
+                origin = origin_of(message)
+                if origin is not None and origin.topic == name and origin.topic_id:
+                    found.append((message.timestamp_ms, origin.topic_id))
+    return max(found)[1] if found else None
 
 
 def _save_damaged(disk: Disk, paths: TopicPaths) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -21,23 +22,20 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
+    DataError,
+    DiskError,
     InputError,
     LakebedError,
     NoSpace,
     NotFound,
-    WriteFailed,
 )
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
-from lakebed.base.layout import Buffer
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
-from lakebed.keratin.append_future import AppendFuture
-from lakebed.keratin.config import Ack, TopicConfig
-from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
-from lakebed.keratin.segment import Numbers
 from lakebed.keratin.topic import Topic
 from lakebed.keratin.topics import Topics
 from lakebed.store.batch_commit import commit_batches
@@ -59,88 +57,26 @@ _log = logging.getLogger(__name__)
 REDRIVE_PREFIX = "lakebed-redrive:"  # of groups on a dead-letter topic, one for each group
 
 
-class StoreTopic:
-    """A topic, and its groups. Thread-safe."""
+class StoreTopic(Topic):
+    """A topic with its groups. Thread-safe."""
 
     def __init__(
-        self,
-        topic: Topic,
-        groups: Callable[[str, GroupConfig | None, frozenset[str] | None], Group],
-        *,
-        read_object: ReadObject | None = None,
+        self, owner: StoreTopics, name: str, identity: TopicIdentity, **opening: Any
     ) -> None:
-        self.topic = topic
-        self._groups = groups
-        self._read_object = read_object
-
-    @property
-    def name(self) -> str:
-        return self.topic.name
-
-    @property
-    def config(self) -> TopicConfig:
-        return self.topic.config
-
-    @property
-    def identity(self) -> TopicIdentity:
-        return self.topic.identity
-
-    @property
-    def partition_count(self) -> int:
-        return self.topic.partition_count
-
-    @property
-    def partitions(self) -> Sequence[Partition]:
-        """All of them; waits for those that are being opened."""
-        return self.topic.partitions
-
-    def partition(self, number: int) -> Partition:
-        """Waits until it is open; `NotFound` if there is none of that number."""
-        return self.topic.partition(number)
-
-    def append_batch(
-        self,
-        payloads: Sequence[Buffer | None],
-        *,
-        key: Buffer | None = None,
-        partition: int | None = None,
-        headers: Sequence[Sequence[Header]] | None = None,
-        timestamps_ms: Numbers | None = None,
-        producer: Producer | None = None,
-        not_before_ms: int = 0,
-        ack: Ack | None = None,
-        timeout: float | None = None,
-    ) -> AppendFuture:
-        """See `keratin.Topic`: the result is (base offset, count)."""
-        return self.topic.append_batch(
-            payloads,
-            key=key,
-            partition=partition,
-            headers=headers,
-            timestamps_ms=timestamps_ms,
-            producer=producer,
-            not_before_ms=not_before_ms,
-            ack=ack,
-            timeout=timeout,
-        )
-
-    def append_keyed(
-        self,
-        messages: Iterable[tuple[Buffer | None, Buffer | None]],
-        *,
-        ack: Ack | None = None,
-        timeout: float | None = None,
-    ) -> list[AppendFuture]:
-        """Pairs of key and payload, each to its key's partition."""
-        return self.topic.append_keyed(messages, ack=ack, timeout=timeout)
+        super().__init__(name, identity, **opening)
+        self._owner = owner
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
         """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
         return commit_batches(
-            self.topic, application, version, batches, read_object=self._read_object
+            self, application, version, batches, read_object=self._owner.read_object
         )
+
+    def groups(self) -> list[str]:
+        """The names of its groups, open or not."""
+        return self._owner.group_names(self.name)
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> Group:
         """The consumer group of that name, the same one each time; made anew if need be.
@@ -148,12 +84,16 @@ class StoreTopic:
         `config` is kept, and counts from the group's next opening on: at once, if it was not open.
         Without one the group has what was kept, or else that of the store.
         """
-        return self._groups(name, config, None)
+        return self._owner.open_group_of(self, name, config, None)
 
     def group_with(self, name: str, config: GroupConfig, *, named: Collection[str]) -> Group:
         """The same, if it is known which settings were `named`: those are kept, and no others, also
         those that are as the store's are now."""
-        return self._groups(name, config, frozenset(named))
+        return self._owner.open_group_of(self, name, config, frozenset(named))
+
+    def delete_group(self, name: str) -> None:
+        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        self._owner.delete_group(self.name, name)
 
 
 class StoreTopics:
@@ -171,17 +111,20 @@ class StoreTopics:
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
+        restored_ms: int = 0,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
-        for the two before it see `keratin.Topics`."""
+        for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
+        from a backup: leases from before are refused."""
         self._root = root
         self._disk = disk
         self._runner = runner
         self._config = config
         self._group_config = group_config
         self._settings = GroupSettings(disk, root, defaults=group_config)
-        self._read_object = read_object
+        self.read_object = read_object
         self._damage = damage
+        self._restored_ms = restored_ms
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -191,13 +134,13 @@ class StoreTopics:
             is_pinned=is_pinned,
             spare_budget=spare_budget,
             damage=damage,
+            make_topic=partial(StoreTopic, self),
         )
         self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
         # The mutex guards everything below.
         self._mutex = runner.mutex()
         self._unwritable: dict[str, tuple[ReadOnlyTopic, int]] = {}  # until when not tried again
         self._busy: dict[str, Event] = {}  # by topic; set when whoever is there has left
-        self._joined_topics: dict[str, StoreTopic] = {}
         self._groups: dict[tuple[str, str], Group] = {}  # by topic and group
         # Of those that are open, with which of the settings are a group's own.
         self._kept: dict[tuple[str, str], tuple[GroupConfig, frozenset[str] | None]] = {}
@@ -213,14 +156,18 @@ class StoreTopics:
         return self._topics.names()
 
     def opened_topic(self, name: str) -> StoreTopic | None:
-        """The topic if it is open; never waits."""
+        """The topic if it is open, and is not being opened or deleted; never waits."""
         with self._mutex:
-            return None if self._is_closed else self._joined_topics.get(name)
+            if self._is_closed or name in self._busy:
+                return None
+        topic = self._topics.opened_topic(name)
+        return None if topic is None else _with_groups(topic)
 
     def opened(self) -> tuple[list[Topic], list[Group]]:
         """What somebody has asked for since the store was opened."""
         with self._mutex:
-            return [one.topic for one in self._joined_topics.values()], list(self._groups.values())
+            groups = list(self._groups.values())
+        return list(self._topics.opened().values()), groups
 
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
@@ -232,7 +179,7 @@ class StoreTopics:
     def open(self, name: str) -> StoreTopic:
         """`NotFound` if there is none."""
         with self._alone(name):
-            return self._joined(self._topics.open(name))
+            return _with_groups(self._topics.open(name))
 
     def open_to_read(
         self, name: str, *, partition: int | None = None
@@ -240,8 +187,8 @@ class StoreTopics:
         """The topic, for whoever only reads, with that partition open, or with all of them;
         `NotFound` if there is none.
 
-        Opening it writes. On a disk that takes no writes it is read as its files show it, and
-        opening is tried again after a while.
+        Opening it writes, and reads the newest segments. On a disk that takes no writes, or cannot
+        read one of those, it is read as its files show it; opening is tried again after a while.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -254,7 +201,7 @@ class StoreTopics:
                 topic.partitions  # noqa: B018 - opens them
             else:
                 topic.partition(partition)
-        except (NoSpace, WriteFailed) as error:
+        except (NoSpace, DiskError) as error:
             _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
         else:
             self._forget_unwritable(name)
@@ -286,9 +233,9 @@ class StoreTopics:
         cannot be opened is closed, so that it can be repaired.
         """
         with self._alone(name):
-            if self._topics.is_open(name):
+            if self._topics.opened_topic(name) is not None:
                 self._close_refused(name)
-            yield lambda: self._joined(self._topics.open(name))
+            yield lambda: _with_groups(self._topics.open(name))
 
     def _close_refused(self, name: str) -> None:
         """A topic with a partition that cannot be opened; `Busy` if all are open."""
@@ -301,8 +248,6 @@ class StoreTopics:
                 f"{name}: the topic is in use by the program that has the store open "
                 f"(process {os.getpid()}): end that program first"
             )
-        with self._mutex:
-            self._joined_topics.pop(name, None)
         self._close_groups(name)
         self._topics.close_topic(name)
 
@@ -323,7 +268,7 @@ class StoreTopics:
             found = topic.partition_count
             if partitions not in (None, found):
                 raise InputError(f"the topic {name} has {found} partitions, not {partitions}")
-            return self._joined(topic)
+            return _with_groups(topic)
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
         with self._alone(name):
@@ -332,16 +277,14 @@ class StoreTopics:
     def delete(self, name: str) -> None:
         """Remove a topic, its messages, its groups and its dead letters, for good."""
         with self._alone(name):
-            with self._mutex:
-                self._joined_topics.pop(name, None)
             self._close_groups(name)
             self._forget_unwritable(name)
             self._topics.delete(name)
             self._remove_groups(name)
         self._delete_letters(name)
 
-    def groups(self, topic: str) -> list[str]:
-        """The names of the topic's groups, open or not."""
+    def group_names(self, topic: str) -> list[str]:
+        """Of groups that are open or not."""
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
 
@@ -354,14 +297,14 @@ class StoreTopics:
         """A group that was made before; `NotFound` if there is none."""
         opened = self.open(topic)
         known = self.opened_group(topic, group)
-        if known is None and group not in self.groups(topic):
+        if known is None and group not in self.group_names(topic):
             raise NotFound(f"the topic {topic} has no group {group}")
         return opened.group(group)
 
     def delete_group(self, topic: str, group: str) -> None:
         """Forget a group: what it acked, too. `NotFound` if there is none."""
         with self._alone(topic):
-            if group not in self.groups(topic):
+            if group not in self.group_names(topic):
                 raise NotFound(f"the topic {topic} has no group {group}")
             self._close_groups(topic, group)
             remove_group(self._disk, self._root, topic=topic, group=group)
@@ -396,18 +339,7 @@ class StoreTopics:
         if name not in self._topics.names():
             # A crash may have left some of a topic of that name: its acks are not of this one.
             self._remove_groups(name)
-        return self._joined(self._topics.create(name, partitions=partitions, settings=settings))
-
-    def _joined(self, topic: Topic) -> StoreTopic:
-        """With its groups; the same one for the same topic. By whoever is alone with it."""
-        with self._mutex:
-            known = self._joined_topics.get(topic.name)
-            if known is None or known.topic is not topic:
-                known = StoreTopic(
-                    topic, partial(self._group, topic), read_object=self._read_object
-                )
-                self._joined_topics[topic.name] = known
-            return known
+        return _with_groups(self._topics.create(name, partitions=partitions, settings=settings))
 
     @contextlib.contextmanager
     def _alone(self, topic: str) -> Iterator[None]:
@@ -431,7 +363,7 @@ class StoreTopics:
 
     # Groups.
 
-    def _group(
+    def open_group_of(
         self, topic: Topic, name: str, config: GroupConfig | None, named: frozenset[str] | None
     ) -> Group:
         key = (topic.name, name)
@@ -445,7 +377,7 @@ class StoreTopics:
             with self._mutex:
                 group = self._groups.get(key)
             if group is None:
-                is_new = name not in self.groups(topic.name)
+                is_new = name not in self.group_names(topic.name)
                 group = self._open_group(topic, name, config or self._settings.config(*key))
                 if is_new or topic.partition_count == 1:  # a new one is on the disk now
                     self._open_parts(group)
@@ -477,6 +409,7 @@ class StoreTopics:
             partial(self._open_part, topic, name=name, config=config),
             runner=self._runner,
             delivery_count_max=config.delivery_count_max,
+            restored_ms=self._restored_ms,
             dead_letters=partial(self._dead_letters, topic),
             redrive_group=partial(self._redrive_group, topic, name),
         )
@@ -515,18 +448,22 @@ class StoreTopics:
     def _dead_letters(self, topic: Topic) -> Topic:
         name = dead_letter_topic(topic.name)
         try:
-            return self.open(name).topic
+            return self.open(name)
         except NotFound:
             self._check_current(topic)
             count = topic.partition_count
-            return self.ensure(name, partitions=count, settings=settings_for(topic.config)).topic
+            return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages is left alone."""
-        with contextlib.suppress(NotFound, BadName):
+        """A topic of that name that holds other messages, or cannot be read, is left alone."""
+        try:
             letters = self.open(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
+        except (NotFound, BadName):
+            pass  # there are none
+        except DataError as error:
+            _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
         letters = self.open(dead_letter_topic(topic.name))
@@ -553,7 +490,7 @@ class StoreTopics:
 
     def _remove_groups(self, topic: str) -> None:
         """Of a topic that does not exist: so it need not be done at once."""
-        for group in self.groups(topic):
+        for group in self.group_names(topic):
             self._forget_losses(topic, group)
         finish_removals(self._disk, self._root, topic=topic)
         for found in list_groups(self._disk, self._root):
@@ -564,3 +501,8 @@ class StoreTopics:
         """Of a group that was deleted."""
         if self._damage is not None:
             self._damage.forget(GROUPS, damage_name(topic, group))
+
+
+def _with_groups(topic: Topic) -> StoreTopic:
+    assert isinstance(topic, StoreTopic)
+    return topic

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lakebed.stroma.standing import Kind
 from lakebed.stroma.state import GroupState
 
 
-class Description(NamedTuple):
-    """Counts are of messages, but for the last ones."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupPartition:
+    """A group in one partition. Counts are of messages, but for the last ones."""
 
     acked_until: int  # every message before it is settled
     looked_until: int  # nobody looked at those from there on

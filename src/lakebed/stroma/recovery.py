@@ -70,6 +70,8 @@ def load(disk: Disk, paths: GroupPaths, config: GroupConfig, *, now_ms: int) -> 
     recovered = _load_snapshot(disk, paths, config, now_ms=now_ms)
     if disk.exists(paths.delta):
         _load_delta(disk, paths, recovered, now_ms=now_ms)
+    elif recovered.incarnation:  # lost with the epochs it reserved: end every lease there was
+        recovered.incarnation, recovered.must_fold = 0, True
     state = recovered.state
     state.epoch = epochs.later(state.epoch, state.epoch_reserved)
     if recovered.damages:  # a reservation may be among what was lost

@@ -146,3 +146,20 @@ def test_a_segment_for_which_there_is_no_room_stays_queued_until_there_is() -> N
     assert log.tiering.queue_depth == 0
     assert 0 in log.tiers.residency()[0].tiers
     manager.close()
+
+
+def test_a_segment_that_is_read_on_comes_back_when_the_others_are_no_longer_read() -> None:
+    world = World(6)
+    manager, log = open_tiered(world, fake_of(world))
+    written = [world.random.randbytes(60_000) for _ in range(8)]
+    for payload in written:
+        log.append_record_with_timeout(payload, 60)
+    world.runner.advance(30 * SECOND)
+    assert contents(log) == written  # all are in use
+    world.runner.advance(30 * SECOND)
+    assert 0 not in log.tiers.residency()[0].tiers
+    for _ in range(10):
+        log.get(RecordId.from_parts(0, 64))
+        world.runner.advance(10 * SECOND)
+    assert 0 in log.tiers.residency()[0].tiers
+    manager.close()

@@ -39,6 +39,9 @@ class HydrationQueue:
     def __len__(self) -> int:
         return len(self._wanted)
 
+    def __contains__(self, segment_id: int) -> bool:
+        return segment_id in self._wanted
+
     def add(self, segment_id: int, priority: Priority, *, now_ns: int) -> None:
         with self._mutex:
             earlier = self._wanted.get(segment_id)

@@ -45,6 +45,8 @@ from lakebed.base.retry import Backoff
 _log = logging.getLogger(__name__)
 IN_USE_NS = 60 * NS_PER_S
 """For so long after a read a segment is not driven out for another that is read."""
+NOTED_NS = NS_PER_S
+"""For so long after a read the next ones of the segment are not noted."""
 
 Pick = Callable[..., SegmentState | None]
 
@@ -105,8 +107,12 @@ class LogTiering:
     # What readers do.
 
     def on_used(self, info: SegmentInfo) -> None:
-        """A reader opened the segment."""
+        """A reader reads the segment."""
         now_ns = self._clock.monotonic_ns()
+        last_ns = self._used_at_ns.get(info.segment_id)  # without the mutex, for every read asks
+        is_noted = last_ns is not None and now_ns - last_ns < NOTED_NS
+        if is_noted and (not info.tier or info.segment_id in self._hydrations):
+            return
         with self._state.mutex:
             self._used_at_ns[info.segment_id] = now_ns
             following = self._state.chain.find(info.segment_id + 1)
@@ -173,8 +179,9 @@ class LogTiering:
         if not is_urgent or self.admission.tier0_excess(is_pause=False, more_bytes=size) > 0:
             return False
         around = self._circumstances()
-        unused_ns = wanted.asked_ns - IN_USE_NS
         used_at_ns = around.used_at_ns
+        # It may have been read again since it was first asked for.
+        unused_ns = max(wanted.asked_ns, used_at_ns.get(wanted.segment_id, 0)) - IN_USE_NS
         unused = [
             state
             for state in self._states()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Closed
 from lakebed.base.files import forking
 from lakebed.base.runner.protocol import Event, Runner
@@ -37,7 +38,9 @@ class Opened(Generic[Key, Thing]):
         self._mutex = runner.mutex()
         self._process = forking.generation()
         self._entries: dict[Key, _Entry[Thing]] = {}  # guarded by _mutex
-        self._is_closed = False  # guarded by _mutex, too
+        self._scheduled: set[Key] = set()  # for the background; guarded by _mutex, as the next two
+        self._waiters: list[Event] = []  # of `first_open`
+        self._is_closed = False
 
     def get(self, key: Key) -> Thing:
         """The thing with that key. A failure is not remembered: the next call tries again."""
@@ -79,13 +82,46 @@ class Opened(Generic[Key, Thing]):
                 raise failures[key]
         return [self.get(key) for key in wanted]
 
+    def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
+        """One of those keys that `get` does not wait long for; waits until there is one.
+
+        The first whose thing is open; or one that nobody is opening, for the caller to open. None
+        if there was none in time.
+        """
+        clock = self._runner.clock
+        until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
+        while True:
+            changed = self._runner.event()
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self._name}: closed")
+                entries = {key: self._entries.get(key) for key in keys}
+                for key, entry in entries.items():
+                    if entry is not None and entry.thing is not None:
+                        return key
+                for key, entry in entries.items():
+                    if entry is None and key not in self._scheduled:
+                        return key
+                forking.check(self._process, self._name)
+                self._waiters.append(changed)
+            if until_ns is None:
+                changed.wait()
+            elif not changed.wait(max(0, until_ns - clock.monotonic_ns()) / NS_PER_S):
+                return None
+
     def start_all(self, keys: Iterable[Key]) -> None:
         """Open the things with those keys in the background. A failure is logged."""
         opened = self.opened()
         wanted = [key for key in keys if key not in opened]
+        with self._mutex:
+            self._scheduled.update(wanted)
         work = self._opening(wanted, on_failure=self._log_failure)
-        for _ in range(min(AT_ONCE, len(wanted))):
-            self._runner.compute(work)
+        try:
+            for _ in range(min(AT_ONCE, len(wanted))):
+                self._runner.compute(work)
+        except BaseException:
+            self._unschedule(wanted)
+            raise
 
     def opened(self) -> dict[Key, Thing]:
         """What is open now, by key."""
@@ -105,6 +141,7 @@ class Opened(Generic[Key, Thing]):
         with self._mutex:
             self._is_closed = True
             entries, self._entries = self._entries, {}
+        self._unschedule(())
         for entry in entries.values():
             entry.ready.wait()
         return [entry.thing for entry in entries.values() if entry.thing is not None]
@@ -125,8 +162,18 @@ class Opened(Generic[Key, Thing]):
                     self.get(key)
                 except Exception as error:  # noqa: BLE001 - handed to `on_failure`
                     on_failure(key, error)
+                finally:
+                    self._unschedule((key,))
 
         return work
+
+    def _unschedule(self, keys: Iterable[Key]) -> None:
+        """They are left to whoever needs them; wakes those who wait in `first_open`."""
+        with self._mutex:
+            self._scheduled.difference_update(keys)
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.set()
 
     def _log_failure(self, key: Key, error: Exception) -> None:
         if not isinstance(error, Closed):
@@ -143,3 +190,4 @@ class Opened(Generic[Key, Thing]):
             raise
         finally:
             entry.ready.set()
+            self._unschedule((key,))

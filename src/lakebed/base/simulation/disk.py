@@ -286,7 +286,8 @@ class SimulatedDisk:
     def _fail_if_due(self, operation: str, path: PathLike) -> None:
         fault = self.faults.due(operation)
         if fault is not None:
-            raise simulated_error(fault.code, operation, path)
+            # As the real disk names it.
+            raise simulated_error(fault.code, "read" if operation == "pread" else operation, path)
 
     def _node(self, path: PathLike) -> Node:
         entry = self._entry(path)

@@ -6,6 +6,7 @@ Small typed questions, one statement each; what they mean for a request is decid
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 import apsw
@@ -28,6 +29,9 @@ from lakebed.seglake.model import BucketInfo, State, Versioning
 KEYS_END = b"\xff"  # behind every key: no UTF-8 begins with it
 
 _STATES = {state.value: state for state in State}
+_VERSIONINGS = {versioning.value: versioning for versioning in Versioning}
+# What decoding a damaged row raises: SQLite returns any type for any column of one.
+_DAMAGED = (AttributeError, KeyError, TypeError, UnicodeDecodeError)
 
 
 def key_bytes(text: str) -> bytes:
@@ -59,8 +63,17 @@ class Reader:
 
     def is_empty(self, bucket: str) -> bool:
         """Whether it has no version with data. Delete markers and uploads do not count."""
-        questions = (statements.HAS_OBJECTS, statements.HAS_DATA)
-        return not any(self._execute(sql, (bucket,)).get for sql in questions)
+        has_data: int = self._execute(statements.HAS_DATA, (bucket,)).get
+        return not self.has_objects(bucket) and not has_data
+
+    def has_objects(self, bucket: str) -> bool:
+        found: int = self._execute(statements.HAS_OBJECTS, (bucket,)).get
+        return bool(found)
+
+    def starts_with_markers(self, bucket: str, count: int) -> bool:
+        """Whether that many of its versions, the first by key, are all delete markers."""
+        found = self._execute(statements.FIRST_STATES, (bucket, count))
+        return all(state == State.DELETED.value for (state,) in found)
 
     # Versions.
 
@@ -156,7 +169,7 @@ class Reader:
 
     def segments(self) -> list[SegmentRow]:
         """By id, which is by age."""
-        return [SegmentRow(*row) for row in self._execute(statements.SEGMENTS)]
+        return [_segment(row) for row in self._execute(statements.SEGMENTS)]
 
     # Multipart uploads.
 
@@ -167,7 +180,7 @@ class Reader:
     def parts(self, upload_id: str, after: int = 0, limit: int = 1000) -> list[PartRow]:
         """By number, those behind `after`."""
         found = self._execute(statements.PARTS, (upload_id, after, limit))
-        return [PartRow(*row) for row in found]
+        return [_part(row) for row in found]
 
     def part_bytes(self, upload_id: str, *, excluding: int) -> int:
         """Of all parts of an upload but the one of that number."""
@@ -177,7 +190,7 @@ class Reader:
     def parts_by_id(self, after: int = 0, limit: int = 1000) -> list[tuple[int, PartRow]]:
         """Of all uploads, with the number of the row, behind which the next ones are."""
         found = self._execute(statements.PARTS_BY_ID, (after, limit))
-        return [(row[0], PartRow(*row[1:])) for row in found]
+        return [(row[0], _part(row[1:])) for row in found]
 
     # Access keys.
 
@@ -216,7 +229,10 @@ class Reader:
 
 
 def _bucket(row: tuple[Any, ...]) -> BucketInfo:
-    return BucketInfo(name=row[0], created_ms=row[1], versioning=Versioning(row[2]))
+    try:
+        return BucketInfo(name=row[0], created_ms=index(row[1]), versioning=_VERSIONINGS[row[2]])
+    except _DAMAGED as error:
+        raise _corrupt(error) from error
 
 
 def _api_key(row: tuple[Any, ...]) -> ApiKeyRow:
@@ -232,15 +248,39 @@ def _version(row: tuple[Any, ...]) -> VersionRow:
             _STATES[row[3]],
             row[4] != 0,
             row[5],
-            row[6],
+            index(row[6]),
             row[7],
-            row[8],
+            index(row[8]),
             row[9],
             row[10],
         )
-    except (KeyError, UnicodeDecodeError) as error:
-        raise Corrupt(f"a row of the metadata is damaged ({error})") from error
+    except _DAMAGED as error:
+        raise _corrupt(error) from error
 
 
 def _upload(row: tuple[Any, ...]) -> UploadRow:
-    return UploadRow(row[0], row[1], row[2].decode(), row[3], row[4], row[5])
+    try:
+        return UploadRow(row[0], row[1], row[2].decode(), index(row[3]), row[4], row[5])
+    except _DAMAGED as error:
+        raise _corrupt(error) from error
+
+
+def _part(row: tuple[Any, ...]) -> PartRow:
+    part = PartRow(*row)
+    return part._replace(size=_size(part.size))
+
+
+def _segment(row: tuple[Any, ...]) -> SegmentRow:
+    segment = SegmentRow(*row)
+    return segment._replace(size=_size(segment.size))
+
+
+def _size(value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError as error:
+        raise _corrupt(error) from error
+
+
+def _corrupt(error: Exception) -> Corrupt:
+    return Corrupt(f"a row of the metadata is damaged ({error})")

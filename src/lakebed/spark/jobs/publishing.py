@@ -64,7 +64,7 @@ class Published:
         return bool(self.before) and not self.now
 
     def facts(self) -> dict[str, object]:
-        every = sorted((*self.before, *self.now))
+        every = sorted((*self.before, *self.now), key=lambda part: part.partition)
         return {
             "done_before": self.was_done_before,
             "messages": sum(one.count for one in every),
