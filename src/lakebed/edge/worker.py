@@ -31,7 +31,7 @@ class Worker:
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor  # for what may wait for the disk
-        self.call_count = 0  # those that `run` has in a thread, or waiting for one
+        self.call_count = 0  # those in a thread, or waiting for one
         self._waiting: dict[Batch[Any, Any], list[asyncio.Future[None]]] = {}
 
     # Threads.
@@ -41,7 +41,7 @@ class Worker:
 
         Never a wait for a commit: that would take the threads from all others.
         """
-        running = self.start(work)
+        running = self._begin(work)
         self.call_count += 1
         try:
             return await running
@@ -50,11 +50,20 @@ class Worker:
 
     def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """As `run`, without waiting; `Closed` once the threads have ended."""
+        running = self._begin(work)
+        self.call_count += 1
+        running.add_done_callback(self._ended)
+        return running
+
+    def _begin(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         loop = asyncio.get_running_loop()
         try:
             return loop.run_in_executor(self.executor, copy_context().run, work)
         except RuntimeError as error:  # it takes no more
             raise Closed("the store is being closed") from error
+
+    def _ended(self, _done: asyncio.Future[Any]) -> None:
+        self.call_count -= 1
 
     # Commits.
 

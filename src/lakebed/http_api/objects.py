@@ -15,11 +15,11 @@ from lakebed.api.operation import Operation
 from lakebed.api.problems import problem_of
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import shown
+from lakebed.edge.read_ahead import read_ahead
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
-from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
 from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
 from lakebed.seglake.names import check_content
@@ -114,7 +114,7 @@ async def get_object(service: Service, call: Call) -> Response:
         ("Lakebed-Modified-Ms", str(info.modified_ms)),
     ]
     pieces = iter(reader) if call.request.is_secure else reader.places()
-    return Response(200, headers, await streamed(service, pieces), length=len(reader))
+    return Response(200, headers, await read_ahead(service, pieces), length=len(reader))
 
 
 async def describe_object(service: Service, call: Call) -> objects.ObjectState:
