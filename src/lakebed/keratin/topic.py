@@ -149,7 +149,8 @@ class Topic:
         futures: list[AppendFuture] = []
         try:
             for partition, append in prepared:
-                futures.append(partition.submit(append, timeout=timeout))
+                ticket = partition.submit(append, timeout=timeout)
+                futures.append(AppendFuture(ticket, partition=partition.number))
         except LakebedError as error:
             raise after_failure(error, futures) from error
         return futures
