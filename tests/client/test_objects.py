@@ -21,8 +21,7 @@ from lakebed.seglake.errors import (
     NoSuchKey,
     PreconditionFailed,
 )
-from lakebed.seglake.model import Algorithm, Content, Versioning
-from lakebed.seglake.objects import Doomed
+from lakebed.seglake.model import Algorithm, Content, ObjectToDelete, Versioning
 from lakebed.seglake.ranges import ByteRange
 from lakebed.store.store import Store
 from tests.http_api.live_api import LiveApi
@@ -104,7 +103,7 @@ def test_versions_and_deletes(store: Any) -> None:
         bucket.read("x")
     bucket.delete("x", version_id=marker.version_id)
     assert bucket.head("x").version_id == new.version_id
-    outcomes = bucket.delete_many(["x", Doomed("x", old.version_id), "", "never there"])
+    outcomes = bucket.delete_many(["x", ObjectToDelete("x", old.version_id), "", "never there"])
     assert [getattr(one, "key", None) for one in outcomes] == ["x", "x", None, "never there"]
     assert isinstance(outcomes[2], LakebedError)
     assert bucket.set_versioning(Versioning.SUSPENDED).versioning is Versioning.SUSPENDED

@@ -12,7 +12,8 @@ from lakebed.cli.stores import open_to_read
 if TYPE_CHECKING:  # the help needs no engine
     from lakebed.cli.writers import Writer
     from lakebed.client.keys import RemoteKeys
-    from lakebed.seglake.keys import KeyInfo, Keys
+    from lakebed.seglake.keys import Keys
+    from lakebed.seglake.model import KeyInfo
 
 app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
 

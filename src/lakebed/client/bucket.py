@@ -19,20 +19,21 @@ from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
 from lakebed.client.connection import Body, Pieces
 from lakebed.seglake.body import Source, pieces_of
-from lakebed.seglake.listing import Page
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     Algorithm,
     BucketInfo,
     Checksum,
     Content,
+    Deleted,
     ObjectInfo,
+    ObjectToDelete,
+    Page,
     State,
     Versioning,
 )
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.versions import Deleted
 
 HELD_BYTES_MAX = 1 * MIB  # of a body that can be sent again
 
@@ -170,9 +171,11 @@ class RemoteBucket:
         state = self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
         return Deleted(key, state.version_id, state.is_marker)
 
-    def delete_many(self, keys: Iterable[str | Doomed]) -> builtins.list[Deleted | LakebedError]:
+    def delete_many(
+        self, keys: Iterable[str | ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
         """Any number; each by itself, its error in its place."""
-        doomed = [one if isinstance(one, Doomed) else Doomed(one) for one in keys]
+        doomed = [one if isinstance(one, ObjectToDelete) else ObjectToDelete(one) for one in keys]
         if any(one.condition.is_given for one in doomed):
             raise InputError("delete_many: conditions are for deletes one by one")
         results: list[Deleted | LakebedError] = []
@@ -180,7 +183,9 @@ class RemoteBucket:
             results += self._delete_some(doomed[start : start + DELETED_AT_ONCE_MAX])
         return results
 
-    def _delete_some(self, doomed: builtins.list[Doomed]) -> builtins.list[Deleted | LakebedError]:
+    def _delete_some(
+        self, doomed: builtins.list[ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
         body = wire.DeleteMany(objects=[wire.WireDoomed(one.key, one.version_id) for one in doomed])
         found = self._caller.call(wire.DELETE_OBJECTS, self._names, body=body).outcomes
         return [

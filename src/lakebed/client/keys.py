@@ -8,7 +8,7 @@ from lakebed.api import objects as wire
 from lakebed.base.units import shown
 from lakebed.client.caller import Caller
 from lakebed.seglake.errors import NoSuchAccessKey
-from lakebed.seglake.keys import KeyInfo, NewKey
+from lakebed.seglake.model import CreatedKey, KeyInfo
 
 
 class RemoteKeys:
@@ -17,11 +17,11 @@ class RemoteKeys:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def create(self, *, label: str = "", inflight_max: int | None = None) -> NewKey:
+    def create(self, *, label: str = "", inflight_max: int | None = None) -> CreatedKey:
         """A new key with a new secret, which is told this once."""
         body = wire.NewKey(label=label, inflight_max=inflight_max)
         created = self._caller.call(wire.CREATE_KEY, body=body)
-        return NewKey(_info_of(created.key), created.secret)
+        return CreatedKey(_info_of(created.key), created.secret)
 
     def list(self) -> builtins.list[KeyInfo]:
         """The oldest first."""

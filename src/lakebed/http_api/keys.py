@@ -12,7 +12,7 @@ from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.lakes import lake_of
 from lakebed.http_api.service import Service
-from lakebed.seglake.keys import KeyInfo
+from lakebed.seglake.model import KeyInfo
 
 
 async def list_keys(service: Service, _call: Call) -> objects.KeyList:

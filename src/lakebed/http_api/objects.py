@@ -24,10 +24,9 @@ from lakebed.http_api.service import Service
 from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
 from lakebed.seglake.commits import Change, Pending
-from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
+from lakebed.seglake.model import Algorithm, Condition, Content, Deleted, ObjectInfo
 from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.versions import Deleted
 
 # Imported when an object is changed: who has only logs and topics needs no SQLite.
 
@@ -136,22 +135,22 @@ async def describe_object(service: Service, call: Call) -> objects.ObjectState:
 
 
 async def delete_object(service: Service, call: Call) -> objects.DeletedState:
-    from lakebed.seglake.objects import Doomed
+    from lakebed.seglake.model import ObjectToDelete
 
     lake = await lake_of(service)
     query: objects.DeleteQuery = call.query
-    doomed = Doomed(call.names["key"], query.version_id, Condition(if_match=query.if_match))
+    doomed = ObjectToDelete(call.names["key"], query.version_id, Condition(if_match=query.if_match))
     deleted = await commit(service, lake.objects.deletion(call.names["bucket"], doomed))
     return _deleted(deleted)
 
 
 async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
     """Each by itself: an error of one is told in its place, and the others are deleted."""
-    from lakebed.seglake.objects import Doomed
+    from lakebed.seglake.model import ObjectToDelete
 
     asked = await call.document(objects.DeleteMany)
     lake = await lake_of(service)
-    doomed = [Doomed(one.key, one.version_id) for one in asked.objects]
+    doomed = [ObjectToDelete(one.key, one.version_id) for one in asked.objects]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
     return objects.DeletedMany(await _each_deleted(service, call, changes))
 

@@ -20,9 +20,7 @@ from lakebed.s3.unsupported import not_implemented
 from lakebed.s3.xml_documents import NotDeleted
 from lakebed.s3.xml_parsing import DELETE_BYTES_MAX, Deletion, parse_deletion
 from lakebed.seglake.commits import Change, Pending
-from lakebed.seglake.model import Condition
-from lakebed.seglake.objects import NO_CONDITION, Doomed
-from lakebed.seglake.versions import Deleted
+from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete
 
 _AT_ONCE: Final = 64  # are handed over in one turn of the loop
 _UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
@@ -33,7 +31,7 @@ async def delete_object(
 ) -> Response:
     """What is not there is deleted already."""
     condition = _condition(request)
-    doomed = Doomed(operation.key, operation.version_id, condition)
+    doomed = ObjectToDelete(operation.key, operation.version_id, condition)
     done = await service.commit(service.lake.objects.deletion(operation.bucket, doomed))
     headers = []
     if done.is_marker:

@@ -13,10 +13,9 @@ from urllib.parse import quote
 
 from lakebed.s3.errors import S3Error
 from lakebed.s3.xml_text import DECLARATION, NAMESPACE, element, escaped
-from lakebed.seglake.model import BucketInfo, Checksum, ObjectInfo, Versioning
+from lakebed.seglake.model import BucketInfo, Checksum, Deleted, ObjectInfo, Versioning
 from lakebed.seglake.multipart import PartPage
 from lakebed.seglake.upload_rows import PartInfo, UploadInfo
-from lakebed.seglake.versions import Deleted
 
 OWNER_ID: Final = "6c616b65626564000000000000000000000000000000000000000000000000ff"
 OWNER_NAME: Final = "lakebed"

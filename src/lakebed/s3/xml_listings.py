@@ -27,9 +27,9 @@ from lakebed.s3.xml_documents import (
     told_time,
 )
 from lakebed.s3.xml_text import element
-from lakebed.seglake.listing import PAGE_MAX, ListedVersion, Page
+from lakebed.seglake.listing import PAGE_MAX, ListedVersion
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
-from lakebed.seglake.model import NULL_VERSION, State
+from lakebed.seglake.model import NULL_VERSION, Page, State
 from lakebed.seglake.upload_rows import upload_info
 
 _STORAGE: Final = f"<StorageClass>{STORAGE_CLASS}</StorageClass>"

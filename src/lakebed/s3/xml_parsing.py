@@ -17,9 +17,16 @@ from xml.parsers import expat
 
 from lakebed.base.units import KIB, MIB
 from lakebed.s3.errors import S3Error
-from lakebed.seglake.model import Algorithm, Checksum, Condition, Versioning
+from lakebed.seglake.model import (
+    NO_CONDITION,
+    Algorithm,
+    Checksum,
+    Condition,
+    ObjectToDelete,
+    Versioning,
+)
 from lakebed.seglake.multipart import PART_NUMBER_MAX, NamedPart
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, NO_CONDITION, Doomed
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 
 DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
 COMPLETE_BYTES_MAX: Final = 8 * MIB
@@ -64,7 +71,7 @@ class Node:
 
 
 class Deletion(NamedTuple):
-    doomed: list[Doomed]
+    doomed: list[ObjectToDelete]
     is_quiet: bool
 
 
@@ -230,7 +237,7 @@ def _is_true(text: str | None) -> bool:
     return text.strip().lower() == "true"
 
 
-def _doomed(node: Node) -> Doomed:
+def _doomed(node: Node) -> ObjectToDelete:
     node.only("Key", "VersionId", "ETag", "LastModifiedTime", "Size")
     if node.optional("LastModifiedTime") is not None or node.optional("Size") is not None:
         raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
@@ -239,7 +246,7 @@ def _doomed(node: Node) -> Doomed:
         raise malformed("an object is deleted by its key")
     etag = node.optional("ETag")
     condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
-    return Doomed(key, node.optional("VersionId") or None, condition)
+    return ObjectToDelete(key, node.optional("VersionId") or None, condition)
 
 
 def _part(node: Node) -> NamedPart:

@@ -19,12 +19,13 @@ from lakebed.seglake.model import (
     BucketInfo,
     Condition,
     Content,
+    Deleted,
     ObjectInfo,
+    ObjectToDelete,
     Versioning,
 )
 from lakebed.seglake.names import check_content
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
-from lakebed.seglake.versions import Deleted
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.store.read_only_bucket import ReadOnlyBucket
 from lakebed.store.upload import Upload
 
@@ -76,9 +77,9 @@ class Bucket(ReadOnlyBucket):
             self.name, key, version_id=version_id, condition=Condition(if_match=if_match)
         )
 
-    def delete_many(self, keys: Iterable[str | Doomed]) -> list[Deleted | LakebedError]:
+    def delete_many(self, keys: Iterable[str | ObjectToDelete]) -> list[Deleted | LakebedError]:
         """Any number; each by itself, its error in its place."""
-        doomed = [one if isinstance(one, Doomed) else Doomed(one) for one in keys]
+        doomed = [one if isinstance(one, ObjectToDelete) else ObjectToDelete(one) for one in keys]
         results: list[Deleted | LakebedError] = []
         for start in range(0, len(doomed), DELETED_AT_ONCE_MAX):
             some = doomed[start : start + DELETED_AT_ONCE_MAX]

@@ -236,14 +236,17 @@ _TEXTS = ("bucket", "key", "version_id", "etag", "content_type", "hlc", "site_id
 
 
 def _of_versions(rows: Sequence[VersionRow]) -> dict[str, _Make]:
-    columns = dict(zip(VersionRow._fields, zip(*rows, strict=True), strict=True))
     return {
-        **{name: partial(texts, columns[name]) for name in _TEXTS},
-        "is_null": lambda: pa.array(columns["is_null"], pa.bool_()),
-        "state": lambda: texts([one.value for one in columns["state"]]),
-        "size": lambda: pa.array(columns["size"], pa.int64()),
-        "modified_at": lambda: moments(unsigned(columns["modified_ms"])),
+        **{name: partial(_text_column, rows, name) for name in _TEXTS},
+        "is_null": lambda: pa.array([row.is_null for row in rows], pa.bool_()),
+        "state": lambda: texts([row.state.value for row in rows]),
+        "size": lambda: pa.array([row.size for row in rows], pa.int64()),
+        "modified_at": lambda: moments(unsigned([row.modified_ms for row in rows])),
     }
+
+
+def _text_column(rows: Sequence[VersionRow], name: str) -> pa.Array:
+    return texts([getattr(row, name) for row in rows])
 
 
 def _of_listed(page: Sequence[ListedVersion]) -> dict[str, _Make]:
