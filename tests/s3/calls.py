@@ -34,6 +34,7 @@ from lakebed.s3.auth.identity import Identity, Payload, PayloadKind
 from lakebed.s3.errors import STATUSES, S3Error
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
+from lakebed.s3.verb import Operation
 from lakebed.seglake.endpoint_config import EndpointConfig
 from tests.seglake.lakes import open_lake
 
@@ -103,6 +104,12 @@ def request(
         is_secure=False,
         received_ns=0,
     )
+
+
+def routed(made: Request, *, domain: str = "") -> Operation:
+    """The typed request that the router reads."""
+    _, operation = route(made, domain=domain)
+    return operation
 
 
 def refused(method: str, target: str, *, headers: Mapping[str, str] | None = None) -> S3Error:

@@ -47,6 +47,7 @@ async def set_versioning(service: Service, call: Call) -> objects.BucketState:
 
 async def delete_bucket(service: Service, call: Call) -> None:
     lake = await lake_of(service)
+    await service.run(partial(lake.buckets.check_deletable, call.names["bucket"]))
     while not await commit(service, lake.buckets.deletion(call.names["bucket"])):
         pass
 

@@ -18,7 +18,7 @@ from lakebed.api.topics import (
     PartitionState,
     TopicState,
 )
-from lakebed.base.errors import NoSpace, WriteFailed
+from lakebed.base.errors import DiskError, NoSpace
 from lakebed.http_api.call import Call
 from lakebed.http_api.fetching import fetch, fetch_raw
 from lakebed.http_api.handler import Handler
@@ -47,7 +47,7 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
     def ensure() -> TopicState:
         try:
             return _state(topics.ensure(name, partitions=asked.partitions, settings=asked.settings))
-        except (NoSpace, WriteFailed):
+        except (NoSpace, DiskError):
             state = _state(topics.open_to_read(name))  # it is there, and can be read
             if asked.partitions not in (None, len(state.partitions)):
                 raise

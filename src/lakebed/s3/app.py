@@ -7,56 +7,25 @@ and logged with the id of the request.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from lakebed.base.events import event
 from lakebed.http.refusal import Refusal
 from lakebed.http.request import Asked, ClientGone, Request
 from lakebed.http.response import Response
-from lakebed.s3 import buckets, copies, deletions, listings, objects, operations, reading, uploads
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.auth.inflight import InflightLimit
 from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
-from lakebed.s3.operations import Operation
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
+from lakebed.s3.verb import AnyVerb, Operation
 from lakebed.seglake.key_ring import KeyRing
 
 _log = logging.getLogger(__name__)
-
-Verb = Callable[[Service, Any, Request, Identity], Response | Awaitable[Response]]
-
-VERBS: Final[Mapping[type[Operation], Verb]] = {
-    operations.ListBuckets: buckets.list_buckets,
-    operations.CreateBucket: buckets.create_bucket,
-    operations.DeleteBucket: buckets.delete_bucket,
-    operations.HeadBucket: buckets.head_bucket,
-    operations.GetBucketLocation: buckets.get_bucket_location,
-    operations.GetBucketVersioning: buckets.get_bucket_versioning,
-    operations.PutBucketVersioning: buckets.put_bucket_versioning,
-    operations.GetAbsentConfiguration: buckets.get_absent_configuration,
-    operations.GetObjectTagging: buckets.get_object_tagging,
-    operations.ListObjects: listings.list_objects,
-    operations.ListObjectsV2: listings.list_objects_v2,
-    operations.ListObjectVersions: listings.list_object_versions,
-    operations.ListMultipartUploads: listings.list_multipart_uploads,
-    operations.DeleteObjects: deletions.delete_objects,
-    operations.DeleteObject: deletions.delete_object,
-    operations.PutObject: objects.put_object,
-    operations.GetObject: reading.get_object,
-    operations.HeadObject: reading.head_object,
-    operations.CopyObject: copies.copy_object,
-    operations.UploadPartCopy: copies.upload_part_copy,
-    operations.CreateMultipartUpload: uploads.create_multipart_upload,
-    operations.UploadPart: uploads.upload_part,
-    operations.ListParts: uploads.list_parts,
-    operations.CompleteMultipartUpload: uploads.complete_multipart_upload,
-    operations.AbortMultipartUpload: uploads.abort_multipart_upload,
-}
 
 _CODES: Final[Mapping[int, str]] = {
     400: "BadRequest",
@@ -80,14 +49,13 @@ class App:
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
         try:
             identity = self._authenticator.authenticate(request)
-            operation = route(request, domain=self._domain)
+            verb, operation = route(request, domain=self._domain)
             bucket: str = getattr(operation, "bucket", "")
             request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
-            verb = VERBS[type(operation)]
             if not self._limit.try_enter(identity):
                 return self._answer_later(verb, operation, request, identity)
             request.at_end(partial(self._limit.leave, identity))
-            result = verb(self._service, operation, request, identity)
+            result = verb.handle(self._service, operation, request, identity)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
             return self._failed(error, request)
         if isinstance(result, Response):
@@ -114,13 +82,13 @@ class App:
             return self._failed(error, request)
 
     async def _answer_later(
-        self, verb: Verb, operation: Operation, request: Request, identity: Identity
+        self, verb: AnyVerb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
         """When the key it is signed with has a place free."""
         try:
             await self._limit.enter(identity)
             request.at_end(partial(self._limit.leave, identity))
-            result = verb(self._service, operation, request, identity)
+            result = verb.handle(self._service, operation, request, identity)
             response = result if isinstance(result, Response) else await result
             return _signed(response, request)
         except Exception as error:  # noqa: BLE001 - as above

@@ -14,7 +14,7 @@ from lakebed.seglake.model import BucketInfo, Chunk, Versioning
 from lakebed.seglake.names import check_bucket_name
 from lakebed.seglake.versions import require_bucket
 
-MARKERS_AT_ONCE = 1000
+ROWS_AT_ONCE = 1000
 CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
 
 
@@ -104,22 +104,36 @@ class Buckets:
         return Change(self._commits, apply)
 
     def delete(self, name: str) -> None:
+        self.check_deletable(name)
         while not self.deletion(name).run():
             pass
 
-    def deletion(self, name: str) -> Change[bool]:
-        """An empty one: old versions count, delete markers and uploads do not.
+    def check_deletable(self, name: str) -> None:
+        """`BucketNotEmpty` if it has objects or old versions. Reads all of its delete markers."""
+        self._guard.check_change(name)
+        with self._database.reading() as reader:
+            require_bucket(reader, name)
+            if not reader.is_empty(name):
+                raise _not_empty(name)
 
-        Returns whether it is gone. If not, some of its delete markers are: repeat it. So a bucket
-        with millions of them does not keep others waiting for one long transaction.
+    def deletion(self, name: str) -> Change[bool]:
+        """An empty one, for which `check_deletable` was called: old versions count, delete markers
+        and uploads do not.
+
+        Returns whether it is gone. If not, some of its delete markers or uploads are: repeat it. So
+        a bucket with millions of them does not keep others waiting for one long transaction.
         """
         self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            if not writer.is_empty(name):
-                raise BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
-            if writer.remove_markers(name, MARKERS_AT_ONCE) == MARKERS_AT_ONCE:
+            # With the one after those that go: a version that came meanwhile keeps its marker.
+            is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
+            if writer.has_objects(name) or not is_empty:
+                raise _not_empty(name)
+            if writer.remove_markers(name, ROWS_AT_ONCE) == ROWS_AT_ONCE:
+                return False
+            if writer.remove_uploads(name, ROWS_AT_ONCE) >= ROWS_AT_ONCE:
                 return False
             writer.remove_bucket(name)
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
@@ -131,3 +145,7 @@ class Buckets:
         writer.add_oplog(
             hlc=hlc, site_id=self._site_id, op=kind, bucket=name, key="", version_id=""
         )
+
+
+def _not_empty(name: str) -> BucketNotEmpty:
+    return BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")

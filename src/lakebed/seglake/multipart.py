@@ -279,7 +279,7 @@ class Uploads:
                 condition=source_condition,
             )
             yield
-            with self.begin_part(bucket, key, upload_id, number) as put:
+            with self.begin_part(bucket, key, upload_id, number, size=len(source)) as put:
                 for piece in source:
                     put.write(piece)
                     yield

@@ -431,6 +431,7 @@ class Store:
             spare_budget=self._manager.spare_budget,
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
             damage=self.damage,
+            restored_ms=self.version.restored_ms,
         )
 
     def _close_topics(self) -> None:

@@ -82,7 +82,10 @@ class ReadOnlyGroup:
             acked_until=state.base,
             looked_until=state.end,
             high_watermark=high_watermark,
-            lag=state.unsettled_count + counts.count(state.end, high_watermark),
+            lag=min(
+                state.unsettled_count + counts.count(state.end, high_watermark),
+                counts.count(state.base, high_watermark),
+            ),
             in_flight=state.in_flight,
             waiting=waiting,
             exhausted=exhausted,

@@ -22,11 +22,12 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
+    DataError,
+    DiskError,
     InputError,
     LakebedError,
     NoSpace,
     NotFound,
-    WriteFailed,
 )
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
@@ -110,9 +111,11 @@ class StoreTopics:
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
+        restored_ms: int = 0,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
-        for the two before it see `keratin.Topics`."""
+        for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
+        from a backup: leases from before are refused."""
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -121,6 +124,7 @@ class StoreTopics:
         self._settings = GroupSettings(disk, root, defaults=group_config)
         self.read_object = read_object
         self._damage = damage
+        self._restored_ms = restored_ms
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -183,8 +187,8 @@ class StoreTopics:
         """The topic, for whoever only reads, with that partition open, or with all of them;
         `NotFound` if there is none.
 
-        Opening it writes. On a disk that takes no writes it is read as its files show it, and
-        opening is tried again after a while.
+        Opening it writes, and reads the newest segments. On a disk that takes no writes, or cannot
+        read one of those, it is read as its files show it; opening is tried again after a while.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -197,7 +201,7 @@ class StoreTopics:
                 topic.partitions  # noqa: B018 - opens them
             else:
                 topic.partition(partition)
-        except (NoSpace, WriteFailed) as error:
+        except (NoSpace, DiskError) as error:
             _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
         else:
             self._forget_unwritable(name)
@@ -405,6 +409,7 @@ class StoreTopics:
             partial(self._open_part, topic, name=name, config=config),
             runner=self._runner,
             delivery_count_max=config.delivery_count_max,
+            restored_ms=self._restored_ms,
             dead_letters=partial(self._dead_letters, topic),
             redrive_group=partial(self._redrive_group, topic, name),
         )
@@ -450,11 +455,15 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages is left alone."""
-        with contextlib.suppress(NotFound, BadName):
+        """A topic of that name that holds other messages, or cannot be read, is left alone."""
+        try:
             letters = self.open(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
+        except (NotFound, BadName):
+            pass  # there are none
+        except DataError as error:
+            _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
         letters = self.open(dead_letter_topic(topic.name))

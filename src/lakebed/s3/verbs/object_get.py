@@ -1,15 +1,16 @@
-"""GetObject and HeadObject: an object on its way out.
+"""GetObject and HeadObject: `GET` and `HEAD` of `/bucket/key`.
 
 A small object is answered at once, in the loop's thread. A larger one is read chunk by chunk in
 another thread, each verified by the store before a byte of it leaves, and while one is sent the
-next one is read: two chunks of a request are in memory, whatever its size. A chunk that is damaged
-is an error while nothing was sent; later the connection is cut, since the length was told.
+next one is read: two chunks of a request are in memory, whatever its size. A damaged chunk is an
+error while nothing was sent; later the connection is cut, since the length was sent already.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -18,21 +19,23 @@ from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB
 from lakebed.http.request import Request
 from lakebed.http.response import FileSlice, Piece, Response
+from lakebed.s3.addressing import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import checksum_headers
 from lakebed.s3.conditions import read_condition
-from lakebed.s3.errors import S3Error, to_s3
+from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.fields import (
     HeaderList,
     check_tellable,
-    http_date,
+    marker_refusal,
     object_headers,
     told_version,
     wire,
 )
-from lakebed.s3.operations import GetObject
+from lakebed.s3.query import Query
 from lakebed.s3.ranges import Sections, Span, spans_of
 from lakebed.s3.service import Service
+from lakebed.s3.verb import Level, OnVersion, Operation, Place, Verb
 from lakebed.seglake.chunk_reader import FilePlace
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import MethodNotAllowed
@@ -41,6 +44,18 @@ from lakebed.seglake.ranges import part_range
 from lakebed.seglake.reading import ObjectReader
 
 AT_ONCE_BYTES_MAX: Final = 64 * KIB
+OVERRIDES: Final = {
+    f"response-{header}": header
+    for header in (
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+    )
+}
+"""Parameters that set a header of the response, and the header."""
 
 _OK, _PARTIAL, _NOT_MODIFIED = 200, 206, 304
 _ALSO_UNMODIFIED: Final = frozenset(
@@ -52,8 +67,32 @@ Got = TypeVar("Got")
 _Piece = Buffer | FilePlace
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetObject(OnVersion):
+    """Headers that `response-…` parameters set are its `overrides`, as (header name, value)."""
+
+    part_number: int | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def read(cls, address: Address, query: Query, /) -> Operation:
+        if not query.names:
+            return cls(bucket=address.bucket, key=address.key)
+        return cls(
+            bucket=address.bucket,
+            key=address.key,
+            version_id=query.version_id(),
+            part_number=query.part_number(),
+            overrides=tuple(_requested_overrides(query)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeadObject(GetObject): ...
+
+
 class _Answer(NamedTuple):
-    """What is told; of a part of the object, `spans`."""
+    """The head of a response and where its bytes are; `spans` if only parts were requested."""
 
     status: int
     headers: HeaderList
@@ -83,31 +122,41 @@ def get_object(
     return _streamed(service, answer, is_plain=not request.is_secure)
 
 
+def _requested_overrides(query: Query) -> Iterator[tuple[str, str]]:
+    for name, header in OVERRIDES.items():
+        value = query.optional(name)
+        if value is None:
+            continue
+        if not value.isprintable():
+            raise invalid_argument("A header has printable characters", name=name, value=value)
+        yield header, value
+
+
 def _answer(service: Service, operation: GetObject, request: Request) -> _Answer:
-    headers = request.headers
+    requested = request.headers
     reader = _found(service, operation)
     info = reader.info
-    told = object_headers(info, version_id=told_version(service, info))
-    condition = read_condition(headers)
+    headers = object_headers(info, version_id=told_version(service, info))
+    condition = read_condition(requested)
     if condition is not None:
         try:
             condition.check(etag=info.etag, modified_ms=info.modified_ms)
         except NotModified:
-            kept = [one for one in told if one[0].lower() in _ALSO_UNMODIFIED]
+            kept = [header for header in headers if header[0].lower() in _ALSO_UNMODIFIED]
             return _Answer(_NOT_MODIFIED, kept, reader, 0)
     if operation.overrides:
-        told = _overridden(told, operation.overrides)
+        headers = _overridden(headers, operation.overrides)
     if operation.part_number is not None:
-        spans = _part_span(info, operation.part_number, has_range="range" in headers)
+        spans = _part_span(info, operation.part_number, has_range="range" in requested)
         if info.part_sizes:
-            told.append(("x-amz-mp-parts-count", str(len(info.part_sizes))))
+            headers.append(("x-amz-mp-parts-count", str(len(info.part_sizes))))
     else:
-        spans = spans_of(headers, info) if "range" in headers else None
+        spans = spans_of(requested, info) if "range" in requested else None
     if spans is None:
-        if headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
-            told += checksum_headers(info.checksums)
-        return _Answer(_OK, told, reader, info.size)
-    return _partial(told, reader, spans, boundary=request.id)
+        if requested.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+            headers += checksum_headers(info.checksums)
+        return _Answer(_OK, headers, reader, info.size)
+    return _partial(headers, reader, spans, boundary=request.id)
 
 
 def _found(service: Service, operation: GetObject) -> ObjectReader:
@@ -116,27 +165,21 @@ def _found(service: Service, operation: GetObject) -> ObjectReader:
             operation.bucket, operation.key, version_id=operation.version_id, waits=False
         )
     except MethodNotAllowed as error:
-        told = to_s3(error)
-        raise S3Error(
-            told.code,
-            str(told),
-            headers=(*told.headers, ("Last-Modified", http_date(error.modified_ms))),
-            details=told.details,
-        ) from error
+        raise marker_refusal(error) from error
 
 
 def _partial(
-    told: HeaderList, reader: ObjectReader, spans: Sequence[Span], *, boundary: str
+    headers: HeaderList, reader: ObjectReader, spans: Sequence[Span], *, boundary: str
 ) -> _Answer:
     size = reader.info.size
     if len(spans) == 1:
         if spans[0].start < spans[0].end:  # a part without bytes has no range
-            told.append(("Content-Range", spans[0].told(size)))
-        return _Answer(_PARTIAL, told, reader, spans[0].end - spans[0].start, spans)
-    content_type = next(value for name, value in told if name.lower() == "content-type")
+            headers.append(("Content-Range", spans[0].told(size)))
+        return _Answer(_PARTIAL, headers, reader, spans[0].end - spans[0].start, spans)
+    content_type = next(value for name, value in headers if name.lower() == "content-type")
     sections = Sections(spans, size=size, content_type=content_type, boundary=boundary)
-    told = _overridden(told, [("Content-Type", sections.content_type)])
-    return _Answer(_PARTIAL, told, reader, sections.length, spans, sections)
+    headers = _overridden(headers, [("Content-Type", sections.content_type)])
+    return _Answer(_PARTIAL, headers, reader, sections.length, spans, sections)
 
 
 def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] | None:
@@ -162,12 +205,12 @@ def _part_span(info: ObjectInfo, number: int, *, has_range: bool) -> list[Span] 
     return [Span(found.start, found.stop)]
 
 
-def _overridden(told: HeaderList, overrides: Sequence[tuple[str, str]]) -> HeaderList:
-    """With these in the place of those of the same names."""
+def _overridden(headers: HeaderList, overrides: Sequence[tuple[str, str]]) -> HeaderList:
+    """Replaces the headers of the same names."""
     for name, value in overrides:
         check_tellable(name, value)
     names = {name.lower() for name, _ in overrides}
-    kept = [one for one in told if one[0].lower() not in names]
+    kept = [header for header in headers if header[0].lower() not in names]
     return kept + [(name, wire(value)) for name, value in overrides]
 
 
@@ -179,7 +222,7 @@ async def _streamed(service: Service, answer: _Answer, *, is_plain: bool) -> Res
 
 
 class _ReadAhead:
-    """A body: while one piece is sent, the next one is read. To be closed, also if it fails."""
+    """A body that reads the next piece while one is sent. To be closed, also if it fails."""
 
     def __init__(self, service: Service, first: _Piece, rest: Iterator[_Piece]) -> None:
         self._service = service
@@ -234,8 +277,33 @@ def _pieces(
 
 
 def _let_go(done: asyncio.Future[_Piece | None]) -> None:
-    """Whoever was to be sent this is gone."""
+    """Releases what a client that is gone did not get."""
     if not done.cancelled() and done.exception() is None:
         piece = done.result()
         if isinstance(piece, FilePlace):
             piece.release()
+
+
+_PARAMETERS: Final = frozenset({"versionId", "partNumber", *OVERRIDES})
+_HEADERS: Final = frozenset({"x-amz-checksum-mode"})
+
+VERBS: Final = (
+    Verb(
+        operation=GetObject,
+        place=Place("GET", Level.OBJECT),
+        handle=get_object,
+        action="s3:GetObject",
+        writes=False,
+        parameters=_PARAMETERS,
+        headers=_HEADERS,
+    ),
+    Verb(
+        operation=HeadObject,
+        place=Place("HEAD", Level.OBJECT),
+        handle=head_object,
+        action="s3:GetObject",
+        writes=False,
+        parameters=_PARAMETERS,
+        headers=_HEADERS,
+    ),
+)

@@ -1,6 +1,9 @@
-"""PutObject."""
+"""PutObject: `PUT /bucket/key`."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
 
 from lakebed.http.request import Request
 from lakebed.http.response import Response
@@ -9,9 +12,13 @@ from lakebed.s3.checksums import announced, checksum_headers
 from lakebed.s3.conditions import write_condition
 from lakebed.s3.fields import HeaderList, content_of, quoted, told_version
 from lakebed.s3.incoming import Incoming, can_trail
-from lakebed.s3.operations import PutObject
 from lakebed.s3.service import Service
+from lakebed.s3.verb import Level, OnObject, Place, Verb
 from lakebed.seglake.model import ObjectInfo
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutObject(OnObject): ...
 
 
 async def put_object(
@@ -54,13 +61,23 @@ async def put_object(
         )
         put.check()  # rather than have the body sent
         info = await body.into(service, put)
-    return Response(200, stored_headers(service, info))
+    return Response(200, _stored_headers(service, info))
 
 
-def stored_headers(service: Service, info: ObjectInfo) -> HeaderList:
-    """What is told of an object that was stored."""
-    found = [("ETag", quoted(info.etag)), *checksum_headers(info.checksums)]
+def _stored_headers(service: Service, info: ObjectInfo) -> HeaderList:
+    headers = [("ETag", quoted(info.etag)), *checksum_headers(info.checksums)]
     version_id = told_version(service, info)
     if version_id is not None:
-        found.append(("x-amz-version-id", version_id))
-    return found
+        headers.append(("x-amz-version-id", version_id))
+    return headers
+
+
+VERBS: Final = (
+    Verb(
+        operation=PutObject,
+        place=Place("PUT", Level.OBJECT),
+        handle=put_object,
+        action="s3:PutObject",
+        writes=True,
+    ),
+)

@@ -1,4 +1,4 @@
-"""CopyObject and UploadPartCopy: from one object to another, inside the store.
+"""CopyObject and UploadPartCopy: a `PUT` with `x-amz-copy-source`, inside the store.
 
 A copy of an object shares its chunks and costs nothing, so its size is not limited to the 5 GiB
 that AWS has for it. A copied part is read and written.
@@ -7,6 +7,7 @@ that AWS has for it. A copied part is read and written.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakebed.http.request import Request
@@ -17,11 +18,11 @@ from lakebed.s3.checksums import chosen_algorithm
 from lakebed.s3.conditions import COPY_SOURCE, read_condition, write_condition
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.fields import HeaderList, content_of, told_version
-from lakebed.s3.operations import CopyObject, UploadPartCopy
 from lakebed.s3.patience import answer_patiently
 from lakebed.s3.ranges import copied_range
 from lakebed.s3.service import Service
-from lakebed.s3.xml_documents import copied_object, copied_part
+from lakebed.s3.verb import Level, OnObject, OnPart, Place, Verb
+from lakebed.s3.xml_text import checksum_elements, document, etag_element, time_text
 from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import Content, ObjectInfo
 from lakebed.seglake.upload_rows import PartInfo
@@ -29,6 +30,15 @@ from lakebed.seglake.upload_rows import PartInfo
 _SOURCE: Final = "x-amz-copy-source"
 _VERSION: Final = "?versionId="
 _DIRECTIVES: Final = ("COPY", "REPLACE")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopyObject(OnObject):
+    """A PUT with `x-amz-copy-source`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadPartCopy(OnPart): ...
 
 
 class Source(NamedTuple):
@@ -51,13 +61,13 @@ async def copy_object(
     condition = write_condition(headers)
     source_condition = read_condition(headers, COPY_SOURCE)
     info = _look_at(service, source)
-    told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
+    source_id = told_version(service, info)  # this is copied, whatever is written meanwhile
     steps = service.lake.objects.copying(
         source.bucket,
         source.key,
         operation.bucket,
         operation.key,
-        source_version_id=told or source.version_id,
+        source_version_id=source_id or source.version_id,
         source_condition=source_condition,
         content=content,
         condition=condition,
@@ -70,7 +80,7 @@ async def copy_object(
     def answer(copied: ObjectInfo) -> tuple[HeaderList, bytes]:
         version_id = told_version(service, copied)
         found = [] if version_id is None else [("x-amz-version-id", version_id)]
-        return _with_source(found, told), copied_object(copied)
+        return _with_source(found, source_id), object_document(copied)
 
     return await answer_patiently(request, work(), answer)
 
@@ -81,7 +91,7 @@ async def upload_part_copy(
     headers = request.headers
     source = source_of(headers)
     info = _look_at(service, source)
-    told = told_version(service, info)  # and this is what is copied, whatever comes meanwhile
+    source_id = told_version(service, info)  # this is copied, whatever is written meanwhile
     steps = service.lake.uploads.part_copying(
         source.bucket,
         source.key,
@@ -89,7 +99,7 @@ async def upload_part_copy(
         operation.key,
         operation.upload_id,
         operation.part_number,
-        source_version_id=told or source.version_id,
+        source_version_id=source_id or source.version_id,
         source_condition=read_condition(headers, COPY_SOURCE),
         byte_range=copied_range(headers, info.size),
     )
@@ -99,12 +109,12 @@ async def upload_part_copy(
         return await service.done(await service.handed_over(change))
 
     return await answer_patiently(
-        request, work(), lambda part: (_with_source([], told), copied_part(part))
+        request, work(), lambda part: (_with_source([], source_id), part_document(part))
     )
 
 
 def source_of(headers: Mapping[str, str]) -> Source:
-    """What `x-amz-copy-source` names: percent-decoded once, with or without a leading slash."""
+    """Reads `x-amz-copy-source`: percent-decoded once, with or without a leading slash."""
     value = headers.get(_SOURCE, "")
     path, mark, version = value.rpartition(_VERSION)
     if not mark:
@@ -150,7 +160,7 @@ def _directive(headers: Mapping[str, str], name: str) -> str:
 
 
 def _check_change(operation: CopyObject, source: Source) -> None:
-    """A copy onto itself has to be for something; of an older version it is."""
+    """Refuses a copy of an object onto itself that changes nothing; of an older version it does."""
     if source == (operation.bucket, operation.key, None):
         raise S3Error(
             "InvalidRequest",
@@ -162,3 +172,47 @@ def _check_change(operation: CopyObject, source: Source) -> None:
 
 def _bad_source(message: str, value: str) -> S3Error:
     return invalid_argument(message, name=_SOURCE, value=value)
+
+
+def object_document(info: ObjectInfo) -> bytes:
+    elements = checksum_elements(info.checksums)
+    return _document("CopyObjectResult", info.modified_ms, info.etag, elements)
+
+
+def part_document(part: PartInfo) -> bytes:
+    elements = checksum_elements(part.checksums, has_type=False)
+    return _document("CopyPartResult", part.modified_ms, part.etag, elements)
+
+
+def _document(name: str, modified_ms: int, etag: str, checksums: list[str]) -> bytes:
+    modified = f"<LastModified>{time_text(modified_ms)}</LastModified>"
+    return document(name, [modified, etag_element(etag), *checksums])
+
+
+_CONDITIONS: Final = (
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-unmodified-since",
+)
+_HEADERS: Final = frozenset({_SOURCE, *(COPY_SOURCE + name for name in _CONDITIONS)})
+
+VERBS: Final = (
+    Verb(
+        operation=CopyObject,
+        place=Place("PUT", Level.OBJECT, has_source=True),
+        handle=copy_object,
+        action="s3:PutObject",
+        writes=True,
+        headers=_HEADERS | {"x-amz-metadata-directive"},
+    ),
+    Verb(
+        operation=UploadPartCopy,
+        place=Place("PUT", Level.OBJECT, "uploadId", has_source=True),
+        handle=upload_part_copy,
+        action="s3:PutObject",
+        writes=True,
+        parameters=frozenset({"partNumber"}),
+        headers=_HEADERS | {"x-amz-copy-source-range"},
+    ),
+)
