@@ -9,11 +9,9 @@ from lakebed.api.operation import Operation
 from lakebed.api.operations import OPERATIONS
 from lakebed.http_api import (
     admin,
-    buckets,
     commits,
     damage,
     groups,
-    keys,
     logs,
     manifests,
     objects,
@@ -33,11 +31,9 @@ __all__ = ["HANDLERS", "Handler"]
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     **{operation: bound(operation) for operation in OPERATIONS if operation.target},
     **admin.HANDLERS,
-    **buckets.HANDLERS,
     **commits.HANDLERS,
     **damage.HANDLERS,
     **groups.HANDLERS,
-    **keys.HANDLERS,
     **logs.HANDLERS,
     **manifests.HANDLERS,
     **objects.HANDLERS,

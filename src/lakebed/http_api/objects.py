@@ -1,4 +1,4 @@
-"""Objects: stored, read, described and deleted.
+"""The handlers of objects that stream, or take more than one commit.
 
 A small one is handled at once. A large one is received and sent in pieces, each verified by the
 store before a byte of it leaves, so memory stays bounded whatever its size.
@@ -24,11 +24,9 @@ from lakebed.http_api.service import Service
 from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
 from lakebed.seglake.commits import Change, Pending
-from lakebed.seglake.model import Algorithm, Condition, Content, Deleted, ObjectInfo
+from lakebed.seglake.model import Algorithm, Condition, Content, Deleted, ObjectInfo, ObjectToDelete
 from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
-
-# Imported when an object is changed: who has only logs and topics needs no SQLite.
 
 _CONTENT: Final = (
     "content_type",
@@ -41,7 +39,7 @@ _CONTENT: Final = (
 _NO_TYPES: Final = frozenset({"", media.BYTES, "application/x-www-form-urlencoded"})
 
 
-async def put_object(service: Service, call: Call) -> objects.ObjectState:
+async def put_object(service: Service, call: Call) -> ObjectInfo:
     lake = await lake_of(service)
     bucket, key, query = call.names["bucket"], call.names["key"], call.query
     content = _content_of(call)
@@ -57,7 +55,7 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
             condition=condition,
             algorithm=algorithm,
         )
-        return state_of(await commit(service, change))
+        return await commit(service, change)
     with (
         receiving(service) as reception,
         lake.objects.begin_put(
@@ -66,7 +64,7 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
     ):
         await service.run(put.check)  # rather than have the body sent
         change = await pumped(service, body, put, reception)
-    return state_of(await service.done(await handed_over(service, change)))
+    return await service.done(await handed_over(service, change))
 
 
 def _content_of(call: Call) -> Content:
@@ -123,35 +121,21 @@ async def get_object(service: Service, call: Call) -> Response:
     return Response(200, headers, await streamed(service, pieces), length=len(reader))
 
 
-async def describe_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await lake_of(service)
-    head = partial(
-        lake.objects.head,
-        call.names["bucket"],
-        call.names["key"],
-        version_id=call.query.version_id,
-    )
-    return state_of(await service.run(head))
-
-
-async def delete_object(service: Service, call: Call) -> objects.DeletedState:
-    from lakebed.seglake.model import ObjectToDelete
-
-    lake = await lake_of(service)
-    query: objects.DeleteQuery = call.query
-    doomed = ObjectToDelete(call.names["key"], query.version_id, Condition(if_match=query.if_match))
-    deleted = await commit(service, lake.objects.deletion(call.names["bucket"], doomed))
-    return _deleted(deleted)
+async def delete_bucket(service: Service, call: Call) -> None:
+    lake, name = await lake_of(service), call.names["bucket"]
+    await service.run(partial(lake.buckets.check_deletable, name))
+    while not await commit(service, lake.buckets.deletion(name)):
+        pass
 
 
 async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
-    """Each by itself: an error of one is told in its place, and the others are deleted."""
-    from lakebed.seglake.model import ObjectToDelete
-
-    asked = await call.document(objects.DeleteMany)
-    lake = await lake_of(service)
-    doomed = [ObjectToDelete(one.key, one.version_id) for one in asked.objects]
-    changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
+    """Each by itself: an error of one is returned in its place, and the others are deleted."""
+    document, lake = await call.document(objects.DeleteMany), await lake_of(service)
+    targets = [
+        ObjectToDelete(one.key, one.version_id, Condition(if_match=one.if_match))
+        for one in document.objects
+    ]
+    changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], targets))
     return objects.DeletedMany(await _each_deleted(service, call, changes))
 
 
@@ -173,42 +157,16 @@ async def _each_deleted(
         try:
             if isinstance(one, LakebedError):
                 raise one
-            outcomes.append(objects.DeleteOutcome(deleted=_deleted(await service.done(one))))
+            outcomes.append(objects.DeleteOutcome(deleted=await service.done(one)))
         except LakebedError as error:
             problem = problem_of(error, request_id=call.request.id)
             outcomes.append(objects.DeleteOutcome(problem=problem))
     return outcomes
 
 
-def _deleted(deleted: Deleted) -> objects.DeletedState:
-    return objects.DeletedState(deleted.version_id, deleted.is_marker)
-
-
-def state_of(info: ObjectInfo) -> objects.ObjectState:
-    return objects.ObjectState(
-        bucket=info.bucket,
-        key=info.key,
-        version_id=info.version_id,
-        is_null=info.is_null,
-        is_latest=info.is_latest,
-        state=info.state.value,
-        etag=info.etag,
-        size=info.size,
-        modified_ms=info.modified_ms,
-        content={name: getattr(info.content, name) for name in _CONTENT},
-        metadata=dict(info.content.metadata),
-        checksums=[
-            objects.WireChecksum(one.algorithm.value, one.value, one.is_composite)
-            for one in info.checksums
-        ],
-        part_sizes=list(info.part_sizes),
-    )
-
-
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    objects.DELETE_BUCKET: delete_bucket,
     objects.PUT_OBJECT: put_object,
     objects.GET_OBJECT: get_object,
-    objects.DESCRIBE_OBJECT: describe_object,
-    objects.DELETE_OBJECT: delete_object,
     objects.DELETE_OBJECTS: delete_objects,
 }

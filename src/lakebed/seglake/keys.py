@@ -24,13 +24,12 @@ from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import ApiKeyRow
 from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.model import Chunk, CreatedKey, KeyInfo
+from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
 
 # Imported when a secret is sealed or opened: most who open a store do neither.
 if TYPE_CHECKING:
     from lakebed.seglake.secret_key import RandomBytes, SecretKey
 
-RW_POLICY = "rw"
 ROOT_POLICY = "root"  # of the first credentials, if they were made here: exempt from limits
 
 LABEL_CHARACTERS_MAX = 256

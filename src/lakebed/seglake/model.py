@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 CHUNK_BYTES = 4 * 1024 * 1024
+RW_POLICY = "rw"  # of access keys
 NULL_VERSION = "null"  # how the version id of a null version is told and asked for
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from lakebed.base.errors import LakebedError
 from lakebed.seglake.body import Source
+from lakebed.seglake.commits import Change
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import (
     Algorithm,
@@ -73,16 +74,21 @@ class Bucket(ReadOnlyBucket):
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
         """Hide the object behind a delete marker, or remove the version that is given."""
-        return self._lake.objects.delete(
-            self.name, key, version_id=version_id, condition=Condition(if_match=if_match)
-        )
+        return self.deletion(key, version_id=version_id, if_match=if_match).run()
+
+    def deletion(
+        self, key: str, *, version_id: str | None = None, if_match: str | None = None
+    ) -> Change[Deleted]:
+        """As `delete`, still to be committed."""
+        target = ObjectToDelete(key, version_id, Condition(if_match=if_match))
+        return self._lake.objects.deletion(self.name, target)
 
     def delete_many(self, keys: Iterable[str | ObjectToDelete]) -> list[Deleted | LakebedError]:
         """Any number; each by itself, its error in its place."""
-        doomed = [one if isinstance(one, ObjectToDelete) else ObjectToDelete(one) for one in keys]
+        objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         results: list[Deleted | LakebedError] = []
-        for start in range(0, len(doomed), DELETED_AT_ONCE_MAX):
-            some = doomed[start : start + DELETED_AT_ONCE_MAX]
+        for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
+            some = objects[start : start + DELETED_AT_ONCE_MAX]
             results += self._lake.objects.delete_many(self.name, some)
         return results
 

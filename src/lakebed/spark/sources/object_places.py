@@ -15,7 +15,6 @@ from lakebed.api.objects import LIST_BUCKETS
 from lakebed.api.stored_objects import VERSIONS_MAX
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import address_of
-from lakebed.client.bucket import bucket_info_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.patience import RETRY_S
 from lakebed.client.stored_objects import RemoteStoredObjects, VersionPage, remote_sample
@@ -126,7 +125,7 @@ class EndpointObjects:
         self._caller = caller
 
     def buckets(self) -> list[BucketInfo]:
-        return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
+        return self._caller.call(LIST_BUCKETS).buckets
 
     def split(
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
