@@ -14,6 +14,7 @@ from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.keys import Keys
+from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
 from lakebed.store.topics import StoreTopic, StoreTopics
@@ -25,6 +26,7 @@ CLASSES: Final[dict[str, type]] = {
     "Group": Group,
     "Buckets": Buckets,
     "Bucket": Bucket,
+    "StoredObjects": StoredObjects,
     "Keys": Keys,
 }
 BOUND: Final = [operation for operation in OPERATIONS if operation.target]

@@ -28,6 +28,7 @@ from lakebed.http_api.lookup import (
     topic_of,
 )
 from lakebed.http_api.service import Service
+from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
 
 
@@ -66,6 +67,10 @@ async def _keys(service: Service, _call: Call) -> object:
     return (await lake_of(service)).keys
 
 
+async def _stored_objects(service: Service, _call: Call) -> object:
+    return StoredObjects((await lake_of(service)).metadata)
+
+
 def _only_reads(call: Call) -> bool:
     return call.operation.method == "GET"
 
@@ -77,6 +82,7 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Group": Owner(group_of, ("topic", "group")),
     "Buckets": Owner(_buckets, changes=frozenset({"creation", "configuration"})),
     "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"deletion"})),
+    "StoredObjects": Owner(_stored_objects),
     "Keys": Owner(_keys),
 }
 

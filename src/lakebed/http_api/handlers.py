@@ -19,7 +19,6 @@ from lakebed.http_api import (
     plans,
     records,
     segments,
-    stored_objects,
     tailing,
     topics,
 )
@@ -41,7 +40,6 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     **plans.HANDLERS,
     **records.HANDLERS,
     **segments.HANDLERS,
-    **stored_objects.HANDLERS,
     **tailing.HANDLERS,
     **topics.HANDLERS,
 }

@@ -59,7 +59,8 @@ class UploadRow(NamedTuple):
     details: str
 
 
-class PartRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartRow:
     """`chunks` are packed, `checksums` are JSON; neither is looked into here."""
 
     upload_id: str
