@@ -35,6 +35,7 @@ def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
     changes: list[tuple[Operation[Any], dict[str, object], object]] = [
         (objects.PUT_OBJECT, at, b"small"),
         (objects.PUT_OBJECT, at, LARGE),
+        (objects.COPY_OBJECT, at, objects.CopyObject("another")),
         (objects.DELETE_OBJECT, at, None),
         (objects.DELETE_OBJECTS, {**bucket}, doomed),
         (objects.SET_VERSIONING, {**bucket}, objects.SetVersioning(versioning=Versioning.ENABLED)),

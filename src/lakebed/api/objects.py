@@ -10,7 +10,7 @@ from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import Count
 from lakebed.base.units import TIB
 from lakebed.seglake.meta.rows import VersionRow
-from lakebed.seglake.model import BucketInfo, Deleted, ObjectInfo, Page, Versioning
+from lakebed.seglake.model import BucketInfo, Content, Deleted, ObjectInfo, Page, Versioning
 
 KEYS_MAX = 1000  # of a page
 _TAG = "objects"
@@ -81,6 +81,17 @@ class DeletedMany(Struct, frozen=True):
     outcomes: list[DeleteOutcome]  # in the order of the objects
 
 
+class CopyObject(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to, and what must hold there; `content` takes the place of the source's."""
+
+    target: str  # the key of the copy
+    bucket: str | None = None  # of the copy; else the same
+    version_id: str | None = None  # of the source
+    content: Content | None = None
+    if_match: str | None = None
+    if_none_match: str | None = None
+
+
 class ListQuery(Struct, frozen=True):
     prefix: str = ""
     delimiter: str = ""
@@ -130,6 +141,10 @@ DESCRIBE_OBJECT: Final = Operation(
     "describe_object", "GET", _BUCKET + "/info/{key*}", "All that is known of it, but its bytes",
     ObjectInfo, query=VersionQuery, tag=_TAG, target="Bucket.head", is_repeatable=True,
 )  # fmt: skip
+COPY_OBJECT: Final = Operation(
+    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Store it under another key too",
+    ObjectInfo, body=CopyObject, tag=_TAG, target="Bucket.copying", errors=(412,),
+)  # fmt: skip
 DELETE_OBJECT: Final = Operation(
     "delete_object", "DELETE", _OBJECT, "Hide it behind a delete marker, or remove a version",
     Deleted, query=DeleteQuery, tag=_TAG, target="Bucket.deletion", errors=(412,),
@@ -141,5 +156,5 @@ DELETE_OBJECTS: Final = Operation(
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_BUCKETS, ENSURE_BUCKET, DESCRIBE_BUCKET, SET_VERSIONING, DELETE_BUCKET, LIST_OBJECTS,
-    PUT_OBJECT, GET_OBJECT, DESCRIBE_OBJECT, DELETE_OBJECT, DELETE_OBJECTS,
+    PUT_OBJECT, GET_OBJECT, DESCRIBE_OBJECT, COPY_OBJECT, DELETE_OBJECT, DELETE_OBJECTS,
 )  # fmt: skip

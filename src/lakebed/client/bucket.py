@@ -18,7 +18,9 @@ from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
 from lakebed.client.connection import Body, Pieces
+from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.body import Source, pieces_of
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     Algorithm,
@@ -188,6 +190,44 @@ class RemoteBucket:
             outcome.deleted or error_of(outcome.problem or {})
             for _, outcome in zip(objects, outcomes, strict=True)
         ]
+
+    def copy(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+    ) -> ObjectInfo:
+        """The object under another key, or in another bucket; no byte of it is moved.
+
+        The conditions are those of the target, as in `put`.
+        """
+        body = wire.CopyObject(
+            target=target,
+            bucket=bucket,
+            version_id=version_id,
+            content=content,
+            if_match=if_match,
+            if_none_match=if_none_match,
+        )
+        return self._caller.call(wire.COPY_OBJECT, self._of(key), body=body)
+
+    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
+        """All versions and delete markers, by key, the newest first."""
+        stored = RemoteStoredObjects(self._caller)
+        after, hlc, site_id = "", None, ""
+        while True:
+            page = stored.versions(self.name, prefix=prefix, after=after, hlc=hlc, site_id=site_id)
+            for version in page.versions:
+                yield ListedVersion(version.row, version.is_latest)
+            if not page.has_more:
+                return
+            last = page.versions[-1].row
+            after, hlc, site_id = last.key, last.hlc, last.site_id
 
     def _rest(self, prefix: str, page: Page[VersionRow]) -> Iterator[VersionRow]:
         while True:

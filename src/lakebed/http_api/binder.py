@@ -81,7 +81,7 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Partition": Owner(_partition, ("topic", "partition")),
     "Group": Owner(group_of, ("topic", "group")),
     "Buckets": Owner(_buckets, changes=frozenset({"creation", "configuration"})),
-    "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"deletion"})),
+    "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"copying", "deletion"})),
     "StoredObjects": Owner(_stored_objects),
     "Keys": Owner(_keys),
 }

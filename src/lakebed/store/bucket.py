@@ -107,9 +107,31 @@ class Bucket(ReadOnlyBucket):
 
         The conditions are those of the target, as in `put`.
         """
+        return self.copying(
+            key,
+            target,
+            bucket=bucket,
+            version_id=version_id,
+            content=content,
+            if_match=if_match,
+            if_none_match=if_none_match,
+        ).run()
+
+    def copying(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+    ) -> Change[ObjectInfo]:
+        """As `copy`, still to be committed."""
         if content is not None:
             check_content(content)
-        return self._lake.objects.copy(
+        change = self._lake.objects.copying(
             self.name,
             key,
             bucket or self.name,
@@ -117,7 +139,9 @@ class Bucket(ReadOnlyBucket):
             source_version_id=version_id,
             content=content,
             condition=Condition(if_match=if_match, if_none_match=if_none_match),
-        )
+        ).step()
+        assert change is not None, "only a new checksum is computed in steps"
+        return change
 
     def upload(
         self,
