@@ -371,7 +371,7 @@ def test_a_segment_is_converted_there_and_back(run: Run, root: Path, tmp_path: P
     kept.mkdir(parents=True)
     imported.rename(kept / imported.name)
     with Store.open(root.parent / "other", read_only=True) as other:
-        records = list(other.reader("orders").read())
+        records = list(other.log("orders").read())
     assert [record.payload for record in records] == [b"record 0", b"record 1", b"record 2"]
     assert records[0].record_id == RecordId.from_parts(0, 64)
 

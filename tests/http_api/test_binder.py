@@ -17,9 +17,11 @@ from lakebed.seglake.keys import Keys
 from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
+from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
 
 CLASSES: Final[dict[str, type]] = {
+    "Store": Store,
     "Topics": StoreTopics,
     "Topic": StoreTopic,
     "Partition": Partition,

@@ -19,7 +19,7 @@ from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.units import GIB, KIB, MIB
 from lakebed.http.limits import Limits
 from lakebed.http_api.app import NO_CALL
-from lakebed.http_api.lakes import LARGE_MAX
+from lakebed.http_api.service import LARGE_MAX
 from tests.http_api.live_api import LiveApi, answer_of, open_api
 
 JSON = {"Content-Type": media.JSON}

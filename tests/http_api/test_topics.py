@@ -17,7 +17,6 @@ from lakebed.api.topics import (
     PartitionState,
     Produce,
     Settings,
-    TopicRange,
     Truncate,
 )
 from lakebed.base.damage_ledger import TOPICS, Loss
@@ -33,6 +32,7 @@ from lakebed.base.errors import (
 from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.meta.connection import connect
+from lakebed.store.read_plan import TopicRange
 from tests.fakes.failing_disk import FailingDisk
 from tests.fakes.unreadable_disk import SECTOR_BYTES, UnreadableDisk
 from tests.http_api.live_api import LiveApi, open_api

@@ -128,10 +128,10 @@ def target(bucket: str = "", key: str = "", /, **query: str) -> str:
 
 
 def identity(
-    kind: PayloadKind = PayloadKind.UNSIGNED, *, sha256: str = "", is_first: bool = True
+    kind: PayloadKind = PayloadKind.UNSIGNED, *, sha256: str = "", is_exempt: bool = True
 ) -> Identity:
     return Identity(
-        access_key="AKTEST", is_first=is_first, payload=Payload(kind=kind, sha256=sha256)
+        access_key="AKTEST", is_exempt=is_exempt, payload=Payload(kind=kind, sha256=sha256)
     )
 
 

@@ -19,7 +19,6 @@ from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lakes import commit, lake_of
 from lakebed.http_api.lookup import (
     group_of,
     partition_of,
@@ -43,6 +42,10 @@ class Owner(NamedTuple):
     changes: frozenset[str] = frozenset()
 
 
+async def _store(service: Service, _call: Call) -> object:
+    return service.store
+
+
 async def _topics(service: Service, _call: Call) -> object:
     return service.store.topics
 
@@ -56,19 +59,19 @@ async def _partition(service: Service, call: Call) -> object:
 
 
 async def _buckets(service: Service, _call: Call) -> object:
-    return (await lake_of(service)).buckets
+    return (await service.lake()).buckets
 
 
 async def _bucket(service: Service, call: Call) -> object:
-    return Bucket(await lake_of(service), call.names["bucket"])
+    return Bucket(await service.lake(), call.names["bucket"])
 
 
 async def _keys(service: Service, _call: Call) -> object:
-    return (await lake_of(service)).keys
+    return (await service.lake()).keys
 
 
 async def _stored_objects(service: Service, _call: Call) -> object:
-    return StoredObjects((await lake_of(service)).metadata)
+    return StoredObjects((await service.lake()).metadata)
 
 
 def _only_reads(call: Call) -> bool:
@@ -76,6 +79,7 @@ def _only_reads(call: Call) -> bool:
 
 
 OWNERS: Final[Mapping[str, Owner]] = {
+    "Store": Owner(_store),
     "Topics": Owner(_topics),
     "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),
@@ -98,7 +102,7 @@ def bound(operation: Operation[Any]) -> Handler:
         others = [text for name, text in call.names.items() if name not in owner.names]
         work = partial(getattr(target, method), *others, **_fields(call.query), **_fields(body))
         if method in owner.changes:
-            return response_of(_document(operation, await commit(service, work())), call)
+            return response_of(_document(operation, await service.commit(work())), call)
         return await service.run(lambda: response_of(_document(operation, work()), call))
 
     carry_out.__name__ = operation.name

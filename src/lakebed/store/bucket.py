@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from lakebed.base.errors import LakebedError
 from lakebed.seglake.body import Source
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import (
     Algorithm,

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -33,6 +33,7 @@ from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
@@ -44,12 +45,16 @@ from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
 from lakebed.store.read_only_topic import ReadOnlyTopic
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, damage_name, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
+
+if TYPE_CHECKING:
+    from lakebed.store.read_plan import TopicRange
 
 _TRY_AGAIN_NS = 5 * NS_PER_S  # to open a topic for writing, on a disk that took no writes
 _log = logging.getLogger(__name__)
@@ -65,6 +70,12 @@ class StoreTopic(Topic):
     ) -> None:
         super().__init__(name, identity, **opening)
         self._owner = owner
+
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition can be read at."""
+        return [
+            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+        ]
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
@@ -282,6 +293,20 @@ class StoreTopics:
             self._topics.delete(name)
             self._remove_groups(name)
         self._delete_letters(name)
+
+    def advance(
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        opened = [
+            self.open_to_read(each.topic, partition=each.partition).partition(each.partition)
+            for each in ranges
+        ]
+        found = [
+            PartitionRange(partition, each.start, each.end)
+            for partition, each in zip(opened, ranges, strict=True)
+        ]
+        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
 
     def group_names(self, topic: str) -> list[str]:
         """Of groups that are open or not."""

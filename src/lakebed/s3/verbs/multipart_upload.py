@@ -26,7 +26,7 @@ from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnObject, OnUpload, Place, Verb
 from lakebed.s3.xml_parsing import Node, malformed, parse
 from lakebed.s3.xml_text import checksum_elements, document, element, etag_element
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.digests import multipart_etag
 from lakebed.seglake.errors import BadSize, NoSuchUpload, PartTooSmall
 from lakebed.seglake.model import Algorithm, Checksum, ObjectInfo

@@ -1,24 +1,22 @@
 """GetObject and HeadObject: `GET` and `HEAD` of `/bucket/key`.
 
 A small object is answered at once, in the loop's thread. A larger one is read chunk by chunk in
-another thread, each verified by the store before a byte of it leaves, and while one is sent the
-next one is read: two chunks of a request are in memory, whatever its size. A damaged chunk is an
-error while nothing was sent; later the connection is cut, since the length was sent already.
+another thread (`edge.read_ahead`), each verified by the store before a byte of it leaves. A damaged
+chunk is an error while nothing was sent; later the connection is cut, since the length was sent
+already.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from lakebed.base.errors import InputError
-from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB
+from lakebed.edge.read_ahead import read_ahead
 from lakebed.http.request import Request
-from lakebed.http.response import FileSlice, Piece, Response
+from lakebed.http.response import Response
 from lakebed.s3.addressing import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.checksums import checksum_headers
@@ -36,7 +34,6 @@ from lakebed.s3.query import Query
 from lakebed.s3.ranges import Sections, Span, spans_of
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnVersion, Operation, Place, Verb
-from lakebed.seglake.chunk_reader import FilePlace
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import ObjectInfo
@@ -64,7 +61,6 @@ _ALSO_UNMODIFIED: Final = frozenset(
 
 
 Got = TypeVar("Got")
-_Piece = Buffer | FilePlace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,49 +212,8 @@ def _overridden(headers: HeaderList, overrides: Sequence[tuple[str, str]]) -> He
 
 async def _streamed(service: Service, answer: _Answer, *, is_plain: bool) -> Response:
     pieces = _pieces(answer, ObjectReader.places if is_plain else iter)
-    first = await service.run(partial(next, pieces, None))
-    body = b"" if first is None else _ReadAhead(service, first, pieces)
+    body = await read_ahead(service, pieces)
     return Response(answer.status, answer.headers, body, length=answer.length)
-
-
-class _ReadAhead:
-    """A body that reads the next piece while one is sent. To be closed, also if it fails."""
-
-    def __init__(self, service: Service, first: _Piece, rest: Iterator[_Piece]) -> None:
-        self._service = service
-        self._rest = rest
-        self._current: _Piece | None = None  # being sent
-        self._next: _Piece | None = first
-        self._ahead: asyncio.Future[_Piece | None] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Piece:
-        self._release()
-        if self._ahead is not None:
-            self._next = await self._ahead
-            self._ahead = None
-        self._current, self._next = self._next, None
-        if self._current is None:
-            raise StopAsyncIteration
-        self._ahead = asyncio.ensure_future(self._service.run(partial(next, self._rest, None)))
-        if isinstance(self._current, FilePlace):
-            return FileSlice(self._current.descriptor, self._current.offset, self._current.length)
-        return self._current
-
-    async def aclose(self) -> None:
-        self._release()
-        self._current, self._next = self._next, None
-        self._release()
-        if self._ahead is not None:
-            self._ahead.add_done_callback(_let_go)
-            await asyncio.wait([self._ahead])
-
-    def _release(self) -> None:
-        if isinstance(self._current, FilePlace):
-            self._current.release()
-        self._current = None
 
 
 def _pieces(
@@ -274,14 +229,6 @@ def _pieces(
         yield from read(reader.between(start, end))
     if sections is not None:
         yield sections.end
-
-
-def _let_go(done: asyncio.Future[_Piece | None]) -> None:
-    """Releases what a client that is gone did not get."""
-    if not done.cancelled() and done.exception() is None:
-        piece = done.result()
-        if isinstance(piece, FilePlace):
-            piece.release()
 
 
 _PARAMETERS: Final = frozenset({"versionId", "partNumber", *OVERRIDES})

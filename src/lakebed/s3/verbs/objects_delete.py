@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +18,11 @@ from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnBucket, Place, Verb
 from lakebed.s3.xml_parsing import Node, malformed, parse
 from lakebed.s3.xml_text import document, element
-from lakebed.seglake.commits import Change, Pending
+from lakebed.seglake.change import Change
 from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 
 DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
-
-_AT_ONCE: Final = 64  # are handed over in one turn of the loop
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +42,7 @@ async def delete_objects(
     """Deletes each key by itself: the error of one stands in its place, the others are deleted."""
     data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
     deletion, changes = await service.run(partial(_prepared, service, operation.bucket, data))
-    results = await _each_done(service, changes)
+    results = await service.commit_each(changes)
     body = await service.run(lambda: _document(deletion, results))
     return Response(200, [XML], body)
 
@@ -84,34 +81,6 @@ def _prepared(
 ) -> tuple[Deletion, Sequence[Change[Deleted] | LakebedError]]:
     deletion = parse_deletion(data)
     return deletion, service.lake.objects.deletions(bucket, deletion.doomed)
-
-
-async def _each_done(
-    service: Service, changes: Sequence[Change[Deleted] | LakebedError]
-) -> list[Deleted | LakebedError]:
-    """Hands all over before it waits for the first: they share batches."""
-    pending: list[Pending[Deleted] | LakebedError] = []
-    for index, change in enumerate(changes):
-        if index % _AT_ONCE == 0:
-            await asyncio.sleep(0)  # others have their turn in between
-        if isinstance(change, LakebedError):
-            pending.append(change)
-            continue
-        try:
-            pending.append(await service.handed_over(change))
-        except LakebedError as error:
-            pending.append(error)
-    results: list[Deleted | LakebedError] = []
-    for commit in pending:
-        if isinstance(commit, LakebedError):
-            results.append(commit)
-            continue
-        try:
-            deleted = await service.done(commit)
-            results.append(deleted)
-        except LakebedError as error:
-            results.append(error)
-    return results
 
 
 def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> bytes:

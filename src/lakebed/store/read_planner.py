@@ -1,4 +1,4 @@
-"""Plans reads of topics and logs where their files are: for the HTTP API, and for Spark itself.
+"""Plans reads of topics and logs: resolves positions, pins ranges and lists their split points.
 
 A range is pinned before its split points are listed, so that retention leaves it alone; where the
 partition begins is looked up again after that, for retention may have been faster.
@@ -12,30 +12,41 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from lakebed.aof.format import RECORDS_START
+from lakebed.aof.manifest.paths import stream_name
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.span import oldest
+from lakebed.aof.sparse_index import load_index as load_log_index
 from lakebed.aof.view import SegmentInfo as LogSegmentInfo
-from lakebed.api.marks import Inner, log_marks, topic_marks
-from lakebed.api.plans import (
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.base.files import Disk
+from lakebed.base.units import US_NS
+from lakebed.keratin.index_file import load_index
+from lakebed.keratin.paths import index_path
+from lakebed.keratin.view import SegmentInfo
+from lakebed.kernels.arguments import I64_MAX
+from lakebed.store.pin_file import OffsetRange, SegmentRange
+from lakebed.store.pins import Pins
+from lakebed.store.read_plan import (
     U64_MAX,
-    Bounds,
-    Mark,
     PartitionEdges,
     PlannedRange,
     PlannedRead,
     ReadEdge,
     WantedRead,
 )
-from lakebed.api.topics import INT64_MAX
-from lakebed.base.errors import NotFound
-from lakebed.base.units import US_NS
-from lakebed.keratin.view import SegmentInfo
-from lakebed.store.pin_file import AnyPin, OffsetRange, SegmentRange
+from lakebed.store.split_points import (
+    Bounds,
+    Inner,
+    SplitPoint,
+    log_bounds,
+    log_split_points,
+    topic_bounds,
+    topic_split_points,
+)
 
 _US_PER_MS = 1000
 
 
-class Readable(Protocol):
+class ReadSource(Protocol):
     """A topic, or a log as its only partition."""
 
     @property
@@ -49,34 +60,31 @@ class Readable(Protocol):
 
     @property
     def is_cut_anywhere(self) -> bool:
-        """Whether a read can begin and end at any position, or only at marks."""
+        """Whether a read can begin and end at any position, or only at split points."""
 
     def bounds(self, partition: int) -> Bounds: ...
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
         """The first message that is not older; the end, if there is none."""
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
         """From `start` to `end`, both included, rising."""
 
     def to_pin(self, partition: int, start: int, end: int) -> OffsetRange | SegmentRange: ...
 
 
-class PinMaker(Protocol):
-    """As `lakebed.store.pins.Pins`."""
-
-    def pin_ranges(
-        self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
-    ) -> Sequence[AnyPin]: ...
-
-    def release_all(self, pin_ids: Iterable[str]) -> None: ...
-
-
 def plan_reads(
-    wanted: Sequence[tuple[Readable, WantedRead]], *, pins: PinMaker, duration_ms: int, owner: str
+    reads: Sequence[WantedRead],
+    open_source: Callable[[str], ReadSource],
+    *,
+    pins: Pins,
+    duration_ms: int,
+    owner: str,
 ) -> list[PlannedRead]:
-    """Pins nothing if `duration_ms` is 0. `NotFound` if edges are given of a partition that does
-    not exist."""
+    """Each name is opened once. Pins nothing if `duration_ms` is 0. `NotFound` if edges are given
+    of a partition that does not exist."""
+    opened = {name: open_source(name) for name in dict.fromkeys(read.name for read in reads)}
+    wanted = [(opened[read.name], read) for read in reads]
     resolved = [_resolved(source, read) for source, read in wanted]
     pin_ids: list[str] = []
     if duration_ms:
@@ -105,7 +113,7 @@ def plan_reads(
         raise
 
 
-def _resolved(source: Readable, read: WantedRead) -> list[PlannedRange]:
+def _resolved(source: ReadSource, read: WantedRead) -> list[PlannedRange]:
     count = source.partition_count
     edges = {each.partition: each for each in read.edges}
     for number in edges:
@@ -121,7 +129,7 @@ def _resolved(source: Readable, read: WantedRead) -> list[PlannedRange]:
     ]
 
 
-def _resolved_range(source: Readable, read: WantedRead, edges: PartitionEdges) -> PlannedRange:
+def _resolved_range(source: ReadSource, read: WantedRead, edges: PartitionEdges) -> PlannedRange:
     partition = edges.partition
     start_edge, end_edge = edges.start or read.start, edges.end or read.end
     # Moments first: what they are resolved to is within the bounds that are looked up afterwards.
@@ -145,15 +153,15 @@ def _position(edge: ReadEdge, at: int | None, bounds: Bounds) -> int:
 
 
 def _narrowed(
-    source: Readable, read: WantedRead, partition: int, start: int, end: int
+    source: ReadSource, read: WantedRead, partition: int, start: int, end: int
 ) -> tuple[int, int]:
     """Without what is before `position_start` and from `position_end` on, as far as cuts allow."""
     first, stop = read.position_start, read.position_end
-    if end > INT64_MAX or (first is None and stop is None):  # above that readers see other numbers
+    if end > I64_MAX or (first is None and stop is None):  # above that readers see other numbers
         return start, end
     if source.is_cut_anywhere:
         return max(start, first or 0), end if stop is None else min(end, stop)
-    places = [mark.at for mark in source.marks(partition, start, end)]
+    places = [point.at for point in source.split_points(partition, start, end)]
     if first is not None:
         start = max([place for place in places if place <= first], default=start)
     if stop is not None:
@@ -161,14 +169,14 @@ def _narrowed(
     return start, end
 
 
-def _measured(source: Readable, planned: PlannedRange, pin_id: str) -> PlannedRange:
+def _measured(source: ReadSource, planned: PlannedRange, pin_id: str) -> PlannedRange:
     first = source.bounds(planned.partition).start
     start = min(max(planned.start, first), planned.end)
-    marks = source.marks(planned.partition, start, planned.end)
-    return replace(planned, pin_id=pin_id, first=first, marks=marks)
+    points = source.split_points(planned.partition, start, planned.end)
+    return replace(planned, pin_id=pin_id, first=first, marks=points)
 
 
-class PartitionToRead(Protocol):
+class PartitionToPlan(Protocol):
     """What a plan needs of a partition."""
 
     def start_offset(self) -> int: ...
@@ -180,74 +188,89 @@ class PartitionToRead(Protocol):
     def offset_for_time(self, timestamp_ms: int) -> int: ...
 
 
-class ReadableTopic:
-    """A `Readable` of a topic, open for writing or for reading."""
+class TopicToPlan(Protocol):
+    """What a plan needs of a topic."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topic_id(self) -> str: ...
+
+    @property
+    def partitions(self) -> Sequence[PartitionToPlan]: ...
+
+
+class LogToPlan(Protocol):
+    """What a plan needs of a log."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stream_id(self) -> int | None: ...
+
+    def segments_and_end(self) -> tuple[Sequence[LogSegmentInfo], RecordId]: ...
+
+    def seek_timestamp(self, timestamp_ns: int) -> RecordId: ...
+
+
+class TopicSource:
+    """A `ReadSource` of a topic, open for writing or for reading."""
 
     is_cut_anywhere = True
 
     def __init__(
-        self,
-        name: str,
-        identity: str,
-        partitions: Sequence[PartitionToRead],
-        index_of: Callable[[SegmentInfo], Inner] = lambda _: (),
+        self, topic: TopicToPlan, index_of: Callable[[SegmentInfo], Inner] = lambda _: ()
     ) -> None:
         """`index_of` gives split points within a segment; without it segments are cut evenly."""
-        self.name = name
-        self.identity = identity
-        self.partition_count = len(partitions)
-        self._partitions = partitions
+        self.name = topic.name
+        self.identity = topic.topic_id
+        self._partitions = topic.partitions
+        self.partition_count = len(self._partitions)
         self._index_of = index_of
 
     def bounds(self, partition: int) -> Bounds:
         found = self._partitions[partition]
-        start = found.start_offset()
-        return Bounds(start, max(start, found.high_watermark()))
+        return topic_bounds(found.start_offset(), found.high_watermark())
 
     def position_at(self, partition: int, timestamp_us: int) -> int:
         return self._partitions[partition].offset_for_time(-(-timestamp_us // _US_PER_MS))
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:
         segments = self._partitions[partition].segments()
-        return topic_marks(segments, self._index_of, start=start, end=end)
+        return topic_split_points(segments, self._index_of, start=start, end=end)
 
     def to_pin(self, partition: int, start: int, end: int) -> OffsetRange:
         return OffsetRange(self.name, partition, start, end)
 
 
-class ReadableLog:
-    """A `Readable` of a log, open for writing or for reading."""
+class LogSource:
+    """A `ReadSource` of a log, open for writing or for reading."""
 
     is_cut_anywhere = False
     partition_count = 1
 
     def __init__(
-        self,
-        name: str,
-        identity: str,
-        look: Callable[[], tuple[Sequence[LogSegmentInfo], RecordId]],
-        seek: Callable[[int], RecordId],
-        index_of: Callable[[LogSegmentInfo], Iterable[int]] = lambda _: (),
+        self, log: LogToPlan, index_of: Callable[[LogSegmentInfo], Iterable[int]] = lambda _: ()
     ) -> None:
-        """`look` returns the segments, which contain the durable end, and the durable end.
-
-        `index_of` gives split points within a segment; without it segments are not cut.
-        """
-        self.name = name
-        self.identity = identity
-        self._look = look
-        self._seek = seek
+        """`index_of` gives split points within a segment; without it segments are not cut."""
+        self.name = log.name
+        self.identity = log_identity(log.stream_id)
+        self._log = log
         self._index_of = index_of
 
     def bounds(self, partition: int) -> Bounds:  # noqa: ARG002 - it has one
-        return log_bounds(*self._look())
+        return log_bounds(*self._log.segments_and_end())
 
     def position_at(self, partition: int, timestamp_us: int) -> int:  # noqa: ARG002
-        return int(self._seek(min(timestamp_us * US_NS, U64_MAX)))
+        return int(self._log.seek_timestamp(min(timestamp_us * US_NS, U64_MAX)))
 
-    def marks(self, partition: int, start: int, end: int) -> list[Mark]:  # noqa: ARG002
-        segments, durable_end = self._look()
-        return log_marks(segments, self._index_of, durable_end=durable_end, start=start, end=end)
+    def split_points(self, partition: int, start: int, end: int) -> list[SplitPoint]:  # noqa: ARG002
+        segments, durable_end = self._log.segments_and_end()
+        return log_split_points(
+            segments, self._index_of, durable_end=durable_end, start=start, end=end
+        )
 
     def to_pin(self, partition: int, start: int, end: int) -> SegmentRange:  # noqa: ARG002
         first, last = RecordId(start), RecordId(end)
@@ -256,7 +279,23 @@ class ReadableLog:
         return SegmentRange(self.name, first.segment_index, max(stop, first.segment_index + 1))
 
 
-def log_bounds(segments: Sequence[LogSegmentInfo], durable_end: RecordId) -> Bounds:
-    """Where the oldest record begins, and the durable end."""
-    start = oldest(segments) if segments else durable_end
-    return Bounds(int(min(start, durable_end)), int(durable_end))
+def log_identity(stream_id: int | None) -> str:
+    """Empty if nothing says which log it is."""
+    return "" if stream_id is None else stream_name(stream_id)
+
+
+def topic_index(disk: Disk, info: SegmentInfo) -> list[tuple[int, int]]:
+    """The split points of a segment's index; none if there is no good one."""
+    try:
+        entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
+    except LakebedError:
+        return []
+    return [(info.base_offset + entry.relative_offset, entry.position) for entry in entries]
+
+
+def log_index(disk: Disk, info: LogSegmentInfo) -> list[int]:
+    """The split points of a segment's index; one in a colder tier, or not sealed, has none."""
+    if info.tier or not info.is_sealed:
+        return []
+    entries = load_log_index(disk, info.path, segment_id=info.segment_id)
+    return [entry.offset for entry in entries]

@@ -1,4 +1,11 @@
-"""Which store: a folder, or a URL and who asks there. Secrets are in no text that is made of it."""
+"""Which store is read or written: a folder that all tasks share, or an HTTP API with credentials.
+
+    with backend_of(options).open() as store:
+        store.topics.open("orders").bounds()
+
+A backend is plain and travels to the workers; what it opens stays where it was opened. No text that
+is made of it has a secret.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +15,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakebed.base.errors import BadConfig, NotFound
+from lakebed.base.units import MIB
 from lakebed.client.address import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, is_url
 from lakebed.spark.options import Options
-from lakebed.spark.places.protocol import OpenStore
 
 # Each of Spark's many processes imports this, and needs one of the two.
 if TYPE_CHECKING:
+    from lakebed.api.reading import ReadableStore
     from lakebed.client.store import RemoteStore
     from lakebed.store.read_only import ReadOnlyStore
 
-PLACE_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
+_FETCH_BYTES = 8 * MIB  # of one answer
+BACKEND_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
 
 @dataclass(frozen=True)
-class Place:
+class Backend:
     """One of `path` and `endpoint` is not empty."""
 
     path: str = ""
@@ -35,15 +44,14 @@ class Place:
         if self.path:
             object.__setattr__(self, "path", os.path.abspath(self.path.removeprefix("file://")))
 
-    def open(self) -> OpenStore:
+    @property
+    def batch_bytes_max(self) -> int | None:
+        """Of one batch that is read: large over an endpoint, for fewer round trips."""
+        return None if self.path else _FETCH_BYTES
+
+    def open(self) -> ReadableStore:
         """For reading; close it. Of an endpoint nothing is known before the first call."""
-        if self.path:
-            from lakebed.spark.places.files import FilesStore
-
-            return FilesStore(self._files())
-        from lakebed.spark.places.endpoint import EndpointStore
-
-        return EndpointStore(self.connect())
+        return self._files() if self.path else self.connect()
 
     def _files(self) -> ReadOnlyStore:
         from lakebed.store.read_only import ReadOnlyStore
@@ -72,7 +80,7 @@ class Place:
         return self.path or self.endpoint.rpartition("@")[2]
 
 
-def place_of(options: Options) -> Place:
+def backend_of(options: Options) -> Backend:
     """What the options say; credentials that they leave out are those of the environment here.
 
     They are looked up where the query is planned, and travel: workers may have another environment.
@@ -81,7 +89,7 @@ def place_of(options: Options) -> Place:
         for name in ("accessKey", "secretKey", "caFile"):
             if options.has(name):
                 raise BadConfig(f"the option {name} goes with endpoint, and not with path")
-        return Place(path=options.required("path"))
+        return Backend(path=options.required("path"))
     endpoint = options.required("endpoint")
     if not is_url(endpoint):
         raise BadConfig("the option endpoint must be a URL, as in http://127.0.0.1:9001")
@@ -91,7 +99,7 @@ def place_of(options: Options) -> Place:
     if access_key is None and "@" not in endpoint:
         access_key = os.environ.get(ACCESS_KEY_VARIABLE)
         secret_key = os.environ.get(SECRET_KEY_VARIABLE)
-    return Place(
+    return Backend(
         endpoint=endpoint,
         access_key=access_key or "",
         secret_key=secret_key or "",
@@ -99,13 +107,13 @@ def place_of(options: Options) -> Place:
     )
 
 
-def place_options(place: Place) -> dict[str, str]:
-    """What `place_of` would make this place of: for `.options(**…)` of a read or a write."""
+def backend_options(backend: Backend) -> dict[str, str]:
+    """What `backend_of` reads this backend from: for `.options(**…)` of a read or a write."""
     options = {
-        "path": place.path,
-        "endpoint": place.endpoint,
-        "accessKey": place.access_key,
-        "secretKey": place.secret_key,
-        "caFile": place.ca_file,
+        "path": backend.path,
+        "endpoint": backend.endpoint,
+        "accessKey": backend.access_key,
+        "secretKey": backend.secret_key,
+        "caFile": backend.ca_file,
     }
     return {name: text for name, text in options.items() if text}

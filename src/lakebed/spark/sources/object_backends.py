@@ -1,4 +1,4 @@
-"""The object store that is read: its metadata in the files, or behind the HTTP API.
+"""The object store that is read: its metadata in the files, or through the HTTP API.
 
 Both give the same rows in pages, and the same bytes of manifests, decoded here.
 """
@@ -23,7 +23,7 @@ from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo
 from lakebed.seglake.stored_pages import KeyRange, StoredObjects
 from lakebed.seglake.stored_rows import VERSIONS_MAX, KeySample, PartPlace, StoredVersions
-from lakebed.spark.places.place import Place
+from lakebed.spark.backends import Backend
 from lakebed.spark.sources.object_ranges import KeyPlace, cut, listing_of
 from lakebed.spark.sources.object_rows import (
     MANIFESTS_PAGE,
@@ -44,7 +44,7 @@ VERSIONS_PAGE = VERSIONS_MAX
 _PARTITIONS_MAX = 64
 
 
-class ObjectPlace(Protocol):
+class ObjectBackend(Protocol):
     """What a query needs of an object store."""
 
     def buckets(self) -> list[BucketInfo]: ...
@@ -64,16 +64,16 @@ class ObjectPlace(Protocol):
 
 
 @contextmanager
-def open_objects(place: Place) -> Iterator[ObjectPlace]:
-    if place.path:
-        with ReadOnlyStore(place.path) as store:
+def open_objects(backend: Backend) -> Iterator[ObjectBackend]:
+    if backend.path:
+        with ReadOnlyStore(backend.path) as store:
             yield FilesObjects(store)
         return
     address = address_of(
-        place.endpoint,
-        access_key=place.access_key or None,
-        secret_key=place.secret_key or None,
-        ca_file=place.ca_file or None,
+        backend.endpoint,
+        access_key=backend.access_key or None,
+        secret_key=backend.secret_key or None,
+        ca_file=backend.ca_file or None,
     )
     with ThreadRunner() as runner:
         random = Random(randbits(64))
@@ -85,7 +85,7 @@ def open_objects(place: Place) -> Iterator[ObjectPlace]:
 
 
 class FilesObjects:
-    """An `ObjectPlace` of files."""
+    """An `ObjectBackend` of files."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -114,7 +114,7 @@ class FilesObjects:
 
 
 class EndpointObjects:
-    """An `ObjectPlace` elsewhere. Buckets are never made by asking for them.
+    """An `ObjectBackend` of an endpoint. Listing creates no bucket.
 
     Keys are asked for by prefix and marker, so pages may have some that are not of the range.
     """

@@ -1,29 +1,90 @@
-"""A log's segment behind the HTTP API, as bytes for the engine's own readers.
+"""Segments of a log of another process, as they are stored: fetched in ranges and decoded here.
 
-What is asked for is fetched as it is stored: the records of a file, or of a compressed segment the
-frames that hold them. A segment that moves to another tier meanwhile is read on from there.
+What is read is fetched as it is stored: the records of a file, or of a compressed segment the
+frames that hold them. A segment that moves to another tier meanwhile is read on from there. A
+compressed segment that cannot be read here may have another copy there: the rest of it then comes
+as pages of records, which the server reads from whatever copy it has.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lakebed.aof.batch import RecordBatch
+from lakebed.aof.damage import DamagePolicy
 from lakebed.aof.format import FOOTER_BYTES, SEGMENT_HEADER, SEGMENT_MAGIC
 from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
+from lakebed.aof.record_id import RecordId
 from lakebed.aof.segment_reading import RuntimeSegment, SegmentReading
+from lakebed.aof.span import Span
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Busy, Corrupt, NotFound
+from lakebed.aof.walk import Walk
+from lakebed.base.errors import Busy, Corrupt, DataError, NotFound
+from lakebed.base.files.handles import Handles
 from lakebed.base.files.windows import ByteSource, Window
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
-from lakebed.client.log import RemoteLog
 
-FETCH_BYTES = 8 * MIB  # of one answer
+if TYPE_CHECKING:
+    from lakebed.client.log import RemoteLog
+
+WHOLE_FETCH_BYTES = 8 * MIB  # at a time, of a segment that is needed whole
 
 _HEAD_BYTES = 4096  # has the header, whatever the layout
 _TRIES = 3  # to find what moves from tier to tier
 
+_log = logging.getLogger(__name__)
 
-def open_remote_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReading:
+ReadPages = Callable[[RecordId, RecordId], Iterator[RecordBatch]]
+
+
+def read_spans(
+    log: RemoteLog,
+    spans: Sequence[Span],
+    end: RecordId,
+    *,
+    fetch_bytes: int,
+    runner: Runner,
+    read_pages: ReadPages,
+) -> Iterator[RecordBatch]:
+    """The records of the spans, which end before `end`, in batches of about `fetch_bytes`."""
+
+    def open_one(info: SegmentInfo) -> SegmentReading:
+        return _open_segment(log, info, runner)
+
+    opened = Handles(open_one, _segment_id, mutex=runner.mutex(), count_max=1)
+    try:
+        for span in spans:
+            walk = Walk(
+                span,
+                lease=opened.lease,
+                policy=DamagePolicy(skip=False),
+                batch_bytes_max=fetch_bytes,
+            )
+            position = RecordId.from_parts(span.info.segment_id, span.start)
+            try:
+                for batch in walk:
+                    yield batch
+                    position = batch.end
+            except DataError as error:
+                if not span.info.tier:
+                    raise
+                _log.warning("%s: read as records, for it is damaged: %s", log.name, error)
+                # What was read before the failure is not read again.
+                following = RecordId.from_parts(span.info.segment_id + 1, 0)
+                yield from read_pages(position, min(end, following))
+    finally:
+        opened.close()
+
+
+def _segment_id(info: SegmentInfo) -> int:
+    return info.segment_id
+
+
+def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReading:
     """`NotFound` if it was removed."""
     source = SegmentBytes(log, info, runner)
     if info.tier == 0 and info.is_sealed and is_interchange(source.window(0, _HEAD_BYTES).buffer):
@@ -121,7 +182,7 @@ class SegmentBytes:
         content = bytearray()
         while len(content) < self.size:
             start = len(content)
-            found, origin = self.window(start, min(start + FETCH_BYTES, self.size))
+            found, origin = self.window(start, min(start + WHOLE_FETCH_BYTES, self.size))
             content += found[start - origin :]
         return memoryview(content).toreadonly()
 
