@@ -72,7 +72,6 @@ OTHERWISE: Final = {
     (RemoteStore, "open"): "it is another thing that is opened",
     (RemotePins, "active"): "the moment is now",
     (RemotePins, "active_offsets"): "the moment is now",
-    (RemoteKeys, "create"): "there is one policy",
 }
 """Called with fewer or other arguments."""
 

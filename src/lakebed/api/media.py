@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,8 +18,15 @@ PROBLEM: Final = "application/problem+json"
 
 Kind = TypeVar("Kind")
 
-_to_json = msgspec.json.Encoder().encode
-_to_msgpack = msgspec.msgpack.Encoder().encode
+
+def _plain(value: object) -> object:
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be encoded")
+
+
+_to_json = msgspec.json.Encoder(enc_hook=_plain).encode
+_to_msgpack = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _json_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
