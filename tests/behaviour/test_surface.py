@@ -75,8 +75,6 @@ OF_THE_WIRE: Final = {
 
 OTHERWISE: Final = {
     (RemoteStore, "open"): "it is another thing that is opened",
-    (RemotePins, "active"): "the moment is now",
-    (RemotePins, "active_offsets"): "the moment is now",
     (RemoteKeys, "create"): "there is one policy",
 }
 """Called with fewer or other arguments."""

@@ -13,6 +13,7 @@ from lakebed.api.operations import OPERATIONS
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
+from lakebed.store.pins import Pins
 from lakebed.store.topics import StoreTopic, StoreTopics
 
 CLASSES: Final[dict[str, type]] = {
@@ -20,6 +21,7 @@ CLASSES: Final[dict[str, type]] = {
     "Topic": StoreTopic,
     "Partition": Partition,
     "Group": Group,
+    "Pins": Pins,
 }
 BOUND: Final = [operation for operation in OPERATIONS if operation.target]
 

@@ -13,8 +13,8 @@ from lakebed.aof.segment_reading import RuntimeSegment
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
-from lakebed.api import logs, media, topics
-from lakebed.api.logs import LogSegment, NewPin
+from lakebed.api import logs, media, pins, topics
+from lakebed.api.logs import LogSegment
 from lakebed.api.topics import Produce, TopicSegment
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.files.windows import Window
@@ -187,11 +187,11 @@ def test_a_pinned_segment_is_not_evicted_while_it_is_fetched(door: LiveApi) -> N
     fill(door, 1)
     tiers = door.store.log("orders").tiers
     tiers.upload([0])
-    pin = door.call(logs.CREATE_PIN, body=NewPin(0, 1, 60_000, "a task", log="orders"))
+    pin = door.call(pins.CREATE_PIN, body=pins.NewPin(0, 1, 60_000, "a task", log="orders"))
     with pytest.raises(Busy):
         tiers.evict([0])
     assert fetch(door, 0, tier=0).status == 200
-    door.call(logs.RELEASE_PIN, {"pin": pin.pin_id})
+    door.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
     assert tiers.evict([0]) == [0]
 
 

@@ -1,4 +1,4 @@
-"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments; pins.
+"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments.
 
 Record ids are the packed 64-bit numbers; in a path or a query also `segment:offset`.
 """
@@ -14,11 +14,9 @@ from lakebed.api.topics import BODY_BYTES_MAX, Count, MaxBytes, WaitMs
 from lakebed.base.units import MIB
 
 _TAG = "logs"
-_PINS = "pins"
 
 Unsigned = Annotated[int, Meta(ge=0)]  # of 64 bits, which is more than `Meta` can say
 MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
-DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class LogNames(Struct, frozen=True):
@@ -149,51 +147,6 @@ class RangeQuery(Struct, frozen=True):
     tier: int | None = None  # `NotFound` if it is elsewhere by now
 
 
-class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Segments of a log, or offsets of a partition: from `start` to before `end`."""
-
-    start: Count
-    end: Count
-    duration_ms: DurationMs
-    owner: Annotated[str, Meta(min_length=1, max_length=200)]
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-class RenewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    duration_ms: DurationMs
-
-
-class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
-    pin_ids: list[str]
-    duration_ms: DurationMs
-
-
-class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that were there
-
-
-class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):
-    pin_ids: list[str]
-
-
-class PinState(Struct, frozen=True):
-    pin_id: str
-    start: int
-    end: int
-    expires_ms: int
-    owner: str
-    created_ms: int
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-class PinList(Struct, frozen=True):
-    pins: list[PinState]
-
-
 _LOG = "/v1/logs/{log}"
 
 LIST_LOGS: Final = Operation(
@@ -247,34 +200,8 @@ LOG_TIERS: Final = Operation(
     "log_tiers", "GET", _LOG + "/tiers", "Where its segments are",
     TierPlaces, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
-LIST_PINS: Final = Operation(
-    "list_pins", "GET", "/v1/pins", "The pins that count now",
-    PinList, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-CREATE_PIN: Final = Operation(
-    "create_pin", "POST", "/v1/pins", "Keep segments or offsets from retention, for a while",
-    PinState, body=NewPin, status=201, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RENEW_PIN: Final = Operation(
-    "renew_pin", "PUT", "/v1/pins/{pin}", "Let it last longer",
-    PinState, body=RenewPin, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RENEW_PINS: Final = Operation(
-    "renew_pins", "POST", "/v1/pins/renew",
-    "Let several last that long from now; those that are released or expired are left out",
-    RenewedPins, body=RenewPins, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RELEASE_PINS: Final = Operation(
-    "release_pins", "POST", "/v1/pins/release", "Remove several",
-    Nothing, body=ReleasePins, status=204, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RELEASE_PIN: Final = Operation(
-    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove it",
-    Nothing, status=204, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_LOGS, OPEN_LOG, DESCRIBE_LOG, APPEND_RECORDS, FLUSH_LOG, READ_RECORDS, TAIL_LOG, SEEK_LOG,
-    SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS, LIST_PINS, CREATE_PIN,
-    RENEW_PIN, RELEASE_PIN, RENEW_PINS, RELEASE_PINS,
+    SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS,
 )  # fmt: skip

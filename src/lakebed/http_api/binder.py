@@ -47,6 +47,10 @@ async def _partition(service: Service, call: Call) -> object:
     return await (readable_partition_of if _only_reads(call) else partition_of)(service, call)
 
 
+async def _pins(service: Service, _call: Call) -> object:
+    return service.store.pins
+
+
 def _only_reads(call: Call) -> bool:
     return call.operation.method == "GET"
 
@@ -56,6 +60,7 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),
     "Group": Owner(group_of, ("topic", "group")),
+    "Pins": Owner(_pins),
 }
 
 
