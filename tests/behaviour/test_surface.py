@@ -56,8 +56,6 @@ PAIRS: Final[list[tuple[type, type]]] = [
 OF_THE_WIRE: Final = {
     (RemoteStore, "address"): "where it is",
     (RemoteStore, "health"): "of the one who serves it",
-    (RemoteStore, "state"): "of the one who serves it",
-    (RemoteStore, "config"): "embedded it is what the program said",
     (RemoteStore, "work"): "embedded it is called directly",
     (RemoteStore, "open_log"): "one that must be there: readers elsewhere make none",
     (RemoteStore, "plan_logs"): "of many logs in one call: embedded each is looked at",

@@ -53,7 +53,7 @@ def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveApi) -> None:
     assert state.root == os.path.abspath(door.store.root)
     assert (state.topics, state.logs, state.process_id) == (["orders"], ["events"], os.getpid())
     assert "keratin" in remote.counters()
-    assert "keratin" in remote.config()
+    assert "keratin" in remote.configuration()
     assert remote.address in repr(remote)
 
 

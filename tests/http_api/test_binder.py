@@ -10,18 +10,22 @@ import pytest
 
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.operations import OPERATIONS
+from lakebed.base.damage_ledger import DamageLedger
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
 from lakebed.store.pins import Pins
+from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
 
 CLASSES: Final[dict[str, type]] = {
+    "Store": Store,
     "Topics": StoreTopics,
     "Topic": StoreTopic,
     "Partition": Partition,
     "Group": Group,
     "Pins": Pins,
+    "Damage": DamageLedger,
 }
 BOUND: Final = [operation for operation in OPERATIONS if operation.target]
 

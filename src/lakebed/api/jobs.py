@@ -159,7 +159,7 @@ def _verify_topic(store: Store, wanted: OfTopic, progress: Progress) -> TopicRep
     report = verify_topic(
         store.disk, store.root, wanted.topic, runner=store.runner, progress=progress
     )
-    return with_recorded(report, store.damage.ledger, wanted.topic)
+    return with_recorded(report, store.damage.ledger(), wanted.topic)
 
 
 def _verify_objects(store: Store, wanted: OfObjects, progress: Progress) -> LakeReport:

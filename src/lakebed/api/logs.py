@@ -150,8 +150,9 @@ class RangeQuery(Struct, frozen=True):
 _LOG = "/v1/logs/{log}"
 
 LIST_LOGS: Final = Operation(
-    "list_logs", "GET", "/v1/logs", "The names of all logs", LogNames, tag=_TAG, is_repeatable=True
-)
+    "list_logs", "GET", "/v1/logs", "The names of all logs",
+    LogNames, tag=_TAG, target="Store.logs", is_repeatable=True,
+)  # fmt: skip
 OPEN_LOG: Final = Operation(
     "open_log", "PUT", _LOG, "The log, created if need be", LogState, tag=_TAG, is_repeatable=True
 )

@@ -25,6 +25,7 @@ from lakebed.client.producers import Producers
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
+from lakebed.store.store_state import StoreState
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ class RemoteStore:
     def health(self) -> admin.Health:
         return self._caller.call(admin.HEALTH)
 
-    def state(self) -> admin.StoreState:
+    def state(self) -> StoreState:
         """What is in it."""
         return self._caller.call(admin.STATE)
 
@@ -166,8 +167,8 @@ class RemoteStore:
         """By engine, by log or partition, by name."""
         return self._caller.call(admin.COUNTERS).counters
 
-    def config(self) -> dict[str, dict[str, Any]]:
-        """The settings that count, by section; secrets are told as whether there is one."""
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """The settings that count, by section, secrets hidden."""
         return self._caller.call(admin.CONFIGURATION).sections
 
     def work(

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from lakebed.api.operation import Nothing, Operation
+from lakebed.api.operation import NUMBERS, Nothing, Operation
 from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
@@ -47,6 +47,14 @@ async def _partition(service: Service, call: Call) -> object:
     return await (readable_partition_of if _only_reads(call) else partition_of)(service, call)
 
 
+async def _store(service: Service, _call: Call) -> object:
+    return service.store
+
+
+async def _damage(service: Service, _call: Call) -> object:
+    return service.store.damage
+
+
 async def _pins(service: Service, _call: Call) -> object:
     return service.store.pins
 
@@ -56,11 +64,13 @@ def _only_reads(call: Call) -> bool:
 
 
 OWNERS: Final[Mapping[str, Owner]] = {
+    "Store": Owner(_store),
     "Topics": Owner(_topics),
     "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),
     "Group": Owner(group_of, ("topic", "group")),
     "Pins": Owner(_pins),
+    "Damage": Owner(_damage),
 }
 
 
@@ -72,7 +82,11 @@ def bound(operation: Operation[Any]) -> Handler:
     async def carry_out(service: Service, call: Call) -> Response:
         body = Nothing() if operation.body is Nothing else await call.document(operation.body)
         target = await owner.find(service, call)
-        others = [text for name, text in call.names.items() if name not in owner.names]
+        others = [
+            call.number(name) if name in NUMBERS else text
+            for name, text in call.names.items()
+            if name not in owner.names
+        ]
         work = partial(getattr(target, method), *others, **_fields(call.query), **_fields(body))
         return await service.run(lambda: response_of(_document(operation, work()), call))
 

@@ -89,10 +89,6 @@ def state_of(log: Aof) -> logs.LogState:
     )
 
 
-async def list_logs(service: Service, _call: Call) -> logs.LogNames:
-    return logs.LogNames(await service.run(service.store.logs))
-
-
 async def open_log(service: Service, call: Call) -> logs.LogState:
     return state_of((await _get(service, call.names["log"], _created)).log)
 
@@ -158,7 +154,6 @@ def segment_of(info: SegmentInfo, *, size: int | None = None) -> logs.LogSegment
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
-    logs.LIST_LOGS: list_logs,
     logs.OPEN_LOG: open_log,
     logs.DESCRIBE_LOG: describe_log,
     logs.SEEK_LOG: seek_log,
