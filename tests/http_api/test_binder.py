@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from lakebed.aof.log import Aof
+from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.operations import OPERATIONS
 from lakebed.base.damage_ledger import DamageLedger
@@ -24,6 +26,8 @@ CLASSES: Final[dict[str, type]] = {
     "Topic": StoreTopic,
     "Partition": Partition,
     "Group": Group,
+    "Log": Aof,
+    "Tiers": LogTiers,
     "Pins": Pins,
     "Damage": DamageLedger,
 }

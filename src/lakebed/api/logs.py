@@ -9,6 +9,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from lakebed.aof.tiers.log_tiers import Residence
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import BODY_BYTES_MAX, Count, MaxBytes, WaitMs
 from lakebed.base.units import MIB
@@ -21,14 +23,6 @@ MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
 
 class LogNames(Struct, frozen=True):
     logs: list[str]
-
-
-class LogState(Struct, frozen=True):
-    name: str
-    stream_id: int
-    durable_end: int  # the position behind the last durable record
-    coordinator_watermark: int
-    segments: int
 
 
 class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,25 +89,12 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_ms: Count | None = None
 
 
-class LogSegment(Struct, frozen=True):
-    """Where a segment can be read now. In Tier 1 and 2 its bytes are the compressed ones."""
-
-    segment_id: int
-    base_offset: int
-    created_at: int
-    is_sealed: bool
-    tier: int
-    end: int | None  # where its records end; None if only its own footer tells
-    path: str  # of the file, or the key of the object
-    size: int | None = None  # bytes that can be asked for now, as they are stored
-
-
 class SealedSegment(Struct, frozen=True):
-    segment: LogSegment | None  # None if there was nothing to seal
+    segment: SegmentInfo | None  # None if there was nothing to seal
 
 
 class LogSegments(Struct, frozen=True):
-    segments: list[LogSegment]
+    segments: list[SegmentInfo]
     durable_end: int
 
 
@@ -121,22 +102,8 @@ class WatermarkBody(Struct, frozen=True, forbid_unknown_fields=True):
     watermark: Unsigned
 
 
-class TierPlace(Struct, frozen=True):
-    """See `lakebed.aof.tiers.log_tiers.Residence`."""
-
-    segment_id: int
-    tiers: list[int]
-    is_sealed: bool
-    durable_bytes: int
-    compressed_bytes: int
-    key: str
-    pending: list[str]
-    failures: list[str]
-    needs_repair: bool
-
-
 class TierPlaces(Struct, frozen=True):
-    segments: list[TierPlace]
+    segments: list[Residence]
 
 
 class RangeQuery(Struct, frozen=True):
@@ -154,11 +121,18 @@ LIST_LOGS: Final = Operation(
     LogNames, tag=_TAG, target="Store.logs", is_repeatable=True,
 )  # fmt: skip
 OPEN_LOG: Final = Operation(
-    "open_log", "PUT", _LOG, "The log, created if need be", LogState, tag=_TAG, is_repeatable=True
+    "open_log",
+    "PUT",
+    _LOG,
+    "The log, created if need be",
+    LogDescription,
+    tag=_TAG,
+    is_repeatable=True,
 )
 DESCRIBE_LOG: Final = Operation(
-    "describe_log", "GET", _LOG, "How it stands", LogState, tag=_TAG, is_repeatable=True
-)
+    "describe_log", "GET", _LOG, "How it stands",
+    LogDescription, tag=_TAG, target="Log.describe", is_repeatable=True,
+)  # fmt: skip
 APPEND_RECORDS: Final = Operation(
     "append_records", "POST", _LOG + "/records", "Append records; not safe to repeat",
     RecordIds, query=AppendQuery, body=AppendRecords, also_takes=(Raw.LINES, Raw.BYTES),
@@ -178,7 +152,7 @@ TAIL_LOG: Final = Operation(
 )  # fmt: skip
 SEEK_LOG: Final = Operation(
     "seek_log", "GET", _LOG + "/position", "Where the first record is that is not older",
-    Position, query=SeekQuery, tag=_TAG, is_repeatable=True,
+    Position, query=SeekQuery, tag=_TAG, target="Log.seek_timestamp", is_repeatable=True,
 )  # fmt: skip
 SEAL_LOG: Final = Operation(
     "seal_log", "POST", _LOG + "/seal", "Seal the segment that is written",
@@ -186,7 +160,7 @@ SEAL_LOG: Final = Operation(
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
     "set_watermark", "PUT", _LOG + "/coordinator-watermark", "It never goes back",
-    LogState, body=WatermarkBody, tag=_TAG, is_repeatable=True,
+    LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
     "log_segments", "GET", _LOG + "/segments", "Its segments with their tiers, and the durable end",
@@ -199,7 +173,7 @@ LOG_SEGMENT_BYTES: Final = Operation(
 )  # fmt: skip
 LOG_TIERS: Final = Operation(
     "log_tiers", "GET", _LOG + "/tiers", "Where its segments are",
-    TierPlaces, tag=_TAG, is_repeatable=True,
+    TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (

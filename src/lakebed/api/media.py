@@ -17,8 +17,16 @@ PROBLEM: Final = "application/problem+json"
 
 Kind = TypeVar("Kind")
 
-_to_json = msgspec.json.Encoder().encode
-_to_msgpack = msgspec.msgpack.Encoder().encode
+
+def _plain(value: object) -> int:
+    """Record ids are numbers."""
+    if isinstance(value, int):
+        return int(value)
+    raise NotImplementedError(f"a {type(value).__name__} in a document")
+
+
+_to_json = msgspec.json.Encoder(enc_hook=_plain).encode
+_to_msgpack = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _json_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 

@@ -18,6 +18,7 @@ from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
+from lakebed.http_api.logs import find_log
 from lakebed.http_api.lookup import (
     group_of,
     partition_of,
@@ -51,6 +52,14 @@ async def _store(service: Service, _call: Call) -> object:
     return service.store
 
 
+async def _log(service: Service, call: Call) -> object:
+    return (await find_log(service, call)).log
+
+
+async def _tiers(service: Service, call: Call) -> object:
+    return (await find_log(service, call)).log.tiers
+
+
 async def _damage(service: Service, _call: Call) -> object:
     return service.store.damage
 
@@ -69,6 +78,8 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),
     "Group": Owner(group_of, ("topic", "group")),
+    "Log": Owner(_log, ("log",)),
+    "Tiers": Owner(_tiers, ("log",)),
     "Pins": Owner(_pins),
     "Damage": Owner(_damage),
 }
