@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.base.errors import LakebedError
+from tests.docs.blocks import pages, text_of
 
 SOURCE = Path(lakebed.__file__).read_text(encoding="utf-8")
 
@@ -27,10 +30,34 @@ def test_every_public_name_is_there(name: str) -> None:
         *("Store", "connect", "AofManager", "AofConfig", "TopicConfig", "GroupConfig"),
         *("SeglakeConfig", "Ack", "Producer", "LakebedError", "NotFound", "WouldBlock"),
         *("StaleLease", "OffsetOutOfRange", "NoSuchKey", "PreconditionFailed", "Unreachable"),
+        *("ByteRange", "MetadataLost", "Tier2Error"),
     ],
 )
 def test_the_names_that_people_look_for_are_public(name: str) -> None:
     assert name in lakebed.__all__
+
+
+def test_every_part_of_a_public_configuration_is_public() -> None:
+    """Else nobody could give one that differs from its default."""
+    names = {name for name in lakebed.__all__ if name.endswith("Config")} - {"BadConfig"}
+    configs = [getattr(lakebed, name) for name in names]
+    parts = {
+        type(getattr(config(), field.name)).__name__
+        for config in configs
+        for field in dataclasses.fields(config)
+    }
+    assert {name for name in parts if name.endswith("Config")} <= names
+
+
+@pytest.mark.parametrize("page", pages())
+def test_guides_import_public_names_from_the_package(page: str) -> None:
+    imported = re.findall(r"^from lakebed\.[\w.]+ import (.*)$", text_of(page), re.MULTILINE)
+    assert not {name.strip() for line in imported for name in line.split(",")} & {*lakebed.__all__}
+
+
+@pytest.mark.parametrize("page", [*pages(), "examples/README.md"])
+def test_no_page_installs_the_package_from_an_index_that_does_not_have_it(page: str) -> None:
+    assert not re.search(r"pip install[^\n`#]*[ '\"]lakebed\b", text_of(page))
 
 
 def test_every_error_comes_from_one_root() -> None:

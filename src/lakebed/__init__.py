@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from lakebed.aof.errors import NotDurableYet as NotDurableYet
     from lakebed.aof.errors import WouldBlock as WouldBlock
     from lakebed.aof.manager import AofManager as AofManager
+    from lakebed.aof.manifest.config import ManifestConfig as ManifestConfig
     from lakebed.aof.record_id import RecordId as RecordId
     from lakebed.aof.tiers.config import SharedTierConfig as SharedTierConfig
     from lakebed.aof.tiers.config import TierConfig as TierConfig
+    from lakebed.aof.tiers.errors import Tier2Error as Tier2Error
     from lakebed.api.problems import Refused as Refused
     from lakebed.api.problems import Unauthenticated as Unauthenticated
     from lakebed.api.problems import Unreachable as Unreachable
@@ -65,10 +67,12 @@ if TYPE_CHECKING:
     from lakebed.keratin.errors import ProducerFenced as ProducerFenced
     from lakebed.kernels.format import Producer as Producer
     from lakebed.seglake.config import SeglakeConfig as SeglakeConfig
+    from lakebed.seglake.errors import BadRange as BadRange
     from lakebed.seglake.errors import BucketExists as BucketExists
     from lakebed.seglake.errors import BucketNotEmpty as BucketNotEmpty
     from lakebed.seglake.errors import ConditionConflict as ConditionConflict
     from lakebed.seglake.errors import Damaged as Damaged
+    from lakebed.seglake.errors import MetadataLost as MetadataLost
     from lakebed.seglake.errors import NoSuchBucket as NoSuchBucket
     from lakebed.seglake.errors import NoSuchKey as NoSuchKey
     from lakebed.seglake.errors import NoSuchUpload as NoSuchUpload
@@ -76,6 +80,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.errors import PreconditionFailed as PreconditionFailed
     from lakebed.seglake.errors import ReservedBucket as ReservedBucket
     from lakebed.seglake.model import Versioning as Versioning
+    from lakebed.seglake.ranges import ByteRange as ByteRange
     from lakebed.store.leased_message import LeasedMessage as LeasedMessage
     from lakebed.stroma.config import GroupConfig as GroupConfig
     from lakebed.stroma.errors import StaleLease as StaleLease
@@ -89,9 +94,11 @@ __all__ = [
     "AofManager",
     "BadConfig",
     "BadName",
+    "BadRange",
     "BucketExists",
     "BucketNotEmpty",
     "Busy",
+    "ByteRange",
     "Closed",
     "ConditionConflict",
     "Corrupt",
@@ -105,6 +112,8 @@ __all__ = [
     "LeasedMessage",
     "Locked",
     "ManagerConfig",
+    "ManifestConfig",
+    "MetadataLost",
     "NoSpace",
     "NoSuchBucket",
     "NoSuchKey",
@@ -130,6 +139,7 @@ __all__ = [
     "StaleLease",
     "Store",
     "SyncFailed",
+    "Tier2Error",
     "TierConfig",
     "TooLarge",
     "TooManyFiles",
@@ -159,6 +169,8 @@ _MODULES = {
         "SharedTierConfig",
         "TierConfig",
     ),
+    "lakebed.aof.tiers.errors": ("Tier2Error",),
+    "lakebed.aof.manifest.config": ("ManifestConfig",),
     "lakebed.aof.record_id": ("RecordId",),
     "lakebed.keratin.config": (
         "Ack",
@@ -169,6 +181,7 @@ _MODULES = {
     "lakebed.store.leased_message": ("LeasedMessage",),
     "lakebed.seglake.config": ("SeglakeConfig",),
     "lakebed.seglake.model": ("Versioning",),
+    "lakebed.seglake.ranges": ("ByteRange",),
     "lakebed.base.errors": (
         "AlreadyExists",
         "BadConfig",
@@ -204,10 +217,12 @@ _MODULES = {
     ),
     "lakebed.stroma.errors": ("StaleLease",),
     "lakebed.seglake.errors": (
+        "BadRange",
         "BucketExists",
         "BucketNotEmpty",
         "ConditionConflict",
         "Damaged",
+        "MetadataLost",
         "NoSuchBucket",
         "NoSuchKey",
         "NoSuchUpload",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,3 +214,17 @@ def test_a_follower_that_is_dropped_keeps_nothing() -> None:
         assert scene.log._notifier._listeners == []
 
     asyncio.run(follow())
+
+
+def test_followers_that_are_dropped_do_not_pile_up_while_nothing_is_appended() -> None:
+    scene = _Scene()
+
+    async def follow() -> None:
+        for _ in range(20):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(anext(AsyncFollower(scene.log)), 0.001)
+            scene.log.follow()
+            gc.collect()
+
+    asyncio.run(follow())
+    assert len(scene.log._notifier._listeners) <= 2

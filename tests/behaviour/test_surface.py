@@ -56,12 +56,7 @@ PAIRS: Final[list[tuple[type, type]]] = [
 OF_THE_WIRE: Final = {
     (RemoteStore, "address"): "where it is",
     (RemoteStore, "health"): "of the one who serves it",
-    (RemoteStore, "work"): "embedded it is called directly",
-    (RemoteStore, "open_log"): "one that must be there: readers elsewhere make none",
-    (RemoteStore, "plan_logs"): "of many logs in one call: embedded each is looked at",
-    (RemoteLog, "segments_and_end"): "both in one call",
-    (RemoteTopics, "plan"): "of many partitions in one call: embedded each is looked at",
-    (RemoteTopics, "advance"): "of many partitions in one call: embedded each is looked at",
+    (RemoteStore, "root"): "embedded it is an attribute",
     (RemotePartition, "page"): "what the other methods are made of",
     (RemotePartition, "segment_bytes"): "files, for those who cannot see them",
     (RemoteLog, "page"): "what the other methods are made of",

@@ -226,3 +226,20 @@ def test_the_limit_of_deliveries_is_the_stores(
     monkeypatch.setenv("LAKEBED_STROMA_DELIVERY_COUNT_MAX", "1")
     found = run("group", "describe", *GROUP, as_json=True).document()["partitions"]
     assert sum(one["exhausted"] for one in found) == 2
+
+
+def test_leases_are_listed_and_released(run: Run, root: Path) -> None:
+    assert run("group", "leases", *GROUP).lines() == ["partition  offsets  until  deliveries"]
+    with Store.open(root) as store:
+        store.topics.open("orders").group("billing").lease(max_messages=100, lease_ms=3_600_000)
+    heading, *rows = run("group", "leases", *GROUP).lines()
+    assert heading.split() == ["partition", "offsets", "until", "deliveries"]
+    document = run("group", "leases", *GROUP, as_json=True).document()
+    assert [len(row.split()) for row in rows] == [4] * len(document["leases"])
+    assert sum(lease["end"] - lease["start"] for lease in document["leases"]) == 7
+    (some,) = run("group", "leases", *GROUP, "--max", "1", as_json=True).document()["leases"]
+    one = ("--partition", str(some["partition"]), "--offset", str(some["start"]))
+    assert run("group", "release", *GROUP, *one).lines() == ["orders billing: released 1 message"]
+    assert run("group", "release", *GROUP, as_json=True).document()["released"] == 6
+    assert run("group", "release", *GROUP, "--offset", "1").exit_code == 64
+    assert run("group", "leases", "orders", "missing").exit_code == 66

@@ -7,6 +7,7 @@ import gc
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,12 @@ from lakebed.api import media
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address
 from lakebed.client.aio import AsyncStore
+from lakebed.client.connections import Interruption
+from lakebed.client.group import RemoteGroup
 from lakebed.client.store import RemoteStore
+from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.pin_file import Pin
+from lakebed.stroma.config import GroupConfig
 from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
 from tests.http_api.live_api import LiveApi
 
@@ -135,6 +140,35 @@ def _waiters(door: LiveApi) -> int:
     return sum(queue._count for queue in list(door.api.service.lease_queues._queues.values()))
 
 
+def test_a_lease_that_comes_after_it_was_cancelled_is_no_delivery(
+    door: LiveApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_leased, goes_on = threading.Event(), threading.Event()
+    lease = RemoteGroup._lease
+
+    def slow(group: RemoteGroup, _: Interruption, **options: Any) -> list[LeasedMessage]:
+        leased = lease(group, Interruption(), **options)
+        has_leased.set()
+        goes_on.wait(GIVE_UP_S)
+        return leased
+
+    async def work(store: AsyncStore) -> None:
+        topic = await store.topic("orders")
+        group = await topic.group("g", config=GroupConfig(delivery_count_max=1))
+        await topic.append_batch([b"a"])
+        with monkeypatch.context() as patched:
+            patched.setattr(RemoteGroup, "_lease", slow)
+            leasing = asyncio.ensure_future(group.lease(lease_ms=HOUR_MS))
+            await asyncio.to_thread(has_leased.wait, GIVE_UP_S)
+        leasing.cancel()
+        await asyncio.wait([leasing])
+        goes_on.set()
+        (message,) = await group.lease(wait_s=GIVE_UP_S)
+        assert (message.value, message.delivery_count) == (b"a", 1)
+
+    run(door, work)
+
+
 @pytest.mark.parametrize("turns", range(4))
 def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) -> None:
     async def work(store: AsyncStore) -> None:
@@ -147,10 +181,11 @@ def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) ->
         leasing.cancel()
         await asyncio.wait([leasing])
         assert leasing.cancelled()
-        found: list[bytes] = []
+        found: list[tuple[bytes, int]] = []
         while len(found) < 2:
-            found += [one.value for one in await group.lease(wait_s=GIVE_UP_S)]
-        assert sorted(found) == [b"a", b"b"]
+            leased = await group.lease(wait_s=GIVE_UP_S)
+            found += [(one.value, one.delivery_count) for one in leased]
+        assert sorted(found) == [(b"a", 1), (b"b", 1)], "and nothing counts as delivered"
 
     run(door, work)
 

@@ -102,6 +102,19 @@ def test_waiting_for_the_first_message(store: Any) -> None:
     assert [one.value for one in found] == [b"a"]
 
 
+def test_what_is_given_back_was_not_delivered(store: Any) -> None:
+    topic = store.topic("orders")
+    topic.append_batch([b"a", b"b"]).result()
+    group = topic.group("g", config=GroupConfig(delivery_count_max=1))
+    for _ in range(3):
+        leased = group.lease()
+        assert [(one.value, one.delivery_count) for one in leased] == [(b"a", 1), (b"b", 1)]
+        group.give_back(leased)
+        with pytest.raises(StaleLease):
+            group.give_back(leased)
+    assert group.dead_letters() == []
+
+
 def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
     topic = store.topic("orders")
     topic.append_batch([b"a", b"b"], key=b"k").result()
@@ -220,3 +233,30 @@ def test_a_stale_ack_of_what_is_settled_is_refused_after_a_re_creation(store: An
     group.ack_all(group.lease())
     with pytest.raises(StaleLease):
         group.ack(old)
+
+
+def test_leases_are_listed_and_taken_back(store: Any) -> None:
+    topic = store.topic("orders", partitions=2)
+    for number in range(2):
+        topic.append_batch([b"a", b"b"], partition=number).result()
+    group = topic.group("billing")
+    leased = group.lease(lease_ms=60_000)
+    held = group.leases()
+    assert [(one.partition, one.start, one.end, one.delivery_count) for one in held] == [
+        (0, 0, 2, 1),
+        (1, 0, 2, 1),
+    ]
+    assert {one.deadline_ms // 10_000 for one in held} <= {
+        one.deadline_ms // 10_000 + step for one in leased for step in (-1, 0)
+    }
+    assert [one.start for one in group.leases(partition=1, offset=1)] == [1]
+    assert len(group.leases(max_leases=1)) == 1
+    assert group.release(partition=0, offset=0) == 1
+    with pytest.raises(StaleLease):
+        group.ack(next(one for one in leased if (one.partition, one.offset) == (0, 0)))
+    assert group.release() == 3
+    assert group.leases() == []
+    assert {one.delivery_count for one in group.lease()} == {2}
+    for wrong in ({"offset": 1}, {"partition": 7}):
+        with pytest.raises(InputError):
+            group.release(**wrong)

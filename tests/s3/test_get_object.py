@@ -14,9 +14,8 @@ import pytest
 from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.operations import GetObject
-from lakebed.s3.reading import get_object
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_get import GetObject, get_object
 from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import Algorithm, Content, State, Versioning
 from lakebed.seglake.multipart import NamedPart
@@ -85,6 +84,16 @@ def test_a_part_of_an_object(service: Service, data: bytes, start: int, end: int
     assert response.body == data[first:last]
     told = head(service, "key", headers={"range": f"bytes={first}-{last - 1}"})
     assert (told.status, told.length, told.headers) == (206, last - first, response.headers)
+
+
+@BOTH
+def test_a_range_may_end_at_the_largest_number_of_java(service: Service, data: bytes) -> None:
+    put(service, "key", data)
+    asked = {"range": "bytes=3-9223372036854775806"}
+    response = get(service, "key", headers=asked)
+    assert (response.status, response.body) == (206, data[3:])
+    assert header(response, "Content-Range") == one(3, len(data), len(data))
+    assert head(service, "key", headers=asked).length == len(data) - 3
 
 
 @BOTH

@@ -17,7 +17,8 @@ from lakebed.seglake.errors import (
     NoSuchUpload,
 )
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.model import Versioning
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import State, Versioning
 from tests.seglake.lakes import BUCKET, add_bucket, open_lake, told_versions
 
 
@@ -161,7 +162,7 @@ def test_uploads_under_way_are_aborted_with_their_bucket(lake: Lake) -> None:
 def test_many_delete_markers_are_removed_in_bounded_transactions(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets, "MARKERS_AT_ONCE", 4)
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 4)
     for number in range(10):
         lake.objects.delete(BUCKET, f"key {number % 5}")
     steps = [lake.buckets.deletion(BUCKET).run() for _ in range(2)]
@@ -173,10 +174,61 @@ def test_many_delete_markers_are_removed_in_bounded_transactions(
     assert lake.objects.list_versions(BUCKET).items == []
 
 
+def test_many_uploads_are_aborted_in_bounded_transactions(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 4)
+    for key in "abcdef":
+        upload = lake.uploads.create(BUCKET, key)
+        lake.uploads.put_part(BUCKET, key, upload.upload_id, 1, b"part")
+    left = []
+    while not lake.buckets.deletion(BUCKET).run():
+        left.append([upload.key for upload in lake.uploads.list(BUCKET).items])
+    assert left == [["c", "d", "e", "f"], ["e", "f"], []]
+    with lake.metadata.reading() as reader:
+        assert reader.parts_by_id() == []
+
+
+def test_delete_markers_are_counted_once_however_many_transactions_remove_them(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 4)
+    for number in range(40):
+        lake.objects.delete(BUCKET, f"key {number}")
+    monkeypatch.setattr(Writer, "is_empty", _not_in_a_transaction)
+    lake.buckets.delete(BUCKET)
+    assert lake.buckets.list() == []
+
+
+def _not_in_a_transaction(*_: object) -> bool:
+    raise AssertionError("it reads all delete markers")
+
+
+@pytest.mark.parametrize("markers", range(3, 10))
+def test_a_version_that_comes_while_a_bucket_is_deleted_keeps_its_marker(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, markers: int
+) -> None:
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 4)
+    for number in range(markers):
+        lake.objects.delete(BUCKET, f"key {number}")
+    lake.buckets.check_deletable(BUCKET)
+    lake.objects.put(BUCKET, "late", b"1")
+    lake.objects.delete(BUCKET, "late")
+    with pytest.raises(BucketNotEmpty):
+        _go_on_deleting(lake)
+    page = lake.objects.list_versions(BUCKET, prefix="late")
+    assert [row.state for row, _ in page.items] == [State.DELETED, State.ACTIVE]
+
+
+def _go_on_deleting(lake: Lake) -> None:
+    while not lake.buckets.deletion(BUCKET).run():
+        pass
+
+
 def test_a_bucket_that_gets_an_object_while_it_is_deleted_stays(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(buckets, "MARKERS_AT_ONCE", 4)
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 4)
     upload = lake.uploads.create(BUCKET, "key")
     for number in range(5):
         lake.objects.delete(BUCKET, f"key {number}")

@@ -215,6 +215,11 @@ def test_an_object_of_parts_has_a_largest_size_too(tmp_path: Path) -> None:
         upload.put(1, b"123")
         with pytest.raises(TooLarge):
             upload.put(2, b"456")
+        lake.objects.put(BUCKET, "source", b"456")
+        copying = lake.uploads.part_copying(BUCKET, "source", BUCKET, "key", upload.upload_id, 2)
+        assert copying.step() is None
+        with pytest.raises(TooLarge):
+            copying.step()  # before anything is copied
         upload.put(2, b"45")
     with open_lake(tmp_path, part_bytes_min=1, max_object_size=4) as lake:
         named = [upload.named[1], upload.named[2]]

@@ -286,6 +286,34 @@ def test_reads_are_planned_for_the_parallelism_of_the_session(
         assert parallelism() == expected
 
 
+PLANNED = """
+import sys
+import lakebed
+from lakebed.spark.session import session
+
+with lakebed.Store.open(sys.argv[1]) as store:
+    for _ in range(int(sys.argv[2]) + 1):  # what is worth a task, a time
+        store.topic("orders").append_batch([bytes(2**16)] * 64).result()
+spark = session(master=f"local[{sys.argv[2]}]")
+reading = spark.read.format("lakebed.topic").options(path=sys.argv[1], topic="orders")
+print(reading.load().rdd.getNumPartitions(), spark.conf.get("spark.sql.shuffle.partitions"))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.process
+def test_reads_and_shuffles_have_as_many_tasks_as_the_session_runs(tmp_path: Path) -> None:
+    count = len(os.sched_getaffinity(0)) + 3  # not what a process sees of this machine
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PLANNED, str(tmp_path), str(count)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout == f"{count} {count}\n", done.stderr
+
+
 def test_the_logging_file_is_part_of_the_package() -> None:
     assert LOGGING_FILE.is_file()
     assert LOGGING_FILE.as_uri() in default_options()["spark.driver.extraJavaOptions"]

@@ -307,6 +307,34 @@ def test_a_topic_is_deleted_with_its_dead_letters(world: World) -> None:
     assert store.topics.names() == ["orders"]
 
 
+def test_damaged_dead_letters_are_deleted_with_their_topic(world: World) -> None:
+    store = opened(world, group_config=TWICE)
+    topic = store.topic("orders")
+    append(topic, b"one", b"two")
+    fail(topic.group("billing"))
+    assert topic.group("billing").lease() == []
+    assert letters(topic.group("billing")) == [b"one", b"two"]
+    store.close()
+    segments = f"{ROOT}/topics/{LETTERS}/0/segments"
+    (name,) = (name for name in world.disk.names(segments) if name.endswith(".log"))
+    world.disk.flip_bit(f"{segments}/{name}", offset=100)
+    store = opened(world, group_config=TWICE)
+    store.topics.delete("orders")
+    assert store.topics.names() == []
+
+
+def test_a_topic_is_deleted_though_its_dead_letters_cannot_be_opened(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = with_a_letter(world)
+    store.close()
+    world.disk.unlink(f"{ROOT}/topics/{LETTERS}/topic.json")
+    store = opened(world, group_config=TWICE)
+    store.topics.delete("orders")
+    assert store.topics.names() == [LETTERS]
+    assert "the dead letters of orders are not deleted with it" in caplog.text
+
+
 def test_a_topic_with_other_messages_is_not_deleted_for_its_name(world: World) -> None:
     store = opened(world, group_config=TWICE)
     append(store.topic(LETTERS, partitions=2), b"no letter", partition=1)

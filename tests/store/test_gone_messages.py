@@ -59,12 +59,31 @@ def test_lag_leaves_out_what_compaction_removed(world: World) -> None:
     assert group.lag() == {0: 0}
 
 
+def test_lag_leaves_out_what_was_compacted_after_the_group_looked_at_it(world: World) -> None:
+    store = opened(world)
+    topic = store.topics.create("orders", settings={"compact": True})
+    group = topic.group("billing")
+    for number in range(200):
+        append(topic, b"%d" % number * 100, key=b"%d" % (number % 50))
+    leased, held = group.lease(max_messages=2)
+    group.ack(leased)
+    assert group.describe()[0].looked_until > 100
+    topic.partition(0).seal()
+    elapse(world, 10 * 60_000)
+    there = [message.offset for message in topic.partition(0).scan_from(0)]
+    assert len(there) == 50
+    assert held.offset not in there
+    assert group.lag() == {0: 50}
+    reading = Store.open(ROOT, read_only=True, disk=world.disk, runner=world.runner)
+    assert reading.topic("orders").group("billing").lag() == {0: 50}
+
+
 def test_lag_of_a_compacted_topic_reads_a_segment_once(world: World) -> None:
     store = opened(world)
     topic = store.topics.create("orders", settings={"compact": True})
     partition, group = topic.partition(0), topic.group("billing")
-    for number in range(200):
-        append(topic, b"%d" % number * 100, key=b"%d" % (number % 50))
+    for number in range(400):
+        append(topic, b"%d" % number * 100, key=b"%d" % (number % 350))
     partition.seal()
     elapse(world, 10 * 60_000)
     group.lag()
@@ -76,8 +95,13 @@ def test_lag_of_a_compacted_topic_reads_a_segment_once(world: World) -> None:
         return read_batches(start, end, **options)
 
     partition.read_batches = watched  # type: ignore[method-assign,assignment]
-    assert group.lag() == {0: 50}
+    assert group.lag() == {0: 350}
     assert spans == []
+    group.ack_all(group.lease(max_messages=10))
+    spans.clear()
+    assert group.lag() == {0: 340}
+    ends = {info.next_offset for info in partition.segments()}
+    assert not [span for span in spans if span[1] in ends], "no segment is read to its end again"
 
 
 @pytest.mark.parametrize("config", [GroupConfig(), ORDERED])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from lakebed.base.listeners import end_dropped
 from lakebed.base.runner import Event, Runner
 
 _log = logging.getLogger(__name__)
@@ -31,7 +32,9 @@ class Notifier:
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call at each change, until the function that this returns is called."""
         with self._mutex:
+            others = tuple(self._listeners)
             self._listeners.append(callback)
+        end_dropped(others)
 
         def stop() -> None:
             with self._mutex:

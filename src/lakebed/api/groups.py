@@ -12,6 +12,7 @@ from lakebed.base.units import MIB
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetters
 from lakebed.store.leased_message import Held
 from lakebed.stroma.description import GroupPartition
+from lakebed.stroma.group import HeldRange
 
 _TAG = "groups"
 
@@ -75,6 +76,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
+    is_delivery: bool = True  # false: at once, and not counted, for nobody looked at the messages
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +102,25 @@ class Peeked(Struct, frozen=True):
     keys: list[bytes | None]
     values: list[bytes | None]
     headers: list[list[Header]]
+
+
+class LeasesQuery(Struct, frozen=True):
+    max_leases: MaxMessages = 1000
+    partition: Count | None = None  # else all
+    offset: Count = 0  # from there on, in each partition
+
+
+class HeldLeases(Struct, frozen=True):
+    leases: list[HeldRange]
+
+
+class Release(Struct, frozen=True, forbid_unknown_fields=True):
+    partition: Count | None = None  # else all
+    offset: Count | None = None  # of one message; else all of the partition
+
+
+class Released(Struct, frozen=True):
+    messages: int
 
 
 class Reset(Struct, frozen=True, forbid_unknown_fields=True):
@@ -176,6 +197,14 @@ PEEK: Final = Operation(
     "peek", "GET", _GROUP + "/peek", "What would be leased next, without leasing it",
     Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
+LIST_LEASES: Final = Operation(
+    "list_leases", "GET", _GROUP + "/leases", "What is leased, until when, how often delivered",
+    HeldLeases, query=LeasesQuery, tag=_TAG, target="Group.leases", is_repeatable=True,
+)  # fmt: skip
+RELEASE: Final = Operation(
+    "release", "POST", _GROUP + "/release", "Take leases back from their holders",
+    Released, body=Release, tag=_TAG, target="Group.release",
+)  # fmt: skip
 RESET: Final = Operation(
     "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
     Nothing, body=Reset, status=204, tag=_TAG, target="Group.reset", is_repeatable=True,
@@ -196,5 +225,5 @@ REDRIVE: Final = Operation(
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_GROUPS, OPEN_GROUP, DESCRIBE_GROUP, DELETE_GROUP, LAG, LEASE, ACK, NACK, EXTEND, PEEK,
-    RESET, SEEK, DEAD_LETTERS, REDRIVE,
+    LIST_LEASES, RELEASE, RESET, SEEK, DEAD_LETTERS, REDRIVE,
 )  # fmt: skip

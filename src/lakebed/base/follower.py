@@ -47,21 +47,32 @@ def listen_weakly(
 ) -> Callable[[], None]:
     """As `on_durable` of a method, whose object is not kept alive by that.
 
-    If it was dropped without being closed, the next change ends the listening and calls
-    `on_dropped`.
+    If the object was dropped without being closed, the next change or the next listener ends the
+    listening and calls `on_dropped`.
     """
-    method = weakref.WeakMethod(callback)
+    listener = _WeakListener(callback, on_dropped)
+    listener.stop = view.on_durable(listener)
+    return listener.stop
 
-    def tell() -> None:
-        wake = method()
+
+class _WeakListener:
+    def __init__(self, callback: Callable[[], None], on_dropped: Callable[[], None]) -> None:
+        self._method = weakref.WeakMethod(callback)
+        self._on_dropped = on_dropped
+        self.stop: Callable[[], None] | None = None
+
+    @property
+    def is_dropped(self) -> bool:
+        """See `end_dropped`."""
+        return self._method() is None
+
+    def __call__(self) -> None:
+        wake = self._method()
         if wake is not None:
             wake()
-        else:
-            stop()
-            on_dropped()
-
-    stop = view.on_durable(tell)
-    return stop
+        elif self.stop is not None:
+            self.stop()
+            self._on_dropped()
 
 
 class Following(BatchIterator[Item, Taken, Position]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from lakebed.base.runner import Runner
 
@@ -23,6 +23,7 @@ class Listeners:
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call it at each change, until the function returned is called."""
+        end_dropped(self._callbacks)
         with self._mutex:
             self._callbacks = (*self._callbacks, callback)
 
@@ -39,3 +40,13 @@ class Listeners:
                 callback()
             except Exception:  # noqa: BLE001 - the caller is not to blame
                 _log.exception("%s: a callback failed", self._name)
+
+
+def end_dropped(callbacks: Iterable[Callable[[], None]]) -> None:
+    """End the listeners whose object is gone, so that those of a quiet log do not pile up.
+
+    See `listen_weakly`. They take the mutex of whatever they listen to: call this without it.
+    """
+    for callback in callbacks:
+        if getattr(callback, "is_dropped", False):
+            callback()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Closed, DataError, LakebedError, UnknownVersion
+from lakebed.base.listeners import end_dropped
 from lakebed.base.runner import Runner, Task
 from lakebed.base.units import US_NS
 
@@ -111,6 +112,9 @@ class Poll:
             task.stop()
 
     def _step(self) -> int | None:
+        with self._mutex:
+            callbacks = list(self._callbacks.values())
+        end_dropped(callbacks)
         with self._mutex:
             if not self._callbacks:
                 self._delay_ns = POLL_NS_MIN

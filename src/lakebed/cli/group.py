@@ -1,21 +1,24 @@
 """`lakebed group`: the consumer groups of topics.
 
-`list`, `describe`, `lag` and `dead-letters` only read: they take no lock, and beside a writer they
-tell what its files tell. `reset`, `delete` and `dead-letters --redrive` write: in a store that is
-opened here, or through the program that has it open.
+`list`, `describe`, `lag` and `dead-letters` only read: they take no lock, and while another process
+writes they report what its files say. The other commands ask the writer: the program that has the
+store open, or this one, which opens it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakebed.base.clock import NS_PER_MS
 from lakebed.cli.invocation import Invocation, invocation
-from lakebed.cli.output import counted
+from lakebed.cli.moments import moment_text
+from lakebed.cli.output import counted, table
 from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
 from lakebed.cli.topic_stores import (
     GroupName,
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from lakebed.store.topics import StoreTopic
 
 LETTERS_MAX = 1000  # that are listed, unless another number is asked for
+LEASES_MAX = 1000
 
 app = typer.Typer(
     add_completion=False,
@@ -65,7 +69,7 @@ def list_groups(
 
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        topics = store.topics() if topic is None else [store.topic(topic).name]
+        topics = store.topics.names() if topic is None else [store.topic(topic).name]
         rows = [
             _row(store, name, group)
             for name in topics
@@ -107,6 +111,71 @@ def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
     with quiet("lakebed.stroma"), open_to_read(run) as store:
         found = store.topic(topic).group(group).lag()
     run.output.result(lag_document(topic, group, found), lines=lag_lines(found))
+
+
+@app.command()
+def leases(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupName,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Of this partition; default: all.")
+    ] = None,
+    count_max: Annotated[
+        int, typer.Option("--max", metavar="N", min=1, help="Print at most this many.")
+    ] = LEASES_MAX,
+) -> None:
+    """List the messages that consumers hold: until when, and how often they were delivered.
+
+    \b
+    lakebed group leases orders billing
+    lakebed group leases orders billing --partition 0
+    """
+    run = invocation(context)
+    with _open_group(run, topic, group) as (_, opened):
+        held = opened.leases(max_leases=count_max, partition=partition)
+    rows = [
+        (
+            str(lease.partition),
+            str(lease.start) if lease.end - lease.start == 1 else f"{lease.start}-{lease.end - 1}",
+            moment_text(lease.deadline_ms * NS_PER_MS),
+            str(lease.delivery_count),
+        )
+        for lease in held
+    ]
+    run.output.result(
+        {"topic": topic, "group": group, "leases": [asdict(lease) for lease in held]},
+        lines=table(("partition", "offsets", "until", "deliveries"), rows),
+    )
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    topic: TopicName,
+    group: GroupName,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Of this partition; default: all.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Only this message of the --partition.")
+    ] = None,
+) -> None:
+    """Take leases back from consumers that hold them, so that others get the messages at once.
+
+    A consumer that still works on such a message cannot ack it any more.
+
+    \b
+    lakebed group release orders billing
+    lakebed group release orders billing --partition 0 --offset 17
+    """
+    run = invocation(context)
+    with _open_group(run, topic, group) as (_, opened):
+        count = opened.release(partition=partition, offset=offset)
+    run.output.result(
+        {"topic": topic, "group": group, "released": count},
+        lines=[f"{topic} {group}: released {counted(count, 'message')}"],
+    )
 
 
 @app.command()

@@ -40,7 +40,7 @@ _HERE: Final = frozenset({"partition"})  # methods that ask nobody
 _ASKED: Final = frozenset({"info", "coordinator_watermark"})  # what looks like a value, and asks
 
 _GIVE_BACK: Final[Mapping[tuple[type, str], Callable[[Any, Any], None]]] = {
-    (RemoteGroup, "lease"): lambda group, leased: group.nack_all(leased),
+    (RemoteGroup, "lease"): lambda group, leased: group.give_back(leased),
     (RemotePins, "pin"): lambda pins, pin: pins.release(pin.pin_id),
     (RemotePins, "pin_offsets"): lambda pins, pin: pins.release(pin.pin_id),
 }

@@ -15,7 +15,7 @@ from lakebed.client.waiting import Waiting
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
-from lakebed.stroma.group import MESSAGES_MAX
+from lakebed.stroma.group import MESSAGES_MAX, HeldRange
 
 WAIT_S_MAX = 366 * 24 * 3600
 RANGES_AT_ONCE = 100_000  # of one request: some megabytes
@@ -104,11 +104,17 @@ class RemoteGroup:
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
         self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_held(self, held: Sequence[Held], *, delay_ms: int = 0) -> None:
-        """As `nack`, by offsets."""
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
+    ) -> None:
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
         for some in _in_requests(held):
-            body = wire.Nack(held=some, delay_ms=delay_ms)
+            body = wire.Nack(held=some, delay_ms=delay_ms, is_delivery=is_delivery)
             self._caller.call(wire.NACK, self._names, body=body)
+
+    def give_back(self, messages: Iterable[LeasedMessage]) -> None:
+        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
@@ -144,6 +150,25 @@ class RemoteGroup:
     def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
         return self._caller.call(wire.DESCRIBE_GROUP, self._names).partitions
+
+    def leases(
+        self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
+    ) -> list[HeldRange]:
+        """What is leased now, until when and how often it was delivered, by partition and offset.
+
+        Of one partition, or of all; in each from that offset on.
+        """
+        query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
+        return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
+
+    def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
+        """Take leases back from their holders: of one message, of a partition, or of all.
+
+        Returns how many messages they had; these can be leased again at once. A former holder that
+        acks, gives back or extends gets `StaleLease`.
+        """
+        body = wire.Release(partition=partition, offset=offset)
+        return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
         """Start over from the beginning of the log."""

@@ -36,6 +36,10 @@ class Owner(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+async def _store(service: Service, _call: Call) -> object:
+    return service.store
+
+
 async def _topics(service: Service, _call: Call) -> object:
     return service.store.topics
 
@@ -46,10 +50,6 @@ async def _topic(service: Service, call: Call) -> object:
 
 async def _partition(service: Service, call: Call) -> object:
     return await (readable_partition_of if _only_reads(call) else partition_of)(service, call)
-
-
-async def _store(service: Service, _call: Call) -> object:
-    return service.store
 
 
 async def _log(service: Service, call: Call) -> object:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lakebed.base.clock import NS_PER_MS, HybridClock
+from lakebed.base.commit import Barrier
 from lakebed.base.units import shown
 from lakebed.seglake.bucket_guard import BucketGuard
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.change import Change
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
 from lakebed.seglake.meta.database import Database
@@ -14,7 +17,7 @@ from lakebed.seglake.model import BucketInfo, Chunk, Versioning
 from lakebed.seglake.names import check_bucket_name
 from lakebed.seglake.versions import require_bucket
 
-MARKERS_AT_ONCE = 1000
+ROWS_AT_ONCE = 1000
 CREATE, CONFIGURE, DELETE = "create-bucket", "set-versioning", "delete-bucket"  # in the oplog
 
 
@@ -24,7 +27,7 @@ class Buckets:
     def __init__(
         self,
         database: Database,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         *,
         clock: HybridClock,
         site_id: str,
@@ -32,7 +35,7 @@ class Buckets:
         config: SeglakeConfig,
     ) -> None:
         self._database = database
-        self._commits = commits
+        self._barrier = barrier
         self._clock = clock
         self._site_id = site_id
         self._guard = guard
@@ -83,7 +86,7 @@ class Buckets:
             self._note(writer, CREATE, name, hlc=str(self._clock.now()))
             return bucket
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def set_versioning(self, name: str, versioning: Versioning) -> BucketInfo:
         return self.configuration(name, versioning).run()
@@ -101,33 +104,51 @@ class Buckets:
                 self._note(writer, CONFIGURE, name, hlc=str(self._clock.now()))
             return BucketInfo(name=name, created_ms=found.created_ms, versioning=versioning)
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def delete(self, name: str) -> None:
+        self.check_deletable(name)
         while not self.deletion(name).run():
             pass
 
-    def deletion(self, name: str) -> Change[bool]:
-        """An empty one: old versions count, delete markers and uploads do not.
+    def check_deletable(self, name: str) -> None:
+        """`BucketNotEmpty` if it has objects or old versions. Reads all of its delete markers."""
+        self._guard.check_change(name)
+        with self._database.reading() as reader:
+            require_bucket(reader, name)
+            if not reader.is_empty(name):
+                raise _not_empty(name)
 
-        Returns whether it is gone. If not, some of its delete markers are: repeat it. So a bucket
-        with millions of them does not keep others waiting for one long transaction.
+    def deletion(self, name: str) -> Change[bool]:
+        """An empty one, for which `check_deletable` was called: old versions count, delete markers
+        and uploads do not.
+
+        Returns whether it is gone. If not, some of its delete markers or uploads are: repeat it. So
+        a bucket with millions of them does not keep others waiting for one long transaction.
         """
         self._guard.check_change(name)
 
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> bool:
             require_bucket(writer, name)
-            if not writer.is_empty(name):
-                raise BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")
-            if writer.remove_markers(name, MARKERS_AT_ONCE) == MARKERS_AT_ONCE:
+            # With the one after those that go: a version that came meanwhile keeps its marker.
+            is_empty = writer.starts_with_markers(name, ROWS_AT_ONCE + 1)
+            if writer.has_objects(name) or not is_empty:
+                raise _not_empty(name)
+            if writer.remove_markers(name, ROWS_AT_ONCE) == ROWS_AT_ONCE:
+                return False
+            if writer.remove_uploads(name, ROWS_AT_ONCE) >= ROWS_AT_ONCE:
                 return False
             writer.remove_bucket(name)
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
             return True
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def _note(self, writer: Writer, kind: str, name: str, *, hlc: str) -> None:
         writer.add_oplog(
             hlc=hlc, site_id=self._site_id, op=kind, bucket=name, key="", version_id=""
         )
+
+
+def _not_empty(name: str) -> BucketNotEmpty:
+    return BucketNotEmpty(f"bucket {shown(name)} holds objects or old versions")

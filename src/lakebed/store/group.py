@@ -54,12 +54,13 @@ from lakebed.store.lease_reader import (
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, held_of
 from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.group import PartitionGroup
+from lakebed.stroma.group import HeldRange, PartitionGroup
 from lakebed.stroma.leasing import Grant
 
 _log = logging.getLogger(__name__)
 
 WAIT_S_MAX = 366 * 24 * 3600
+OPENING_NS = 5 * NS_PER_S  # so long a partition may take to open before a lease does without it
 _DEAD_LETTERS_AT_ONCE = 1000
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
@@ -84,6 +85,7 @@ class Group:
         *,
         runner: Runner,
         delivery_count_max: int,
+        restored_ms: int,
         dead_letters: Callable[[], Topic],
         redrive_group: Callable[[], Group],
     ) -> None:
@@ -95,9 +97,11 @@ class Group:
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
+        self._suffix = f"-{restored_ms:x}" if restored_ms else ""  # of incarnations
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
         self._turn = 0  # which partition is asked first
+        self._patient_until_ns = runner.clock.monotonic_ns() + OPENING_NS
 
     @property
     def partition_count(self) -> int:
@@ -126,7 +130,7 @@ class Group:
         return _Part(
             group,
             partition,
-            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}",
+            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}{self._suffix}",
             on_skipped=damage_reporter(partition, group.counters),
         )
 
@@ -216,15 +220,19 @@ class Group:
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
         self.nack_held(held_of(messages), delay_ms=delay_ms)
 
-    def nack_held(self, held: Sequence[Held], *, delay_ms: int = 0) -> None:
-        """As `nack`, by offsets."""
+    def nack_held(
+        self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
+    ) -> None:
+        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
         for lease, part in self._held_parts(held):
-            part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
+            if is_delivery:
+                part.nack(lease.ranges, epoch=lease.epoch, delay_ms=delay_ms)
+            else:
+                part.undo_lease(lease.ranges, epoch=lease.epoch)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
         """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
-        for lease, part in self._held_parts(held_of(messages)):
-            part.undo_lease(lease.ranges, epoch=lease.epoch)
+        self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Hold it for `lease_ms` from now; the same message with its new deadline."""
@@ -245,6 +253,31 @@ class Group:
     def describe(self) -> dict[int, GroupPartition]:
         """By partition."""
         return {number: part.describe() for number, part in enumerate(self.parts)}
+
+    def leases(
+        self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
+    ) -> list[HeldRange]:
+        """What is leased now, until when and how often it was delivered, by partition and offset.
+
+        Of one partition, or of all; in each from that offset on.
+        """
+        held: list[HeldRange] = []
+        for part in self._chosen(partition):
+            held += part.leases(max_leases=max_leases - len(held), offset=offset)
+        return held
+
+    def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
+        """Take leases back from their holders: of one message, of a partition, or of all.
+
+        Returns how many messages they had; these can be leased again at once. A former holder that
+        acks, gives back or extends gets `StaleLease`.
+        """
+        if offset is None:
+            return sum(part.release() for part in self._chosen(partition))
+        if partition is None:
+            raise InputError("release: an offset needs its partition")
+        (part,) = self._chosen(partition)
+        return part.release(start=offset, end=offset + 1)
 
     def reset(self, *, partition: int | None = None) -> None:
         """Start over from the beginning of the log."""
@@ -453,16 +486,21 @@ class Group:
     def _in_turn(self, first: int, found: Sequence[object]) -> Iterator[int]:
         """The partitions from that one on: the open ones, and the others as they are opened.
 
-        Once something is `found`, those that are not open yet are not waited for.
+        Once something is `found`, those that are still not open a while after the group was are
+        not waited for.
         """
         left = [(first + step) % self.partition_count for step in range(self.partition_count)]
+        clock = self._runner.clock
         while left:
             opened = self._parts.opened()
             number = next((number for number in left if number in opened), None)
             if number is None:
-                if found:
+                left_ns = self._patient_until_ns - clock.monotonic_ns() if found else None
+                if left_ns is not None and left_ns <= 0:
                     return
-                number = self._parts.first_open(left)
+                number = self._parts.first_open(left, timeout_ns=left_ns)
+                if number is None:
+                    return
             left.remove(number)
             yield number
 
@@ -481,7 +519,7 @@ class Group:
         for lease in held:
             part = self._parts.get(lease.partition)
             if lease.incarnation != part.incarnation:
-                why = "the topic or the group was deleted and made again since"
+                why = "the topic or the group was made again since, or the store restored"
                 raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
             yield lease, part.group
 

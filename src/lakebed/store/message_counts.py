@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import SegmentInfo
-from lakebed.store.topic_partition import TopicPartition
 
 
 class _Counted(NamedTuple):
@@ -26,7 +26,7 @@ class _Counted(NamedTuple):
 class MessageCounts:
     """Thread-safe."""
 
-    def __init__(self, partition: Partition | TopicPartition, *, is_compacted: bool) -> None:
+    def __init__(self, partition: Partition | ReadOnlyPartition, *, is_compacted: bool) -> None:
         self._partition = partition
         self._is_compacted = is_compacted
         self._counted: dict[SegmentInfo, _Counted] = {}  # replaced as a whole, never changed
@@ -35,10 +35,12 @@ class MessageCounts:
         """The messages of `[start, end)`; `end` is the high watermark, now or not long ago."""
         if not self._is_compacted or start >= end:
             return max(0, end - start)
-        infos = [info for info in self._partition.segments() if info.next_offset > start]
+        infos = self._partition.segments()
         known = {info: self._counted[info] for info in infos if info in self._counted}
         total = 0
         for info in infos:
+            if info.next_offset <= start:
+                continue
             low, high = max(start, info.base_offset), min(end, info.next_offset)
             if not info.is_sealed or high < info.next_offset:
                 total += max(0, high - low)

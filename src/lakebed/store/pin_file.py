@@ -69,9 +69,6 @@ class Pin:
         return is_same and self.start < end and start < self.end
 
 
-AnyPin = Pin  # for `lakebed.api.planner`
-
-
 def encode_pin(pin: Pin) -> bytes:
     target: dict[str, object]
     span = {"start": pin.start, "end": pin.end}

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import NamedTuple, TypeVar
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
@@ -32,15 +32,17 @@ from lakebed.stroma import ranges as ranges_
 from lakebed.stroma.clock import GroupClock
 from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.events import Event as GroupEvent
-from lakebed.stroma.events import Reset, encode
+from lakebed.stroma.events import Reset, Returns, encode
 from lakebed.stroma.folding import folded
-from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, Seek
-from lakebed.stroma.journal import Item, Journal
+from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, ReturnRange, Seek
+from lakebed.stroma.journal import Journal
 from lakebed.stroma.leasing import Chosen, Grant, LeasedRange
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.recovery import Recovered
 from lakebed.stroma.snapshot import encode_snapshot
 from lakebed.stroma.source import Fact, Source
+from lakebed.stroma.standing import Kind
+from lakebed.stroma.state import GroupState
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ class _Granted(NamedTuple):
     """A lease that is on its way to the disk, or none."""
 
     grant: Grant = Grant()
-    ticket: Ticket[Item, None] | None = None
+    ticket: Ticket[None] | None = None
     due_ms: int | None = None
 
 
@@ -77,6 +79,18 @@ class _Seen(NamedTuple):
 
     span: Span
     facts: Sequence[Fact]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldRange:
+    """Messages `[start, end)` of a partition that a consumer holds under one lease."""
+
+    partition: int
+    start: int
+    end: int
+    deadline_ms: int  # since 1970
+    delivery_count: int  # with this time
+    epoch: int
 
 
 class PartitionGroup:
@@ -188,6 +202,44 @@ class PartitionGroup:
         """Settle messages that are durable in the dead-letter topic."""
         self._settle(ranges, partial(settling.dead_letter, epoch=epoch))
 
+    def leases(self, *, max_leases: int, offset: int = 0) -> list[HeldRange]:
+        """What is leased now, from that offset on; walks the runs up to the last one returned."""
+        with self._mutex:
+            self._check_open()
+            now_ms = self._expire()
+            state, wall_ms = self._state.frozen(), self._clock.wall_ms()
+        held = (run for run in state.runs.between(offset, state.end) if run[2].kind is Kind.LEASED)
+        return [
+            HeldRange(
+                partition=self.name.partition,
+                start=start,
+                end=end,
+                deadline_ms=wall_ms + standing.time_ms - now_ms,
+                delivery_count=standing.deliveries,
+                epoch=standing.epoch,
+            )
+            for start, end, standing in islice(held, max_leases)
+        ]
+
+    def release(self, *, start: int = 0, end: int | None = None) -> int:
+        """Take the leases of `[start, end)` back from their holders; how many messages they had.
+
+        The messages can be leased again at once. Whoever held them is refused from then on.
+        """
+        released: list[ReturnRange] = []
+
+        def decide(state: GroupState, ranges: Sequence[Span]) -> list[GroupEvent]:
+            for first, last, standing in state.runs.within(ranges):
+                if standing.kind is Kind.LEASED:
+                    released.append(ReturnRange(first, last, 0, standing.epoch, 0))
+            return [Returns(released)] if released else []
+
+        high_watermark = self._source.high_watermark()
+        stop = high_watermark if end is None else min(end, high_watermark)
+        if start < stop:
+            self._settle([(start, stop)], decide)
+        return sum(lease.end - lease.start for lease in released)
+
     def reset(self) -> None:
         """Start over: nothing is settled, nobody holds a lease."""
         self._start_over(Reset())
@@ -200,14 +252,18 @@ class PartitionGroup:
     def lag(self) -> int:
         """How many messages are not settled.
 
-        Those that were compacted away since the group looked at them count until they are leased.
+        Of those that were compacted away since the group looked at them, some may count if the
+        group settled others out of order.
         """
         start, high_watermark = self._source.start_offset(), self._source.high_watermark()
         with self._mutex:
             self._check_open()
             self._drop_removed(start)
-            unsettled, end = self._state.unsettled_count, self._state.end
-        return unsettled + self._source.message_count(end, max(end, high_watermark))
+            base, end = self._state.base, self._state.end
+            unsettled = self._state.unsettled_count
+        high_watermark = max(end, high_watermark)
+        count = self._source.message_count
+        return min(unsettled + count(end, high_watermark), count(base, high_watermark))
 
     def describe(self) -> GroupPartition:
         """The group as it is now; its cost is that of all runs."""
@@ -531,7 +587,7 @@ class PartitionGroup:
         ticket.wait()
         self._tell()
 
-    def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[Item, None]:
+    def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[None]:
         """Queue events and apply them. Under the mutex; changes nothing if it raises."""
         must_sync = any(isinstance(happened, ReserveEpochs) for happened in events)
         encoded = encode([*self._unrecorded, *events], ahead_ms=self._clock.ahead_ms())
@@ -552,7 +608,7 @@ class PartitionGroup:
             self._state.apply(happened, self._clock.now_ms())
         self._unrecorded += events
 
-    def _record_if_many(self, now_ms: int) -> Ticket[Item, None] | None:
+    def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
         """Record what follows from the log before it grows large. Under the mutex."""
         if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
             return None
@@ -585,7 +641,7 @@ class PartitionGroup:
             ticket = self._journal.finish_fold(generation=generation, created_ts_ms=created_ts_ms)
         ticket.wait()
 
-    def _fold(self) -> Ticket[Item, None]:
+    def _fold(self) -> Ticket[None]:
         """All at once. Under the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = folded(

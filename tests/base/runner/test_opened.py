@@ -95,3 +95,44 @@ def test_what_was_being_opened_is_handed_to_the_caller_of_close(runner: ThreadRu
     for keys in ([1], [2]):
         with pytest.raises(Closed, match="things"):
             opened.get_all(keys)
+
+
+def test_the_first_of_several_that_is_open_is_found_while_another_is_stuck() -> None:
+    go_on = threading.Event()
+
+    def open_one(key: int) -> int:
+        if key == 0:
+            assert go_on.wait(60)
+        return key
+
+    with ThreadRunner() as runner:
+        opened = Opened(open_one, name="things", runner=runner)
+        opened.start_all(range(3))
+        assert opened.first_open([0, 1, 2]) in (1, 2)
+        assert opened.first_open([0], timeout_ns=1_000_000) is None
+        go_on.set()
+        assert opened.first_open([0]) == 0
+        assert opened.first_open([7]) == 7, "nobody is opening it: the caller does"
+
+
+def test_closing_wakes_who_waits_for_the_first_that_is_open() -> None:
+    go_on, outcomes = threading.Event(), []
+    with ThreadRunner() as runner:
+        opened: Opened[int, bool] = Opened(lambda _: go_on.wait(60), name="a", runner=runner)
+        opened.start_all([0])
+
+        def wait() -> None:
+            try:
+                outcomes.append(opened.first_open([0]))
+            except Closed:
+                outcomes.append(None)
+
+        waiting = threading.Thread(target=wait)
+        closing = threading.Thread(target=opened.close)
+        waiting.start()
+        closing.start()
+        waiting.join(60)
+        assert outcomes == [None], "before that which is being opened is open"
+        go_on.set()
+        closing.join(60)
+        assert not closing.is_alive()

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Closed
 from lakebed.base.files import forking
 from lakebed.base.runner.protocol import Event, Runner
@@ -81,11 +82,14 @@ class Opened(Generic[Key, Thing]):
                 raise failures[key]
         return [self.get(key) for key in wanted]
 
-    def first_open(self, keys: Sequence[Key]) -> Key:
+    def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
         """One of those keys that `get` does not wait long for; waits until there is one.
 
-        The first whose thing is open; or one that nobody is opening, for the caller to open.
+        The first whose thing is open; or one that nobody is opening, for the caller to open. None
+        if there was none in time.
         """
+        clock = self._runner.clock
+        until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
         while True:
             changed = self._runner.event()
             with self._mutex:
@@ -100,7 +104,10 @@ class Opened(Generic[Key, Thing]):
                         return key
                 forking.check(self._process, self._name)
                 self._waiters.append(changed)
-            changed.wait()
+            if until_ns is None:
+                changed.wait()
+            elif not changed.wait(max(0, until_ns - clock.monotonic_ns()) / NS_PER_S):
+                return None
 
     def start_all(self, keys: Iterable[Key]) -> None:
         """Open the things with those keys in the background. A failure is logged."""

@@ -63,8 +63,17 @@ class Reader:
 
     def is_empty(self, bucket: str) -> bool:
         """Whether it has no version with data. Delete markers and uploads do not count."""
-        questions = (statements.HAS_OBJECTS, statements.HAS_DATA)
-        return not any(self._execute(sql, (bucket,)).get for sql in questions)
+        has_data: int = self._execute(statements.HAS_DATA, (bucket,)).get
+        return not self.has_objects(bucket) and not has_data
+
+    def has_objects(self, bucket: str) -> bool:
+        found: int = self._execute(statements.HAS_OBJECTS, (bucket,)).get
+        return bool(found)
+
+    def starts_with_markers(self, bucket: str, count: int) -> bool:
+        """Whether that many of its versions, the first by key, are all delete markers."""
+        found = self._execute(statements.FIRST_STATES, (bucket, count))
+        return all(state == State.DELETED.value for (state,) in found)
 
     # Versions.
 

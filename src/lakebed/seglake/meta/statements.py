@@ -64,13 +64,18 @@ REMOVE_BUCKET_POLICY = "DELETE FROM bucket_policies WHERE bucket = ?"
 DISCARD_MARKER_MANIFESTS = """
 UPDATE manifests SET file_state = 2, data = NULL
 WHERE id IN (
-    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ? ORDER BY key LIMIT ?
+    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ?
+    ORDER BY key, hlc DESC, site_id DESC LIMIT ?
 )"""
 REMOVE_MARKERS = """
 DELETE FROM versions
 WHERE id IN (
-    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ? ORDER BY key LIMIT ?
+    SELECT id FROM versions INDEXED BY versions_by_key WHERE bucket = ?
+    ORDER BY key, hlc DESC, site_id DESC LIMIT ?
 )"""
+FIRST_STATES = """
+SELECT state FROM versions INDEXED BY versions_by_key WHERE bucket = ?
+ORDER BY key, hlc DESC, site_id DESC LIMIT ?"""
 HAS_OBJECTS = "SELECT EXISTS (SELECT 1 FROM objects_current WHERE bucket = ?)"
 HAS_DATA = """
 SELECT EXISTS (
@@ -191,6 +196,9 @@ ADD_UPLOAD = """
 INSERT INTO multipart_uploads (upload_id, bucket, key, initiated_ms, content_type, details)
 VALUES (?, ?, ?, ?, ?, ?)"""
 REMOVE_UPLOAD = "DELETE FROM multipart_uploads WHERE upload_id = ?"
+FIRST_UPLOADS = """
+SELECT upload_id FROM multipart_uploads INDEXED BY uploads_by_key WHERE bucket = ?
+ORDER BY key, upload_id LIMIT ?"""
 REMOVE_BUCKET_UPLOADS = """
 DELETE FROM multipart_uploads INDEXED BY uploads_by_key WHERE bucket = ?"""
 REMOVE_BUCKET_PARTS = """

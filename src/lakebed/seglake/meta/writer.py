@@ -24,11 +24,26 @@ class Writer(Reader):
         self._execute(statements.ADD_BUCKET, row)
 
     def remove_markers(self, bucket: str, limit: int) -> int:
-        """Remove at most so many delete markers of a bucket without data; returns how many."""
-        assert self.is_empty(bucket), "the bucket is not empty"
+        """Remove the first versions of a bucket, at most so many, which are delete markers; returns
+        how many."""
+        assert self.starts_with_markers(bucket, limit), "they have data"
         self._execute(statements.DISCARD_MARKER_MANIFESTS, (bucket, limit))
         self._execute(statements.REMOVE_MARKERS, (bucket, limit))
         return self.connection.changes()
+
+    def remove_uploads(self, bucket: str, limit: int) -> int:
+        """Remove uploads with their parts until that many rows are gone, or all; returns how many.
+
+        An upload goes as a whole, and has up to 10,000 parts.
+        """
+        removed = 0
+        for (upload_id,) in self._execute(statements.FIRST_UPLOADS, (bucket, limit)).fetchall():
+            if removed >= limit:
+                break
+            self._execute(statements.REMOVE_PARTS, (upload_id,))
+            removed += self.connection.changes() + 1
+            self._execute(statements.REMOVE_UPLOAD, (upload_id,))
+        return removed
 
     def remove_bucket(self, name: str) -> None:
         """With its policy and its uploads. It has no version any more, and no delete marker."""
