@@ -22,7 +22,7 @@ def _plain(value: object) -> int:
     """Record ids are numbers."""
     if isinstance(value, int):
         return int(value)
-    raise NotImplementedError(f"a {type(value).__name__} in a document")
+    raise TypeError(f"a document has no values of type {type(value).__name__}")
 
 
 _to_json = msgspec.json.Encoder(enc_hook=_plain).encode
