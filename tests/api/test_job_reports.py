@@ -24,10 +24,20 @@ from lakebed.store.topic_repair import TopicRepair
 from lakebed.store.topic_verification import LostOffsets, TopicProblem, TopicReport
 from lakebed.store.verification import Problem as LogProblem
 
-PLACE = Residence(3, (0, 1, 2), True, 4096, 512, "a/key", ("upload",), (), False)
+PLACE = Residence(
+    segment_id=3,
+    tiers=(0, 1, 2),
+    is_sealed=True,
+    durable_bytes=4096,
+    compressed_bytes=512,
+    key="a/key",
+    pending=("upload",),
+    failures=(),
+    needs_repair=False,
+)
 OUTCOME = Outcome(
     skipped=[Skipped(0, "evicted already")],
-    moved=[Moved(PLACE, PLACE._replace(tiers=(2,)), 4608)],
+    moved=[Moved(PLACE, replace(PLACE, tiers=(2,)), 4608)],
     repaired=[Repaired(3, "a/key", RepairOutcome.LOST)],
 )
 REPORTS = [

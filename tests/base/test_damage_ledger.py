@@ -72,9 +72,9 @@ def test_what_is_acknowledged_stays_on_record_and_is_not_found_again(world: Worl
     assert ledger.acknowledge(1) == acknowledged
     assert ledger.unacknowledged_count == 1
     ledger.record(loss(7))
-    assert [one.id for one in ledger.ledger.unacknowledged] == [2]
-    assert [one.id for one in ledger.ledger.lost_offsets("orders", 0)] == [2]
-    assert ledger.ledger.lost_offsets("orders", 1) == ()
+    assert [one.id for one in ledger.ledger().unacknowledged] == [2]
+    assert [one.id for one in ledger.ledger().lost_offsets("orders", 0)] == [2]
+    assert ledger.ledger().lost_offsets("orders", 1) == ()
     with pytest.raises(NotFound):
         ledger.acknowledge(3)
 
@@ -96,7 +96,7 @@ def test_the_record_is_bounded_and_counts_what_it_has_no_room_for(
     ledger.record(loss(3))
     assert [one.id for one in ledger.list()] == [1, 3, 4]
     ledger.record(loss(4), loss(5))
-    assert (ledger.ledger.forgotten_count, ledger.unacknowledged_count) == (2, 5)
+    assert (ledger.ledger().forgotten_count, ledger.unacknowledged_count) == (2, 5)
     for number in (1, 3):
         ledger.acknowledge(number)
     assert ledger_of(world).unacknowledged_count == 3
@@ -107,8 +107,8 @@ def test_the_record_is_bounded_and_counts_what_it_has_no_room_for(
 def test_any_changed_byte_is_noticed(world: World) -> None:
     ledger = ledger_of(world)
     ledger.record(loss(7))
-    data = encode_ledger(ledger.ledger)
-    assert decode_ledger(data, path="x") == ledger.ledger
+    data = encode_ledger(ledger.ledger())
+    assert decode_ledger(data, path="x") == ledger.ledger()
     document = json.loads(data)
     document["records"][0]["next_offset"] = 8
     with pytest.raises(Corrupt):
@@ -126,4 +126,4 @@ def test_a_damaged_record_is_kept_when_it_begins_anew(world: World) -> None:
     assert [one.problem for one in ledger.list()] == ["the record of damage was damaged"]
     [name] = world.disk.names("/store/quarantine")
     assert read_file(world.disk, f"/store/quarantine/{name}", size_max=10) == b"{"
-    assert RecordedDamage(world.disk, "/nowhere").ledger == Ledger()
+    assert RecordedDamage(world.disk, "/nowhere").ledger() == Ledger()

@@ -98,7 +98,7 @@ class Told:
         if isinstance(value, tuple) and hasattr(value, "_asdict"):
             return self._fields(value._asdict())
         if dataclasses.is_dataclass(value):
-            fields = dataclasses.fields(value)
+            fields = [one for one in dataclasses.fields(value) if one.compare]
             return self._fields({one.name: getattr(value, one.name) for one in fields})
         if isinstance(value, Mapping):
             return {self.plain(name): self.plain(one) for name, one in value.items()}

@@ -7,6 +7,7 @@ that are held, ids that were told) is chosen by a number, and so is the same in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lakebed.aof.record_id import RecordId
@@ -315,7 +316,7 @@ class LogSpeaker(Speaker):
 
 
 def repr_without_id(pin: Any) -> str:
-    return repr(pin._replace(pin_id="", created_ms=0, expires_ms=0))
+    return repr(replace(pin, pin_id="", created_ms=0, expires_ms=0))
 
 
 class ObjectSpeaker(Speaker):

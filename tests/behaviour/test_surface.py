@@ -56,8 +56,6 @@ PAIRS: Final[list[tuple[type, type]]] = [
 OF_THE_WIRE: Final = {
     (RemoteStore, "address"): "where it is",
     (RemoteStore, "health"): "of the one who serves it",
-    (RemoteStore, "state"): "of the one who serves it",
-    (RemoteStore, "config"): "embedded it is what the program said",
     (RemoteStore, "root"): "embedded it is an attribute",
     (RemotePartition, "page"): "what the other methods are made of",
     (RemotePartition, "segment_bytes"): "files, for those who cannot see them",
@@ -70,8 +68,6 @@ OF_THE_WIRE: Final = {
 
 OTHERWISE: Final = {
     (RemoteStore, "open"): "it is another thing that is opened",
-    (RemotePins, "active"): "the moment is now",
-    (RemotePins, "active_offsets"): "the moment is now",
 }
 """Called with fewer or other arguments."""
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lakebed.api import media
-from lakebed.api.logs import PinState
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address
 from lakebed.client.aio import AsyncStore
@@ -20,6 +19,7 @@ from lakebed.client.connections import Interruption
 from lakebed.client.group import RemoteGroup
 from lakebed.client.store import RemoteStore
 from lakebed.store.leased_message import LeasedMessage
+from lakebed.store.pin_file import Pin
 from lakebed.stroma.config import GroupConfig
 from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
 from tests.http_api.live_api import LiveApi
@@ -214,7 +214,16 @@ def test_a_lease_that_is_cancelled_while_it_waits_takes_nothing_later(door: Live
 
 def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
     reached, may_answer = threading.Event(), threading.Event()
-    pinned = PinState("p-1", 0, 1, 2, "me", 0, topic="orders", partition=0)
+    pinned = Pin(
+        pin_id="p-1",
+        start=0,
+        end=1,
+        expires_ms=2,
+        owner="me",
+        created_ms=0,
+        topic="orders",
+        partition=0,
+    )
 
     def answers_late(sock: socket.socket) -> bool:
         reached.set()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Moment, Replayed, replay
@@ -245,11 +246,13 @@ def test_a_store_that_is_closed_has_none(tmp_path: Path, door: LiveApi) -> None:
             one.manifest_log("orders")
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "0.mlog", "x" * 300])
+def chunk(name: str, *, number: int) -> ManifestFile:
+    return ManifestFile(name, FileKind.CHUNK, number, 1, 1, is_sealed=True)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "0.mlog", "x" * 300, f"{1:020}.mlog"])
 def test_an_answer_with_files_that_cannot_be_is_none(name: str) -> None:
-    page = manifests.ManifestFiles(
-        "orders", "0" * 16, "/there", [manifests.ManifestFile(name, "chunk", 1, 1, True)], None
-    )
+    page = manifests.ManifestFiles("orders", "0" * 16, "/there", [chunk(name, number=0)], None)
     with (
         scripted(says(document(page)), says(document(page))) as server,
         RemoteStore(Address(host=HOST, port=server.port), retry_s=0) as store,
@@ -263,10 +266,8 @@ def test_an_answer_with_files_that_cannot_be_is_none(name: str) -> None:
 def test_files_that_are_more_than_a_page_are_all_listed() -> None:
     names = [f"{number:020}.mlog" for number in range(3)]
     pages = [
-        manifests.ManifestFiles(
-            "orders", "0" * 16, "/there", [manifests.ManifestFile(name, "chunk", 1, 1, True)], after
-        )
-        for name, after in zip(names, [names[0], names[1], None], strict=True)
+        manifests.ManifestFiles("orders", "0" * 16, "/there", [chunk(name, number=number)], after)
+        for number, (name, after) in enumerate(zip(names, [names[0], names[1], None], strict=True))
     ]
     with (
         scripted(*(says(document(page)) for page in [pages[0], *pages])) as server,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.api import logs
+from lakebed.aof.view import LogDescription
 from lakebed.base.errors import NotFound
 from lakebed.client.address import Address
 from lakebed.client.errors import BadAnswer
@@ -91,7 +91,11 @@ def test_a_segment_of_another_place_or_generation_is_not_found(remote: RemoteSto
 
 @pytest.mark.parametrize("size", ["", "x", "2", "9" * 21])
 def test_an_answer_that_does_not_tell_the_size_or_a_wrong_one_is_none(size: str) -> None:
-    opened = document(logs.LogState("orders", 0, 0, 0, 0))
+    opened = document(
+        LogDescription(
+            name="orders", stream_id=0, durable_end=0, coordinator_watermark=0, segments=0
+        )
+    )
     data = answer(b"abc", "application/octet-stream", headers=[f"Lakebed-Size: {size}"])
     with (
         scripted(says(opened), says(data)) as server,

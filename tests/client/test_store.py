@@ -54,7 +54,7 @@ def test_a_store_tells_how_it_is(remote: RemoteStore, door: LiveApi) -> None:
     assert state.root == os.path.abspath(door.store.root)
     assert (state.topics, state.logs, state.process_id) == (["orders"], ["events"], os.getpid())
     assert "keratin" in remote.counters()
-    assert "keratin" in remote.config()
+    assert "keratin" in remote.configuration()
     assert remote.address in repr(remote)
 
 
@@ -73,7 +73,7 @@ def test_pins_are_made_renewed_and_released(store: Any) -> None:
     other = store.pins.pin_offsets("t", 0, start=5, end=9, duration_ms=60_000, owner="me")
     assert (store.pins.active(), store.pins.active_offsets()) == ([pin], [other])
     assert store.pins.renew(pin.pin_id, duration_ms=120_000).expires_ms > pin.expires_ms
-    assert store.pins.renew(other.pin_id, duration_ms=120_000).offset_end == 9
+    assert store.pins.renew(other.pin_id, duration_ms=120_000).end == 9
     store.pins.release(pin.pin_id)
     store.pins.release(pin.pin_id)
     assert store.pins.active() == []

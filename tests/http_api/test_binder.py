@@ -8,8 +8,11 @@ from typing import Any, Final
 
 import pytest
 
+from lakebed.aof.log import Aof
+from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.operations import OPERATIONS
+from lakebed.base.damage_ledger import DamageLedger
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
 from lakebed.seglake.buckets import Buckets
@@ -17,6 +20,7 @@ from lakebed.seglake.keys import Keys
 from lakebed.seglake.stored_pages import StoredObjects
 from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
+from lakebed.store.pins import Pins
 from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
 
@@ -30,6 +34,10 @@ CLASSES: Final[dict[str, type]] = {
     "Bucket": Bucket,
     "StoredObjects": StoredObjects,
     "Keys": Keys,
+    "Log": Aof,
+    "Tiers": LogTiers,
+    "Pins": Pins,
+    "Damage": DamageLedger,
 }
 BOUND: Final = [operation for operation in OPERATIONS if operation.target]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.aof.record_id import RecordId
+from lakebed.aof.view import LogDescription
 from lakebed.api import logs, media
 from lakebed.api.logs import Seal, WatermarkBody
 from lakebed.api.operation import Operation
@@ -25,7 +26,13 @@ def door(tmp_path: Path) -> Iterator[LiveApi]:
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
 def test_a_log_is_opened_listed_and_described(door: LiveApi, accept: str) -> None:
     opened = door.call(logs.OPEN_LOG, ORDERS, accept=accept)
-    assert opened == logs.LogState("orders", door.store.log("orders").stream_id, 64, 0, 0)
+    assert opened == LogDescription(
+        name="orders",
+        stream_id=door.store.log("orders").stream_id,
+        durable_end=64,
+        coordinator_watermark=0,
+        segments=0,
+    )
     assert door.call(logs.OPEN_LOG, ORDERS, accept=accept) == opened, "as often as one likes"
     append(door, b"a")
     described = door.call(logs.DESCRIBE_LOG, ORDERS, accept=accept)
@@ -107,17 +114,12 @@ def test_tiers_tell_where_every_segment_is(door: LiveApi) -> None:
     tiers.evict([0])
     tiers.evict([1], warm=True)
     places = door.call(logs.LOG_TIERS, ORDERS).segments
-    assert [one.tiers for one in places] == [[1, 2], [2], [0], [0]]
+    assert [one.tiers for one in places] == [(1, 2), (2,), (0,), (0,)]
     assert [one.is_sealed for one in places] == [True, True, True, False]
     assert all(one.key for one in places[:2])
     assert places[0].compressed_bytes > 0
-    assert [one._asdict() for one in tiers.residency()] == [
-        {**_fields(one), "tiers": tuple(one.tiers), "pending": (), "failures": ()} for one in places
-    ]
-
-
-def _fields(place: logs.TierPlace) -> dict[str, object]:
-    return {name: getattr(place, name) for name in place.__struct_fields__}
+    assert tiers.residency() == places
+    assert {(one.pending, one.failures) for one in places} == {((), ())}
 
 
 def test_ids_are_told_in_either_form(door: LiveApi) -> None:

@@ -73,7 +73,7 @@ def test_the_files_are_those_of_the_folder(
     folder = folder_of(root)
     assert (found.log, found.stream, found.folder) == ("orders", folder.name, str(folder))
     assert [one.name for one in found.files] == sorted(path.name for path in folder.iterdir())
-    assert [one.kind for one in found.files] == ["chunk"] * 3 + ["snapshot"]
+    assert [one.kind.value for one in found.files] == ["chunk"] * 3 + ["snapshot"]
     assert [one.is_sealed for one in found.files] == [True, True, False, True]
     for one in found.files:
         content = (folder / one.name).read_bytes()
@@ -208,7 +208,7 @@ def test_a_file_that_was_removed_since_it_was_listed_is_told_as_gone(
     snapshot.unlink()
     with pytest.raises(FileGone, match="list them again"):
         fetch(door, snapshot.name)
-    assert [one.kind for one in listed(door).files] == ["chunk"] * 3
+    assert [one.kind.value for one in listed(door).files] == ["chunk"] * 3
 
 
 def test_damage_is_given_out_as_it_is(door: LiveApi, log: Aof, root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import msgspec
 import pytest
 
 from lakebed.aof.config import AofConfig, RetentionConfig
-from lakebed.api import logs, media
-from lakebed.api.logs import NewPin, RenewPin
+from lakebed.api import logs, media, pins
+from lakebed.api.pins import NewPin, RenewPin
 from lakebed.base.errors import BadName, InputError, NotFound
 from lakebed.base.units import KIB
 from tests.http_api.live_api import LiveApi, open_api
@@ -28,7 +29,7 @@ def door(tmp_path: Path) -> Iterator[LiveApi]:
 def test_a_pin_keeps_segments_until_it_is_released(door: LiveApi) -> None:
     door.call(logs.OPEN_LOG, ORDERS)
     new = NewPin(0, 2, 60_000, "a query", log="orders")
-    pin = door.call(logs.CREATE_PIN, body=new)
+    pin = door.call(pins.CREATE_PIN, body=new)
     assert (pin.start, pin.end, pin.log, pin.owner) == (0, 2, "orders", "a query")
     assert (pin.topic, pin.partition) == (None, None)
     assert pin.expires_ms - pin.created_ms == 60_000
@@ -36,32 +37,32 @@ def test_a_pin_keeps_segments_until_it_is_released(door: LiveApi) -> None:
     log = door.store.log("orders")
     log.maintenance_step()
     assert [info.segment_id for info in log.segments()] == [0, 1, 2]
-    door.call(logs.RELEASE_PIN, {"pin": pin.pin_id})
-    door.call(logs.RELEASE_PIN, {"pin": pin.pin_id})
+    door.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
+    door.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
     log.maintenance_step()
     assert [info.segment_id for info in log.segments()] == [2]
 
 
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
 def test_pins_are_listed_and_renewed(door: LiveApi, accept: str) -> None:
-    of_log = door.call(logs.CREATE_PIN, body=NewPin(3, 7, 50_000, "backup", log="orders"))
+    of_log = door.call(pins.CREATE_PIN, body=NewPin(3, 7, 50_000, "backup", log="orders"))
     new = NewPin(10, 900, 50_000, "Sicherung ü", topic="clicks", partition=4)
-    of_topic = door.call(logs.CREATE_PIN, body=new, accept=accept)
+    of_topic = door.call(pins.CREATE_PIN, body=new, accept=accept)
     assert (of_topic.topic, of_topic.partition, of_topic.log) == ("clicks", 4, None)
     assert (of_topic.start, of_topic.end) == (10, 900)
-    assert door.call(logs.LIST_PINS, accept=accept).pins == [of_log, of_topic]
+    assert door.call(pins.LIST_PINS, accept=accept).pins == [of_log, of_topic]
     renewed = door.call(
-        logs.RENEW_PIN, {"pin": of_topic.pin_id}, body=RenewPin(500_000), accept=accept
+        pins.RENEW_PIN, {"pin": of_topic.pin_id}, body=RenewPin(500_000), accept=accept
     )
     assert renewed.expires_ms > of_topic.expires_ms
-    assert renewed == msgspec.structs.replace(of_topic, expires_ms=renewed.expires_ms)
+    assert renewed == dataclasses.replace(of_topic, expires_ms=renewed.expires_ms)
     assert door.store.pins.active_offsets()[0].expires_ms == renewed.expires_ms
 
 
 def test_a_pin_that_is_gone_cannot_be_renewed(door: LiveApi) -> None:
     with pytest.raises(NotFound):
-        door.call(logs.RENEW_PIN, {"pin": "0" * 16}, body=RenewPin(1000))
-    for operation, body in ((logs.RENEW_PIN, RenewPin(1000)), (logs.RELEASE_PIN, None)):
+        door.call(pins.RENEW_PIN, {"pin": "0" * 16}, body=RenewPin(1000))
+    for operation, body in ((pins.RENEW_PIN, RenewPin(1000)), (pins.RELEASE_PIN, None)):
         for name in ("../../store.json", "0" * 15, "x" * 16, "\0"):
             with pytest.raises(BadName):
                 door.call(operation, {"pin": name}, body=body)
@@ -94,4 +95,4 @@ def test_what_is_no_pin_is_refused(door: LiveApi, fields: dict[str, object]) -> 
     answer = door.ask("POST", "/v1/pins", msgspec.json.encode(document))
     assert answer.status == 400, answer
     assert isinstance(answer.problem, InputError)
-    assert door.call(logs.LIST_PINS).pins == []
+    assert door.call(pins.LIST_PINS).pins == []

@@ -69,7 +69,7 @@ def test_what_is_wanted_of_a_topic_is_resolved_and_pinned(
         assert (each.marks[0].at, each.marks[-1].at) == (each.start, each.end)
         if each.start < each.end:
             pin = pins.pop(each.pin_id)
-            assert (pin.partition, pin.offset_start, pin.offset_end) == (
+            assert (pin.partition, pin.start, pin.end) == (
                 each.partition,
                 each.start,
                 each.end,
@@ -100,7 +100,7 @@ def test_what_is_wanted_of_a_log_is_resolved_and_pinned(
     assert found.identity == stream_name(door.store.log("audit").stream_id)
     (planned,) = found.ranges
     (pin,) = door.store.pins.active()
-    assert (pin.pin_id, pin.segment_start, pin.segment_end) == (planned.pin_id, first, stop)
+    assert (pin.pin_id, pin.start, pin.end) == (planned.pin_id, first, stop)
     assert planned.start == at(first)
     assert planned.bounds == Bounds(at(0), int(door.store.log("audit").durable_end()))
 

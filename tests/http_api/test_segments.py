@@ -13,8 +13,7 @@ from lakebed.aof.segment_reading import RuntimeSegment
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
-from lakebed.api import logs, media, topics
-from lakebed.api.logs import LogSegment, NewPin
+from lakebed.api import logs, media, pins, topics
 from lakebed.api.topics import Produce, TopicSegment
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.files.windows import Window
@@ -61,7 +60,7 @@ def fetch(door: LiveApi, segment: int, **query: object) -> Answer:
     return answer
 
 
-def fetch_in_parts(door: LiveApi, segment: LogSegment, part_bytes: int) -> bytes:
+def fetch_in_parts(door: LiveApi, segment: SegmentInfo, part_bytes: int) -> bytes:
     """As a task does that was told where the segment is, and how long."""
     assert segment.size is not None
     parts = [
@@ -71,23 +70,14 @@ def fetch_in_parts(door: LiveApi, segment: LogSegment, part_bytes: int) -> bytes
     return b"".join(parts)
 
 
-def decoded(door: LiveApi, segment: LogSegment, data: bytes, end: int) -> list[bytes]:
+def decoded(door: LiveApi, segment: SegmentInfo, data: bytes, end: int) -> list[bytes]:
     """By the engine's readers, with nothing but the bytes and the list's facts."""
     if segment.tier:
         reader = SeekableReader(BytesSource(data), mutex=door.store.runner.mutex())
         data = reader.read(0, reader.size)
-    info = SegmentInfo(
-        segment.segment_id,
-        segment.base_offset,
-        segment.created_at,
-        segment.path,
-        segment.is_sealed,
-        segment.end,
-        segment.tier,
-    )
     if not segment.is_sealed:
         data += bytes(64 * KIB - len(data))  # what was not handed out
-    reading = RuntimeSegment(info, Fetched(data))
+    reading = RuntimeSegment(segment, Fetched(data))
     if segment.is_sealed:
         assert reading.defects() == [], "header and footer came along"
         assert reading.records_end == end
@@ -187,11 +177,11 @@ def test_a_pinned_segment_is_not_evicted_while_it_is_fetched(door: LiveApi) -> N
     fill(door, 1)
     tiers = door.store.log("orders").tiers
     tiers.upload([0])
-    pin = door.call(logs.CREATE_PIN, body=NewPin(0, 1, 60_000, "a task", log="orders"))
+    pin = door.call(pins.CREATE_PIN, body=pins.NewPin(0, 1, 60_000, "a task", log="orders"))
     with pytest.raises(Busy):
         tiers.evict([0])
     assert fetch(door, 0, tier=0).status == 200
-    door.call(logs.RELEASE_PIN, {"pin": pin.pin_id})
+    door.call(pins.RELEASE_PIN, {"pin": pin.pin_id})
     assert tiers.evict([0]) == [0]
 
 

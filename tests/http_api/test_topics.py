@@ -248,7 +248,7 @@ def test_what_is_lost_is_listed_and_acknowledged(door: LiveApi) -> None:
     assert record == ledger.list()[0]
     done = door.call(damage.ACKNOWLEDGE_DAMAGE, {"damage": record.id}).record
     assert done.acknowledged_ms is not None
-    assert door.call(damage.LIST_DAMAGE).records == [done]
+    assert door.call(damage.LIST_DAMAGE).records == (done,)
     with pytest.raises(NotFound):
         door.call(damage.ACKNOWLEDGE_DAMAGE, {"damage": 99})
     assert door.store.counters()["store"]["damage"] == {"damage_unacknowledged": 0}

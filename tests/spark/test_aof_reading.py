@@ -140,7 +140,7 @@ def test_the_segments_of_a_plan_are_pinned(root: Path) -> None:
     splits = reader.partitions()
     with ReadOnlyStore(root) as store:
         (pin,) = store.pins.active()
-        assert (pin.log, pin.segment_start, pin.segment_end) == ("audit", 1, 2)
+        assert (pin.log, pin.start, pin.end) == ("audit", 1, 2)
     assert numbers(rows(reader, splits)) == inside
 
 

@@ -68,7 +68,7 @@ def test_conditions_are_part_of_the_one_call(door: LiveApi) -> None:
     before = door.calls()
     splits = reader.partitions()
     assert door.calls() - before == Counter({"plan_logs": 1})
-    pinned = {(pin.log, pin.segment_start, pin.segment_end) for pin in door.store.pins.active()}
+    pinned = {(pin.log, pin.start, pin.end) for pin in door.store.pins.active()}
     assert pinned == {(names[2], 1, 2), (names[5], 1, 2)}
     found = [(row["log"], row["ext_id"]) for row in rows(reader, splits)]
     assert found == [(names[2], 1), (names[5], 1)]

@@ -128,10 +128,7 @@ def test_conditions_are_part_of_the_one_call(door: LiveApi) -> None:
     before = door.calls()
     splits = reader.partitions()
     assert door.calls() - before == Counter({"plan_topics": 1})
-    ranges = {
-        (pin.partition, pin.offset_start, pin.offset_end)
-        for pin in door.store.pins.active_offsets()
-    }
+    ranges = {(pin.partition, pin.start, pin.end) for pin in door.store.pins.active_offsets()}
     assert ranges == {(number, 4, 8) for number in range(15, 20)}
     assert rows(reader, splits) == rows(expected)
     assert len(rows(reader, splits)) == 5 * 4

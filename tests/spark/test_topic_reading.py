@@ -293,7 +293,9 @@ def test_a_task_renews_the_pin_and_makes_one_if_it_is_gone(root: Path) -> None:
         store.pins.release_all(before)
         batches = reader.read(split)
         next(batches)
-        own = sorted(pin[1:5] for pin in store.pins.active_offsets())
+        own = sorted(
+            (pin.topic, pin.partition, pin.start, pin.end) for pin in store.pins.active_offsets()
+        )
         assert own == [("events", 0, 0, 600), ("events", 1, 0, 600)]
         assert sum(batch.num_rows for batch in batches) > 0
         assert store.pins.active_offsets() == []

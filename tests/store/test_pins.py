@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def test_a_pin_is_renewed_from_now_on(pins: Pins, clock: SimulatedClock) -> None
     clock.advance(900 * MS)
     renewed = pins.renew(pin.pin_id, duration_ms=1000)
     assert renewed.expires_ms == pin.expires_ms + 900
-    assert renewed._replace(expires_ms=pin.expires_ms) == pin
+    assert replace(renewed, expires_ms=pin.expires_ms) == pin
     clock.advance(999 * MS)
     assert pins.active() == [renewed]
 
@@ -171,7 +172,15 @@ def test_if_the_pins_cannot_be_read_everything_is_pinned(pins: Pins, tmp_path: P
 
 def test_the_bytes_of_a_pin_do_not_change() -> None:
     golden = (GOLDEN / "pin.json").read_bytes()
-    pin = Pin("00000000000000ff", "orders", 3, 7, 1_700_000_600_000, "backup", 1_700_000_000_000)
+    pin = Pin(
+        pin_id="00000000000000ff",
+        log="orders",
+        start=3,
+        end=7,
+        expires_ms=1_700_000_600_000,
+        owner="backup",
+        created_ms=1_700_000_000_000,
+    )
     assert encode_pin(pin) == golden
     assert decode_pin(golden, pin_id=pin.pin_id) == pin
 
@@ -188,7 +197,8 @@ def test_several_pins_are_made_renewed_and_released_together(
 ) -> None:
     ranges = [OffsetRange("orders", number, 5, 9) for number in range(3)]
     made = pins.pin_ranges(ranges, duration_ms=60_000, owner="test")
-    assert [pin[1:5] for pin in made] == [("orders", number, 5, 9) for number in range(3)]
+    found = [(pin.topic, pin.partition, pin.start, pin.end) for pin in made]
+    assert found == [("orders", number, 5, 9) for number in range(3)]
     ids = [pin.pin_id for pin in made]
     clock.advance(30_000 * MS)
     pins.release(ids[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from lakebed.base.units import KIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.kernels.disk import real_disk
-from lakebed.store.pin_file import OffsetPin, decode_pin, encode_pin
+from lakebed.store.pin_file import Pin, decode_pin, encode_pin
 from lakebed.store.pins import DURATION_MS_MAX, GRACE_MS, Pins
 from lakebed.store.store import Store
 
@@ -36,7 +37,7 @@ def pins(tmp_path: Path, clock: SimulatedClock) -> Pins:
     )
 
 
-def make(pins: Pins, *, duration_ms: int = 1000) -> OffsetPin:
+def make(pins: Pins, *, duration_ms: int = 1000) -> Pin:
     return pins.pin_offsets("orders", 1, start=10, end=20, duration_ms=duration_ms, owner="test")
 
 
@@ -70,7 +71,7 @@ def test_a_pin_is_renewed_expires_and_is_removed(
     pin = make(pins)
     clock.advance(900 * NS_PER_MS)
     renewed = pins.renew(pin.pin_id, duration_ms=1000)
-    assert renewed == pin._replace(expires_ms=pin.expires_ms + 900)
+    assert renewed == replace(pin, expires_ms=pin.expires_ms + 900)
     clock.advance(999 * NS_PER_MS)
     assert pins.covers_offsets("orders", 1, 10, 11)
     clock.advance(1 * NS_PER_MS)
@@ -106,7 +107,16 @@ def test_a_pin_beyond_the_limits_is_refused(pins: Pins, wrong: dict[str, object]
 
 
 def test_the_bytes_of_a_pin_do_not_change() -> None:
-    pin = OffsetPin("00000000000000ff", "orders", 0, 3, 700, 1_700_000_600_000, "backup", 17)
+    pin = Pin(
+        pin_id="00000000000000ff",
+        topic="orders",
+        partition=0,
+        start=3,
+        end=700,
+        expires_ms=1_700_000_600_000,
+        owner="backup",
+        created_ms=17,
+    )
     written = (
         b'{"version": 1, "topic": "orders", "partition": 0, "offsets": {"start": 3, "end": 700}, '
         b'"expires_ms": 1700000600000, "owner": "backup", "created_ms": 17}\n'

@@ -8,6 +8,7 @@ report as they do everywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lakebed.aof.envelope import check_footer
 from lakebed.aof.format import (
@@ -97,7 +98,7 @@ def _look(disk: Disk, path: str, name: ArchivedName) -> SegmentInfo:
             name.segment_id, header.base_offset, header.created_at, path, is_sealed=True, end=None
         )
         footer = _footer(file, info)
-    return info if footer is None else info._replace(end=footer.durable_bytes)
+    return info if footer is None else replace(info, end=footer.durable_bytes)
 
 
 def _footer(file: File, info: SegmentInfo) -> SegmentFooter | None:

@@ -7,6 +7,7 @@ names that are no segment's are counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from lakebed.aof.envelope import check_footer
@@ -59,10 +60,10 @@ def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
     try:
         with disk.open(info.path) as file:
             if is_interchange(memoryview(file.pread(0, INTERCHANGE_HEADER.size))):
-                return info._replace(is_sealed=True)  # it is put there whole
+                return replace(info, is_sealed=True)  # it is put there whole
             size = file.size()
             if size < RECORDS_START + FOOTER_BYTES:
-                return info._replace(is_sealed=True)  # damaged: whoever reads it is told
+                return replace(info, is_sealed=True)  # damaged: whoever reads it is told
             data = file.pread(records_end_max(size), FOOTER_BYTES)
     except NotFound:
         return None
@@ -72,4 +73,4 @@ def _look(disk: Disk, paths: LogPaths, name: SegmentName) -> SegmentInfo | None:
         footer = None  # being written now, or damaged
     if footer is None:
         return info
-    return info._replace(is_sealed=True, end=footer.durable_bytes)
+    return replace(info, is_sealed=True, end=footer.durable_bytes)

@@ -50,7 +50,7 @@ from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.aof.transitions import Transitions
-from lakebed.aof.view import SegmentInfo
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.aof.waiting import Waiting
 from lakebed.base.counters import Counters
 from lakebed.base.errors import BadConfig, Closed, DiskError, InputError, LakebedError
@@ -334,6 +334,15 @@ class Aof:
 
     def hold(self, reader: Positioned) -> None:
         self._holds.add(reader)
+
+    def describe(self) -> LogDescription:
+        return LogDescription(
+            name=self.name,
+            stream_id=self.stream_id,
+            durable_end=int(self.durable_end()),
+            coordinator_watermark=self.coordinator_watermark,
+            segments=len(self.segments()),
+        )
 
     def segments(self) -> Sequence[SegmentInfo]:
         with self._state.mutex:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from lakebed.aof.holds import Positioned
 from lakebed.aof.record_id import RecordId
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from lakebed.aof.tiers.cold import ColdSegments
 
 
-class SegmentInfo(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
     """One segment that can be read now.
 
     `is_sealed`: the file never changes again. `end` is where its records end,
@@ -32,6 +34,18 @@ class SegmentInfo(NamedTuple):
     is_sealed: bool
     end: int | None
     tier: int = 0
+    size: int | None = field(default=None, compare=False)  # bytes as stored, if they were counted
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogDescription:
+    """A log that is open for writing, at one moment."""
+
+    name: str
+    stream_id: int
+    durable_end: int  # the position behind the last durable record
+    coordinator_watermark: int
+    segments: int
 
 
 class LogView(Protocol):

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.topics import WaitMs
+from lakebed.store.store_state import StoreState
 
 _TAG = "admin"
 
@@ -15,19 +16,6 @@ _TAG = "admin"
 class Health(Struct, frozen=True):
     status: str  # ok, or draining
     version: str
-
-
-class StoreState(Struct, frozen=True):
-    root: str
-    version: str  # of the program
-    store_version: int
-    process_id: int
-    opened_ms: int
-    logs: list[str]
-    topics: list[str]
-    buckets: list[str]
-    free_bytes: int
-    pins: int
 
 
 class CounterValues(Struct, frozen=True):
@@ -80,15 +68,16 @@ OPENAPI: Final = Operation(
     dict[str, Any], tag=_TAG, is_repeatable=True, is_public=True,
 )  # fmt: skip
 STATE: Final = Operation(
-    "state", "GET", "/v1/state", "What is in the store", StoreState, tag=_TAG, is_repeatable=True
-)
+    "state", "GET", "/v1/state", "What is in the store",
+    StoreState, tag=_TAG, target="Store.state", is_repeatable=True,
+)  # fmt: skip
 COUNTERS: Final = Operation(
     "counters", "GET", "/v1/counters", "What all engines count",
     CounterValues, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURATION: Final = Operation(
     "configuration", "GET", "/v1/config", "The settings that count, secrets hidden",
-    Configuration, tag=_TAG, is_repeatable=True,
+    Configuration, tag=_TAG, target="Store.configuration", is_repeatable=True,
 )  # fmt: skip
 LIST_WORK: Final = Operation(
     "list_work", "GET", "/v1/work", "Long work: what can be started, and what was",

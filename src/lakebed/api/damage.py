@@ -7,16 +7,9 @@ from typing import Final
 from msgspec import Struct
 
 from lakebed.api.operation import Operation
-from lakebed.base.damage_ledger import DamageRecord
+from lakebed.base.damage_ledger import DamageRecord, Ledger
 
 _TAG = "damage"
-
-
-class DamageList(Struct, frozen=True):
-    """Oldest first. `forgotten_count` were found when there was no room for more records."""
-
-    records: list[DamageRecord]
-    forgotten_count: int
 
 
 class Acknowledged(Struct, frozen=True):
@@ -25,12 +18,12 @@ class Acknowledged(Struct, frozen=True):
 
 LIST_DAMAGE: Final = Operation(
     "list_damage", "GET", "/v1/damage", "What was found to be lost, acknowledged or not",
-    DamageList, tag=_TAG, is_repeatable=True,
+    Ledger, tag=_TAG, target="Damage.ledger", is_repeatable=True,
 )  # fmt: skip
 ACKNOWLEDGE_DAMAGE: Final = Operation(
     "acknowledge_damage", "POST", "/v1/damage/{damage}/acknowledge",
     "Acknowledge a loss: verification no longer reports it, and readers pass it",
-    Acknowledged, tag=_TAG, errors=(404,), is_repeatable=True,
+    Acknowledged, tag=_TAG, target="Damage.acknowledge", errors=(404,), is_repeatable=True,
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (LIST_DAMAGE, ACKNOWLEDGE_DAMAGE)

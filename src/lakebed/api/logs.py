@@ -1,4 +1,4 @@
-"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments; pins.
+"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments.
 
 Record ids are the packed 64-bit numbers; in a path or a query also `segment:offset`.
 """
@@ -9,28 +9,20 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from lakebed.aof.tiers.log_tiers import Residence
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.topics import BODY_BYTES_MAX, Count, MaxBytes, WaitMs
 from lakebed.base.units import MIB
 
 _TAG = "logs"
-_PINS = "pins"
 
 Unsigned = Annotated[int, Meta(ge=0)]  # of 64 bits, which is more than `Meta` can say
 MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
-DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class LogNames(Struct, frozen=True):
     logs: list[str]
-
-
-class LogState(Struct, frozen=True):
-    name: str
-    stream_id: int
-    durable_end: int  # the position behind the last durable record
-    coordinator_watermark: int
-    segments: int
 
 
 class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,25 +89,12 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True):
     timeout_ms: Count | None = None
 
 
-class LogSegment(Struct, frozen=True):
-    """Where a segment can be read now. In Tier 1 and 2 its bytes are the compressed ones."""
-
-    segment_id: int
-    base_offset: int
-    created_at: int
-    is_sealed: bool
-    tier: int
-    end: int | None  # where its records end; None if only its own footer tells
-    path: str  # of the file, or the key of the object
-    size: int | None = None  # bytes that can be asked for now, as they are stored
-
-
 class SealedSegment(Struct, frozen=True):
-    segment: LogSegment | None  # None if there was nothing to seal
+    segment: SegmentInfo | None  # None if there was nothing to seal
 
 
 class LogSegments(Struct, frozen=True):
-    segments: list[LogSegment]
+    segments: list[SegmentInfo]
     durable_end: int
 
 
@@ -123,22 +102,8 @@ class WatermarkBody(Struct, frozen=True, forbid_unknown_fields=True):
     watermark: Unsigned
 
 
-class TierPlace(Struct, frozen=True):
-    """See `lakebed.aof.tiers.log_tiers.Residence`."""
-
-    segment_id: int
-    tiers: list[int]
-    is_sealed: bool
-    durable_bytes: int
-    compressed_bytes: int
-    key: str
-    pending: list[str]
-    failures: list[str]
-    needs_repair: bool
-
-
 class TierPlaces(Struct, frozen=True):
-    segments: list[TierPlace]
+    segments: list[Residence]
 
 
 class RangeQuery(Struct, frozen=True):
@@ -149,62 +114,25 @@ class RangeQuery(Struct, frozen=True):
     tier: int | None = None  # `NotFound` if it is elsewhere by now
 
 
-class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Segments of a log, or offsets of a partition: from `start` to before `end`."""
-
-    start: Count
-    end: Count
-    duration_ms: DurationMs
-    owner: Annotated[str, Meta(min_length=1, max_length=200)]
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-class RenewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    duration_ms: DurationMs
-
-
-class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
-    pin_ids: list[str]
-    duration_ms: DurationMs
-
-
-class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that were there
-
-
-class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):
-    pin_ids: list[str]
-
-
-class PinState(Struct, frozen=True):
-    pin_id: str
-    start: int
-    end: int
-    expires_ms: int
-    owner: str
-    created_ms: int
-    log: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-
-
-class PinList(Struct, frozen=True):
-    pins: list[PinState]
-
-
 _LOG = "/v1/logs/{log}"
 
 LIST_LOGS: Final = Operation(
-    "list_logs", "GET", "/v1/logs", "The names of all logs", LogNames, tag=_TAG, is_repeatable=True
-)
+    "list_logs", "GET", "/v1/logs", "The names of all logs",
+    LogNames, tag=_TAG, target="Store.logs", is_repeatable=True,
+)  # fmt: skip
 OPEN_LOG: Final = Operation(
-    "open_log", "PUT", _LOG, "The log, created if need be", LogState, tag=_TAG, is_repeatable=True
+    "open_log",
+    "PUT",
+    _LOG,
+    "The log, created if need be",
+    LogDescription,
+    tag=_TAG,
+    is_repeatable=True,
 )
 DESCRIBE_LOG: Final = Operation(
-    "describe_log", "GET", _LOG, "How it stands", LogState, tag=_TAG, is_repeatable=True
-)
+    "describe_log", "GET", _LOG, "How it stands",
+    LogDescription, tag=_TAG, target="Log.describe", is_repeatable=True,
+)  # fmt: skip
 APPEND_RECORDS: Final = Operation(
     "append_records", "POST", _LOG + "/records", "Append records; not safe to repeat",
     RecordIds, query=AppendQuery, body=AppendRecords, also_takes=(Raw.LINES, Raw.BYTES),
@@ -224,7 +152,7 @@ TAIL_LOG: Final = Operation(
 )  # fmt: skip
 SEEK_LOG: Final = Operation(
     "seek_log", "GET", _LOG + "/position", "Where the first record is that is not older",
-    Position, query=SeekQuery, tag=_TAG, is_repeatable=True,
+    Position, query=SeekQuery, tag=_TAG, target="Log.seek_timestamp", is_repeatable=True,
 )  # fmt: skip
 SEAL_LOG: Final = Operation(
     "seal_log", "POST", _LOG + "/seal", "Seal the segment that is written",
@@ -232,7 +160,7 @@ SEAL_LOG: Final = Operation(
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
     "set_watermark", "PUT", _LOG + "/coordinator-watermark", "It never goes back",
-    LogState, body=WatermarkBody, tag=_TAG, is_repeatable=True,
+    LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
     "log_segments", "GET", _LOG + "/segments", "Its segments with their tiers, and the durable end",
@@ -245,36 +173,10 @@ LOG_SEGMENT_BYTES: Final = Operation(
 )  # fmt: skip
 LOG_TIERS: Final = Operation(
     "log_tiers", "GET", _LOG + "/tiers", "Where its segments are",
-    TierPlaces, tag=_TAG, is_repeatable=True,
-)  # fmt: skip
-LIST_PINS: Final = Operation(
-    "list_pins", "GET", "/v1/pins", "The pins that count now",
-    PinList, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-CREATE_PIN: Final = Operation(
-    "create_pin", "POST", "/v1/pins", "Keep segments or offsets from retention, for a while",
-    PinState, body=NewPin, status=201, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RENEW_PIN: Final = Operation(
-    "renew_pin", "PUT", "/v1/pins/{pin}", "Let it last longer",
-    PinState, body=RenewPin, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RENEW_PINS: Final = Operation(
-    "renew_pins", "POST", "/v1/pins/renew",
-    "Let several last that long from now; those that are released or expired are left out",
-    RenewedPins, body=RenewPins, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RELEASE_PINS: Final = Operation(
-    "release_pins", "POST", "/v1/pins/release", "Remove several",
-    Nothing, body=ReleasePins, status=204, tag=_PINS, is_repeatable=True,
-)  # fmt: skip
-RELEASE_PIN: Final = Operation(
-    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove it",
-    Nothing, status=204, tag=_PINS, is_repeatable=True,
+    TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (
     LIST_LOGS, OPEN_LOG, DESCRIBE_LOG, APPEND_RECORDS, FLUSH_LOG, READ_RECORDS, TAIL_LOG, SEEK_LOG,
-    SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS, LIST_PINS, CREATE_PIN,
-    RENEW_PIN, RELEASE_PIN, RENEW_PINS, RELEASE_PINS,
+    SEAL_LOG, SET_WATERMARK, LOG_SEGMENTS, LOG_SEGMENT_BYTES, LOG_TIERS,
 )  # fmt: skip

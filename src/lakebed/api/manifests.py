@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from lakebed.aof.manifest.files import ManifestFile
 from lakebed.api.operation import Operation, Raw
 from lakebed.api.topics import Count
 
@@ -22,16 +23,6 @@ class FilesQuery(Struct, frozen=True):
 
     after: str = ""
     max_files: Annotated[int, Meta(ge=1, le=FILES_MAX)] = FILES_MAX
-
-
-class ManifestFile(Struct, frozen=True):
-    """A chunk, or a snapshot; see `lakebed.aof.manifest.files`."""
-
-    name: str
-    kind: str  # chunk or snapshot
-    size: int  # bytes that can be asked for
-    committed_bytes: int | None  # what counts of them; None if a chunk's header is unreadable
-    is_sealed: bool  # nothing is added to it any more
 
 
 class ManifestFiles(Struct, frozen=True):

@@ -20,6 +20,8 @@ Kind = TypeVar("Kind")
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, int):  # record ids
+        return int(value)
     if isinstance(value, MappingProxyType):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded")

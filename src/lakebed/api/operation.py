@@ -23,6 +23,7 @@ from lakebed.base.units import MIB
 Result = TypeVar("Result", covariant=True)
 
 SMALL_BODY_BYTES = 1 * MIB
+NUMBERS = frozenset({"partition", "base_offset", "segment", "damage"})  # names that are numbers
 
 
 class Raw(Enum):

@@ -24,7 +24,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import Fetched
 from lakebed.keratin.view import SegmentInfo
-from lakebed.store.pin_file import AnyPin, OffsetPin, Pin
+from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
 
@@ -203,9 +203,9 @@ class ReadPins(Protocol):
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> OffsetPin: ...
+    ) -> Pin: ...
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin: ...
+    def renew(self, pin_id: str, *, duration_ms: int) -> Pin: ...
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
         """Let them last about that long from now; which of them were there."""
@@ -217,7 +217,7 @@ class ReadPins(Protocol):
 
     def active(self) -> list[Pin]: ...
 
-    def active_offsets(self) -> list[OffsetPin]: ...
+    def active_offsets(self) -> list[Pin]: ...
 
 
 class ReadableStore(Protocol):

@@ -88,11 +88,11 @@ class DamageRecord(Loss):
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the file holds."""
+    """What is on record as lost."""
 
     next_id: int = 1
-    forgotten_count: int = 0
-    records: tuple[DamageRecord, ...] = field(default=())
+    forgotten_count: int = 0  # found when there was no room for more records
+    records: tuple[DamageRecord, ...] = field(default=())  # oldest first
 
     @property
     def unacknowledged(self) -> tuple[DamageRecord, ...]:
@@ -154,11 +154,10 @@ class RecordedDamage:
 
     def list(self) -> list[DamageRecord]:
         """All that is on record now, acknowledged or not, oldest first."""
-        return [*self.ledger.records]
+        return [*self.ledger().records]
 
-    @property
     def ledger(self) -> Ledger:
-        """`Corrupt` if it cannot be read."""
+        """All that is on record; `Corrupt` if it cannot be read."""
         return load_ledger(self._disk, self._root)
 
 
@@ -206,14 +205,14 @@ class DamageLedger:
                     Loss(engine=STORE, name=FILE_NAME, problem="the record of damage was damaged")
                 )
 
-    @property
     def ledger(self) -> Ledger:
+        """All that is on record."""
         with self._mutex:
             return self._ledger
 
     def list(self) -> list[DamageRecord]:
         """All that is on record, acknowledged or not, oldest first."""
-        return [*self.ledger.records]
+        return [*self.ledger().records]
 
     def record(self, *losses: Loss) -> None:
         """Put losses on record, each once; durable when it returns.
@@ -259,7 +258,7 @@ class DamageLedger:
 
     @property
     def unacknowledged_count(self) -> int:
-        ledger = self.ledger
+        ledger = self.ledger()
         return len(ledger.unacknowledged) + ledger.forgotten_count
 
     @property

@@ -265,6 +265,8 @@ def seal(context: typer.Context, log: LogName) -> None:
     \b
     lakebed aof seal orders
     """
+    from dataclasses import replace
+
     from lakebed.cli.writers import as_named_here
 
     run = invocation(context)
@@ -272,7 +274,7 @@ def seal(context: typer.Context, log: LogName) -> None:
         sealed = store.log(log).seal_current_segment(timeout=60.0)
         if sealed is not None:
             (path,) = as_named_here([sealed.path], store, run.root)
-            sealed = sealed._replace(path=path)
+            sealed = replace(sealed, path=path)
     if sealed is None:
         document: dict[str, object] = {"log": log, "sealed": None}
         line = f"{log}: there is no record to seal"

@@ -10,7 +10,6 @@ from lakebed.aof.errors import BackpressureKind, NotDurableYet, WouldBlock
 from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import LakebedError, RetryError
-from lakebed.store.store import Store
 
 if TYPE_CHECKING:
     from lakebed.cli.writers import Writer
@@ -77,6 +76,4 @@ class Appender:
 
 def segment_bytes(store: Writer) -> int:
     """How long the segments of its logs are."""
-    if isinstance(store, Store):
-        return store.config.segment_bytes
-    return int(store.config()["aof"]["segment_bytes"])
+    return int(store.configuration()["aof"]["segment_bytes"])

@@ -27,7 +27,7 @@ def list_damage(context: typer.Context) -> None:
     """
     run = invocation(context)
     with open_to_read(run) as store:
-        ledger = store.damage.ledger
+        ledger = store.damage.ledger()
     lines = [_line(record) for record in ledger.records]
     if ledger.forgotten_count:
         lines.append(f"{ledger.forgotten_count} more, for which there was no room")

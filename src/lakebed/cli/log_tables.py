@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lakebed.cli.moments import moment_text
 from lakebed.cli.output import counted, table
 from lakebed.store.log_check import LogReport
+from lakebed.store.pin_file import Pin
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.repair import RepairReport
 from lakebed.store.segment_summary import SegmentSummary
@@ -108,9 +109,21 @@ def dump_document(
     return {
         "root": store.root,
         "store": None if version is None else version._asdict(),
-        "pins": [pin._asdict() for pin in store.pins.active()],
+        "pins": [_pin_document(pin) for pin in store.pins.active()],
         "logs": [_log_document(summary) for summary in found],
         "problems": problems,
+    }
+
+
+def _pin_document(pin: Pin) -> dict[str, object]:
+    return {
+        "pin_id": pin.pin_id,
+        "log": pin.log,
+        "segment_start": pin.start,
+        "segment_end": pin.end,
+        "expires_ms": pin.expires_ms,
+        "owner": pin.owner,
+        "created_ms": pin.created_ms,
     }
 
 

@@ -33,7 +33,7 @@ def verify(context: typer.Context, topic: TopicName) -> None:
         report = verify_topic(
             store.disk, store.root, topic, runner=store.runner, progress=progress.update
         )
-        report = with_recorded(report, store.damage.ledger, topic)
+        report = with_recorded(report, store.damage.ledger(), topic)
     run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)

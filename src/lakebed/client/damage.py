@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.api import damage as wire
-from lakebed.base.damage_ledger import DamageRecord
+from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.client.caller import Caller
 
 
@@ -13,9 +13,13 @@ class RemoteDamage:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
+    def ledger(self) -> Ledger:
+        """All that is on record."""
+        return self._caller.call(wire.LIST_DAMAGE)
+
     def list(self) -> list[DamageRecord]:
         """All that is on record, acknowledged or not, oldest first."""
-        return self._caller.call(wire.LIST_DAMAGE).records
+        return [*self.ledger().records]
 
     def acknowledge(self, record_id: int) -> DamageRecord:
         """Somebody knows of it; `NotFound` if it is not on record."""

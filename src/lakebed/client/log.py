@@ -14,7 +14,7 @@ from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import plan
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.view import SegmentInfo
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api import logs as wire
 from lakebed.base.errors import InputError, NotFound, OutcomeUnknown
 from lakebed.base.layout import Buffer
@@ -41,31 +41,18 @@ class RemoteTiers:
 
     def residency(self) -> list[Residence]:
         """Where the segments are."""
-        return [
-            Residence(
-                segment_id=one.segment_id,
-                tiers=tuple(one.tiers),
-                is_sealed=one.is_sealed,
-                durable_bytes=one.durable_bytes,
-                compressed_bytes=one.compressed_bytes,
-                key=one.key,
-                pending=tuple(one.pending),
-                failures=tuple(one.failures),
-                needs_repair=one.needs_repair,
-            )
-            for one in self._caller.call(wire.LOG_TIERS, self._names).segments
-        ]
+        return self._caller.call(wire.LOG_TIERS, self._names).segments
 
 
 class RemoteLog:
     """Thread-safe; an iterator it gave belongs to one thread."""
 
-    def __init__(self, caller: Caller, state: wire.LogState) -> None:
+    def __init__(self, caller: Caller, description: LogDescription) -> None:
         self._caller = caller
-        self.name = state.name
-        self.stream_id = state.stream_id
-        self.tiers = RemoteTiers(caller, state.name)
-        self._names = {"log": state.name}
+        self.name = description.name
+        self.stream_id = description.stream_id
+        self.tiers = RemoteTiers(caller, description.name)
+        self._names = {"log": description.name}
 
     # Appending.
 
@@ -126,11 +113,11 @@ class RemoteLog:
         sealed = self._caller.call(
             wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
         )
-        return None if sealed.segment is None else _info_of(sealed.segment)
+        return sealed.segment
 
     @property
     def coordinator_watermark(self) -> int:
-        return self._state().coordinator_watermark
+        return self.describe().coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
         """Kept with the next seal and given back after recovery; it never goes back."""
@@ -191,6 +178,9 @@ class RemoteLog:
 
     # What it is.
 
+    def describe(self) -> LogDescription:
+        return self._caller.call(wire.DESCRIBE_LOG, self._names)
+
     def segments(self) -> Sequence[SegmentInfo]:
         """All that exist now, oldest first."""
         return self.segments_and_end()[0]
@@ -198,7 +188,7 @@ class RemoteLog:
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
         """All segments, and the durable end, which they contain."""
         found = self._caller.call(wire.LOG_SEGMENTS, self._names)
-        return tuple(map(_info_of, found.segments)), RecordId(found.durable_end)
+        return tuple(found.segments), RecordId(found.durable_end)
 
     def segment_bytes(
         self,
@@ -221,7 +211,7 @@ class RemoteLog:
 
     def durable_end(self) -> RecordId:
         """The position behind the last durable record."""
-        return RecordId(self._state().durable_end)
+        return RecordId(self.describe().durable_end)
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
         """Until the durable end is beyond `position`; False if the seconds passed first."""
@@ -262,9 +252,6 @@ class RemoteLog:
             wait_s=wait_ms / 1000,
             interruption=interruption,
         )
-
-    def _state(self) -> wire.LogState:
-        return self._caller.call(wire.DESCRIBE_LOG, self._names)
 
     def _append(
         self,
@@ -335,16 +322,4 @@ def _before(page: wire.Records, end: RecordId) -> wire.Records:
         page.payloads[:count],
         int(end),
         page.durable_end,
-    )
-
-
-def _info_of(segment: wire.LogSegment) -> SegmentInfo:
-    return SegmentInfo(
-        segment_id=segment.segment_id,
-        base_offset=segment.base_offset,
-        created_at=segment.created_at,
-        path=segment.path,
-        is_sealed=segment.is_sealed,
-        end=segment.end,
-        tier=segment.tier,
     )

@@ -53,7 +53,9 @@ class RemoteFolder:
             page = self._caller.call(
                 wire.LOG_MANIFEST, {"log": self._log}, query=wire.FilesQuery(after=after)
             )
-            found += map(_file_of, page.files)
+            for file in page.files:
+                _check_name(file)
+            found += page.files
             if page.next_after is not None and page.next_after <= after:
                 raise BadAnswer(f"{wire.LOG_MANIFEST.name}: a page that leads nowhere")
             after = page.next_after
@@ -106,15 +108,6 @@ class RemoteFile:
         self.close()
 
 
-def _file_of(file: wire.ManifestFile) -> ManifestFile:
-    parsed = parse_file_name(file.name)
-    if parsed is None:
+def _check_name(file: ManifestFile) -> None:
+    if parse_file_name(file.name) != (file.kind, file.number):
         raise BadAnswer(f"{wire.LOG_MANIFEST.name}: a file that no manifest log has")
-    return ManifestFile(
-        name=file.name,
-        kind=parsed.kind,
-        number=parsed.number,
-        size=file.size,
-        committed_bytes=file.committed_bytes,
-        is_sealed=file.is_sealed,
-    )

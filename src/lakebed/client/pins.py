@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakebed.api import logs as wire
+from lakebed.api import pins as wire
 from lakebed.client.caller import Caller
-from lakebed.client.errors import BadAnswer
-from lakebed.store.pin_file import AnyPin, OffsetPin, Pin
+from lakebed.store.pin_file import Pin
 
 
 class RemotePins:
@@ -20,35 +19,42 @@ class RemotePins:
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
         """Pin the segments `[segment_start, segment_end)`; durable when it returns."""
-        body = wire.NewPin(
-            start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner, log=log
+        return self.create(
+            log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
         )
-        found = _pin_of(self._caller.call(wire.CREATE_PIN, body=body))
-        if not isinstance(found, Pin):
-            raise BadAnswer("pin: the answer is another kind of pin")
-        return found
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> OffsetPin:
+    ) -> Pin:
         """Pin the messages `[start, end)` of a partition; durable when it returns."""
-        body = wire.NewPin(
+        return self.create(
+            topic=topic,
+            partition=partition,
             start=start,
             end=end,
             duration_ms=duration_ms,
             owner=owner,
-            topic=topic,
-            partition=partition,
         )
-        found = _pin_of(self._caller.call(wire.CREATE_PIN, body=body))
-        if not isinstance(found, OffsetPin):
-            raise BadAnswer("pin_offsets: the answer is another kind of pin")
-        return found
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin:
+    def create(
+        self,
+        *,
+        start: int,
+        end: int,
+        duration_ms: int,
+        owner: str,
+        log: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Pin:
+        """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are."""
+        body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
+        return self._caller.call(wire.CREATE_PIN, body=body)
+
+    def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
         """Let it last that long from now; `NotFound` if it was released or expired already."""
         body = wire.RenewPin(duration_ms=duration_ms)
-        return _pin_of(self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body))
+        return self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
         """Let them last about that long from now; which of them were there."""
@@ -65,36 +71,12 @@ class RemotePins:
 
     def active(self) -> list[Pin]:
         """The pins of logs that count now."""
-        return [pin for pin in self._all() if isinstance(pin, Pin)]
+        return [pin for pin in self.all_active() if pin.log is not None]
 
-    def active_offsets(self) -> list[OffsetPin]:
+    def active_offsets(self) -> list[Pin]:
         """The pins of partitions that count now."""
-        return [pin for pin in self._all() if isinstance(pin, OffsetPin)]
+        return [pin for pin in self.all_active() if pin.log is None]
 
-    def _all(self) -> list[AnyPin]:
-        return [_pin_of(state) for state in self._caller.call(wire.LIST_PINS).pins]
-
-
-def _pin_of(state: wire.PinState) -> AnyPin:
-    if state.log is not None:
-        return Pin(
-            pin_id=state.pin_id,
-            log=state.log,
-            segment_start=state.start,
-            segment_end=state.end,
-            expires_ms=state.expires_ms,
-            owner=state.owner,
-            created_ms=state.created_ms,
-        )
-    if state.topic is None or state.partition is None:
-        raise BadAnswer("a pin of nothing")
-    return OffsetPin(
-        pin_id=state.pin_id,
-        topic=state.topic,
-        partition=state.partition,
-        offset_start=state.start,
-        offset_end=state.end,
-        expires_ms=state.expires_ms,
-        owner=state.owner,
-        created_ms=state.created_ms,
-    )
+    def all_active(self) -> list[Pin]:
+        """The pins that count now, those of logs first."""
+        return self._caller.call(wire.LIST_PINS).pins

@@ -24,6 +24,7 @@ from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
 from lakebed.store.read_plan import PlannedRead, WantedRead
+from lakebed.store.store_state import StoreState
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class RemoteStore:
     def health(self) -> admin.Health:
         return self._caller.call(admin.HEALTH)
 
-    def state(self) -> admin.StoreState:
+    def state(self) -> StoreState:
         """What is in it."""
         return self._caller.call(admin.STATE)
 
@@ -169,8 +170,8 @@ class RemoteStore:
         """By engine, by log or partition, by name."""
         return self._caller.call(admin.COUNTERS).counters
 
-    def config(self) -> dict[str, dict[str, Any]]:
-        """The settings that count, by section; secrets are told as whether there is one."""
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """The settings that count, by section, secrets hidden."""
         return self._caller.call(admin.CONFIGURATION).sections
 
     @property

@@ -1,14 +1,13 @@
-"""How the store is, what it counts, its settings, and long work in it."""
+"""Whether the server answers, what it and the store count, and long work."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 from typing import Any, Final
 
 from lakebed.api import admin, media
-from lakebed.api.admin import Configuration, CounterValues, Health, StoreState, WorkList, WorkState
+from lakebed.api.admin import CounterValues, Health, WorkList, WorkState
 from lakebed.api.operation import Operation
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
@@ -27,26 +26,6 @@ async def openapi(_service: Service, _call: Call) -> Response:
     return Response(200, [("Content-Type", media.JSON)], openapi_document())
 
 
-async def state(service: Service, _call: Call) -> StoreState:
-    store = service.store
-
-    def look() -> StoreState:
-        return StoreState(
-            root=os.path.abspath(store.root),
-            version=VERSION,
-            store_version=store.version.version,
-            process_id=os.getpid(),
-            opened_ms=store.opened_ms,
-            logs=store.logs(),
-            topics=store.topic_names(),
-            buckets=store.bucket_names(),
-            free_bytes=store.disk.free_bytes(store.root),
-            pins=len(store.pins.active()),
-        )
-
-    return await service.run(look)
-
-
 async def counters(service: Service, _call: Call) -> CounterValues:
     found = await service.run(service.store.counters)
     return CounterValues({**found, "door": _own_counters(service)})
@@ -61,10 +40,6 @@ def _own_counters(service: Service) -> dict[str, dict[str, int | float]]:
         operation, _, outcome = name.rpartition(".")
         values.setdefault(operation, {})[outcome] = count
     return values
-
-
-async def configuration(service: Service, _call: Call) -> Configuration:
-    return Configuration(service.store.configuration())
 
 
 async def list_work(service: Service, _call: Call) -> WorkList:
@@ -99,9 +74,7 @@ async def cancel_work(service: Service, call: Call) -> None:
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     admin.HEALTH: health,
     admin.OPENAPI: openapi,
-    admin.STATE: state,
     admin.COUNTERS: counters,
-    admin.CONFIGURATION: configuration,
     admin.LIST_WORK: list_work,
     admin.START_WORK: start_work,
     admin.GET_WORK: get_work,

@@ -14,11 +14,12 @@ from typing import Any, Final, NamedTuple, get_origin
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from lakebed.api.operation import Nothing, Operation
+from lakebed.api.operation import NUMBERS, Nothing, Operation
 from lakebed.http.response import Response
 from lakebed.http_api.answer import response_of
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
+from lakebed.http_api.logs import find_log
 from lakebed.http_api.lookup import (
     group_of,
     partition_of,
@@ -74,6 +75,22 @@ async def _stored_objects(service: Service, _call: Call) -> object:
     return StoredObjects((await service.lake()).metadata)
 
 
+async def _log(service: Service, call: Call) -> object:
+    return (await find_log(service, call)).log
+
+
+async def _tiers(service: Service, call: Call) -> object:
+    return (await find_log(service, call)).log.tiers
+
+
+async def _damage(service: Service, _call: Call) -> object:
+    return service.store.damage
+
+
+async def _pins(service: Service, _call: Call) -> object:
+    return service.store.pins
+
+
 def _only_reads(call: Call) -> bool:
     return call.operation.method == "GET"
 
@@ -88,6 +105,10 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"copying", "deletion"})),
     "StoredObjects": Owner(_stored_objects),
     "Keys": Owner(_keys),
+    "Log": Owner(_log, ("log",)),
+    "Tiers": Owner(_tiers, ("log",)),
+    "Pins": Owner(_pins),
+    "Damage": Owner(_damage),
 }
 
 
@@ -99,7 +120,11 @@ def bound(operation: Operation[Any]) -> Handler:
     async def carry_out(service: Service, call: Call) -> Response:
         body = Nothing() if operation.body is Nothing else await call.document(operation.body)
         target = await owner.find(service, call)
-        others = [text for name, text in call.names.items() if name not in owner.names]
+        others = [
+            call.number(name) if name in NUMBERS else text
+            for name, text in call.names.items()
+            if name not in owner.names
+        ]
         work = partial(getattr(target, method), *others, **_fields(call.query), **_fields(body))
         if method in owner.changes:
             return response_of(_document(operation, await service.commit(work())), call)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from lakebed.aof.manifest.files import ManifestFile, list_files
+from lakebed.aof.manifest.files import list_files
 from lakebed.aof.manifest.paths import parse_file_name
 from lakebed.aof.tiers.ranges import FileSource
 from lakebed.api import manifests
@@ -47,20 +47,9 @@ def _list(store: Store, log: str, query: manifests.FilesQuery) -> manifests.Mani
         return manifests.ManifestFiles(log, None, "", [], None)
     reader = found.reader
     files = list_files(store.disk, reader.paths, after=query.after)
-    page = list(islice(files, query.max_files + 1))
-    told = list(map(_told, page[: query.max_files]))
-    next_after = told[-1].name if len(page) > len(told) else None
-    return manifests.ManifestFiles(found.log, found.stream, reader.paths.folder, told, next_after)
-
-
-def _told(file: ManifestFile) -> manifests.ManifestFile:
-    return manifests.ManifestFile(
-        name=file.name,
-        kind=file.kind.value,
-        size=file.size,
-        committed_bytes=file.committed_bytes,
-        is_sealed=file.is_sealed,
-    )
+    page = list(islice(files, query.max_files))
+    next_after = page[-1].name if next(files, None) is not None else None
+    return manifests.ManifestFiles(found.log, found.stream, reader.paths.folder, page, next_after)
 
 
 def _open(store: Store, log: str, name: str) -> Stored:

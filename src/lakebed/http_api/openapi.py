@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from lakebed.api import media
-from lakebed.api.operation import Nothing, Operation, Raw
+from lakebed.api.operation import NUMBERS, Nothing, Operation, Raw
 from lakebed.api.operations import OPERATIONS
 from lakebed.version import VERSION
 
@@ -24,7 +24,6 @@ Schema = dict[str, Any]
 
 _REF: Final = "#/components/schemas/{name}"
 _NAME: Final = re.compile(r"\{(\w+)\*?\}")
-_NUMBERS: Final = frozenset({"partition", "base_offset", "segment"})  # names that are numbers
 _NO_DOCUMENTS: Final = (Nothing, bytes)
 _INT64_MAX: Final = (1 << 63) - 1
 _POSITIONS: Final = frozenset({"offset", "start", "first"})  # in queries: they may be out of range
@@ -180,7 +179,7 @@ def _path_parameters(operation: Operation[Any]) -> list[Schema]:
 
 
 def _name_schema(name: str) -> Schema:
-    if name in _NUMBERS:
+    if name in NUMBERS:
         return {"type": "integer", "minimum": 0, "maximum": _INT64_MAX}
     return {"type": "string", "minLength": 1}
 

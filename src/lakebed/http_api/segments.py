@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from lakebed.base.files import Disk
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.logs import find_log, segment_of
+from lakebed.http_api.logs import find_log
 from lakebed.http_api.lookup import readable_partition_of
 from lakebed.http_api.service import Service
 from lakebed.http_api.stored import Stored, answer_range, stored_file
@@ -56,7 +57,7 @@ def _list(log: Aof) -> logs.LogSegments:
             size = _file_bytes(log.disk, info.path)
         else:
             size = records_end(segments, index, durable_end)
-        found.append(segment_of(info, size=size))
+        found.append(replace(info, size=size))
     return logs.LogSegments(found, int(durable_end))
 
 

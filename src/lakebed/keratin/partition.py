@@ -316,7 +316,7 @@ class Partition:
         """See `PartitionView`."""
         if self._damage is None:
             return ()
-        return self._damage.ledger.lost_offsets(self.paths.topic, self.number)
+        return self._damage.ledger().lost_offsets(self.paths.topic, self.number)
 
     def submit(
         self, append: Append, *, timeout: float | None = None, is_awaited: bool = False

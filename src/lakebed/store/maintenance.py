@@ -128,7 +128,7 @@ class Maintenance:
 
         store = self._store
         report = verify_topic(store.disk, store.root, topic, runner=store.runner, progress=progress)
-        return with_recorded(report, store.damage.ledger, topic)
+        return with_recorded(report, store.damage.ledger(), topic)
 
     def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress

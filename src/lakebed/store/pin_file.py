@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from lakebed.aof.paths import check_log_name
@@ -44,55 +45,37 @@ class OffsetRange(NamedTuple):
     end: int
 
 
-class Pin(NamedTuple):
-    """Segments `[segment_start, segment_end)` of a log, until `expires_ms`."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """Segments `[start, end)` of a log, or messages `[start, end)` of a topic's partition, until
+    `expires_ms`."""
 
     pin_id: str
-    log: str
-    segment_start: int
-    segment_end: int
+    start: int
+    end: int
     expires_ms: int  # since 1970, as created_ms
     owner: str
     created_ms: int
+    log: str | None = None
+    topic: str | None = None
+    partition: int | None = None
 
     def covers(self, log: str, segment_id: int) -> bool:
-        return self.log == log and self.segment_start <= segment_id < self.segment_end
-
-
-class OffsetPin(NamedTuple):
-    """Messages `[offset_start, offset_end)` of a partition, until `expires_ms`."""
-
-    pin_id: str
-    topic: str
-    partition: int
-    offset_start: int
-    offset_end: int
-    expires_ms: int  # since 1970, as created_ms
-    owner: str
-    created_ms: int
+        return self.log == log and self.start <= segment_id < self.end
 
     def overlaps(self, topic: str, partition: int, start: int, end: int) -> bool:
         """Whether any message of `[start, end)` is pinned."""
         is_same = (self.topic, self.partition) == (topic, partition)
-        return is_same and self.offset_start < end and start < self.offset_end
+        return is_same and self.start < end and start < self.end
 
 
-AnyPin = Pin | OffsetPin
-
-
-def encode_pin(pin: AnyPin) -> bytes:
+def encode_pin(pin: Pin) -> bytes:
     target: dict[str, object]
-    if isinstance(pin, Pin):
-        target = {
-            "log": pin.log,
-            "segments": {"start": pin.segment_start, "end": pin.segment_end},
-        }
+    span = {"start": pin.start, "end": pin.end}
+    if pin.log is not None:
+        target = {"log": pin.log, "segments": span}
     else:
-        target = {
-            "topic": pin.topic,
-            "partition": pin.partition,
-            "offsets": {"start": pin.offset_start, "end": pin.offset_end},
-        }
+        target = {"topic": pin.topic, "partition": pin.partition, "offsets": span}
     document = {
         "version": VERSION,
         **target,
@@ -103,7 +86,7 @@ def encode_pin(pin: AnyPin) -> bytes:
     return json.dumps(document).encode("ascii") + b"\n"
 
 
-def decode_pin(data: bytes, *, pin_id: str) -> AnyPin:
+def decode_pin(data: bytes, *, pin_id: str) -> Pin:
     """`Corrupt` or `InputError` if it is no pin of this version."""
     try:
         document = json.loads(data)
@@ -117,17 +100,19 @@ def decode_pin(data: bytes, *, pin_id: str) -> AnyPin:
     return pin
 
 
-def check_pin(pin: AnyPin) -> None:
+def check_pin(pin: Pin) -> None:
     """`InputError` unless every field is within its limits."""
-    if isinstance(pin, Pin):
-        if not 0 <= pin.segment_start < pin.segment_end <= SEGMENT_INDEX_MAX + 1:
-            raise InputError(f"no segments are in [{pin.segment_start}, {pin.segment_end})")
+    if pin.log is not None and pin.topic is None and pin.partition is None:
+        if not 0 <= pin.start < pin.end <= SEGMENT_INDEX_MAX + 1:
+            raise InputError(f"no segments are in [{pin.start}, {pin.end})")
         check_log_name(pin.log)
-    else:
-        if not 0 <= pin.offset_start < pin.offset_end <= OFFSET_MAX:
-            raise InputError(f"no offsets are in [{pin.offset_start}, {pin.offset_end})")
+    elif pin.log is None and pin.topic is not None and pin.partition is not None:
+        if not 0 <= pin.start < pin.end <= OFFSET_MAX:
+            raise InputError(f"no offsets are in [{pin.start}, {pin.end})")
         check_topic_name(pin.topic)
         check_partition(pin.partition)
+    else:
+        raise InputError("a pin is of a log's segments, or of a topic's partition: say one of both")
     if not 0 < len(pin.owner) <= OWNER_CHARACTERS_MAX:
         raise InputError(f"the owner has 1 to {OWNER_CHARACTERS_MAX} characters")
 
@@ -136,21 +121,21 @@ def _segments(document: Mapping[str, Any], pin_id: str) -> Pin:
     return Pin(
         pin_id=pin_id,
         log=_typed(document["log"], str),
-        segment_start=_typed(document["segments"]["start"], int),
-        segment_end=_typed(document["segments"]["end"], int),
+        start=_typed(document["segments"]["start"], int),
+        end=_typed(document["segments"]["end"], int),
         expires_ms=_typed(document["expires_ms"], int),
         owner=_typed(document["owner"], str),
         created_ms=_typed(document["created_ms"], int),
     )
 
 
-def _offsets(document: Mapping[str, Any], pin_id: str) -> OffsetPin:
-    return OffsetPin(
+def _offsets(document: Mapping[str, Any], pin_id: str) -> Pin:
+    return Pin(
         pin_id=pin_id,
         topic=_typed(document["topic"], str),
         partition=_typed(document["partition"], int),
-        offset_start=_typed(document["offsets"]["start"], int),
-        offset_end=_typed(document["offsets"]["end"], int),
+        start=_typed(document["offsets"]["start"], int),
+        end=_typed(document["offsets"]["end"], int),
         expires_ms=_typed(document["expires_ms"], int),
         owner=_typed(document["owner"], str),
         created_ms=_typed(document["created_ms"], int),

@@ -1,9 +1,9 @@
 """Pins: what somebody is going to read, and retention must leave alone.
 
-`pins/<id>.json` is one pin (`pin` says how it looks): of segments of a log, or of messages of a
-partition. It counts until it expires, by the wall clock; its owner renews it before that. Any
-process may pin, also one that opened the store read-only: whoever pins looks afterwards whether
-what it pinned is still there, for retention may have been faster.
+`pins/<id>.json` is one pin (see `pin_file`): of segments of a log, or of messages of a partition.
+It counts until it expires, by the wall clock; its owner renews it before that. Any process may pin,
+also one that opened the store read-only: whoever pins looks afterwards whether what it pinned is
+still there, for retention may have been faster.
 
 Invariants: a pin that was written before retention asked is seen by it; a file that cannot be
 read as a pin, or that claims to last longer than a pin may, is ignored. Expired files are removed
@@ -19,14 +19,13 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders, read_file, replace_atomically
 from lakebed.base.units import KIB
 from lakebed.store.pin_file import (
-    AnyPin,
-    OffsetPin,
     OffsetRange,
     Pin,
     SegmentRange,
@@ -35,7 +34,7 @@ from lakebed.store.pin_file import (
     encode_pin,
 )
 
-__all__ = ["OffsetPin", "Pin", "Pins"]
+__all__ = ["Pin", "Pins"]
 
 FOLDER_NAME = "pins"
 FILE_BYTES_MAX = 4 * KIB
@@ -77,36 +76,60 @@ class Pins:
         """Pin the segments `[segment_start, segment_end)`; durable when it returns. Removes what
         expired long ago."""
         self._remove_expired()
-        return self._pin_segments(log, segment_start, segment_end, duration_ms, owner)
+        return self.create(
+            log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
+        )
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> OffsetPin:
+    ) -> Pin:
         """Pin the messages `[start, end)` of a partition; durable when it returns."""
-        now_ms = self._now_ms()
-        _check_duration(duration_ms)
-        pin = OffsetPin(
-            pin_id=self._new_id(),
+        return self.create(
             topic=topic,
             partition=partition,
-            offset_start=start,
-            offset_end=end,
+            start=start,
+            end=end,
+            duration_ms=duration_ms,
+            owner=owner,
+        )
+
+    def create(
+        self,
+        *,
+        start: int,
+        end: int,
+        duration_ms: int,
+        owner: str,
+        log: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Pin:
+        """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are."""
+        now_ms = self._now_ms()
+        _check_duration(duration_ms)
+        pin = Pin(
+            pin_id=self._new_id(),
+            start=start,
+            end=end,
             expires_ms=now_ms + duration_ms,
             owner=owner,
             created_ms=now_ms,
+            log=log,
+            topic=topic,
+            partition=partition,
         )
         self._add(pin)
         return pin
 
     def pin_ranges(
         self, ranges: Sequence[OffsetRange | SegmentRange], *, duration_ms: int, owner: str
-    ) -> list[AnyPin]:
+    ) -> list[Pin]:
         """Pin all of them, or none; durable when it returns. Removes what expired long ago."""
         self._remove_expired()
-        pins: list[AnyPin] = []
+        pins: list[Pin] = []
         try:
             for each in ranges:
-                pins.append(self._pin_range(each, duration_ms, owner))
+                pins.append(self.create(duration_ms=duration_ms, owner=owner, **each._asdict()))
         except BaseException:
             self.release_all([pin.pin_id for pin in pins])
             raise
@@ -124,14 +147,14 @@ class Pins:
             with contextlib.suppress(LakebedError):
                 self.release(pin_id)
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> AnyPin:
+    def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
         """Let it last that long from now; `NotFound` if it was released or expired already."""
         _check_duration(duration_ms)
         now_ms = self._now_ms()
         pin = self._load(pin_id)
         if pin is None or pin.expires_ms <= now_ms:
             raise NotFound(f"pin {pin_id}: released, or expired")
-        renewed = pin._replace(expires_ms=now_ms + duration_ms)
+        renewed = replace(pin, expires_ms=now_ms + duration_ms)
         self._write(renewed)
         return renewed
 
@@ -141,49 +164,34 @@ class Pins:
         with contextlib.suppress(NotFound):
             self._disk.unlink(path)
 
-    def active(self, now_ms: int | None = None) -> list[Pin]:
-        """The pins of logs that count now, or at `now_ms`."""
-        return [pin for pin in self._active(now_ms) if isinstance(pin, Pin)]
+    def active(self) -> list[Pin]:
+        """The pins of logs that count now."""
+        return [pin for pin in self.all_active() if pin.log is not None]
 
-    def active_offsets(self, now_ms: int | None = None) -> list[OffsetPin]:
-        """The pins of partitions that count now, or at `now_ms`."""
-        return [pin for pin in self._active(now_ms) if isinstance(pin, OffsetPin)]
+    def active_offsets(self) -> list[Pin]:
+        """The pins of partitions that count now."""
+        return [pin for pin in self.all_active() if pin.log is None]
+
+    def all_active(self) -> list[Pin]:
+        """The pins that count now, those of logs first. The writer removes what expired long
+        before."""
+        now_ms = self._now_ms()
+        found = []
+        for pin in self._all():
+            # One that claims to last longer than a pin can is damaged, or a joke.
+            if now_ms < pin.expires_ms <= now_ms + DURATION_MS_MAX:
+                found.append(pin)
+            elif self._is_writer and pin.expires_ms + GRACE_MS <= now_ms:
+                self._remove(pin)
+        return sorted(found, key=lambda pin: pin.log is None)
 
     def covers(self, log: str, segment_id: int) -> bool:
         """Whether a segment is pinned now. True also if that cannot be found out."""
-        return self._is_any(lambda pin: isinstance(pin, Pin) and pin.covers(log, segment_id))
+        return self._is_any(lambda pin: pin.covers(log, segment_id))
 
     def covers_offsets(self, topic: str, partition: int, start: int, end: int) -> bool:
         """Whether any message of `[start, end)` is pinned now. True also if nobody can tell."""
-        return self._is_any(
-            lambda pin: isinstance(pin, OffsetPin) and pin.overlaps(topic, partition, start, end)
-        )
-
-    def _pin_range(
-        self, wanted: OffsetRange | SegmentRange, duration_ms: int, owner: str
-    ) -> AnyPin:
-        start, end = wanted.start, wanted.end
-        if isinstance(wanted, SegmentRange):
-            return self._pin_segments(wanted.log, start, end, duration_ms, owner)
-        topic, partition = wanted.topic, wanted.partition
-        return self.pin_offsets(
-            topic, partition, start=start, end=end, duration_ms=duration_ms, owner=owner
-        )
-
-    def _pin_segments(self, log: str, start: int, end: int, duration_ms: int, owner: str) -> Pin:
-        now_ms = self._now_ms()
-        _check_duration(duration_ms)
-        pin = Pin(
-            pin_id=self._new_id(),
-            log=log,
-            segment_start=start,
-            segment_end=end,
-            expires_ms=now_ms + duration_ms,
-            owner=owner,
-            created_ms=now_ms,
-        )
-        self._add(pin)
-        return pin
+        return self._is_any(lambda pin: pin.overlaps(topic, partition, start, end))
 
     def _is_kept(self, pin_id: str, duration_ms: int) -> bool:
         now_ms = self._now_ms()
@@ -192,29 +200,17 @@ class Pins:
             return False
         left_ms = pin.expires_ms - now_ms
         if not duration_ms * 5 // 6 <= left_ms <= duration_ms:
-            self._write(pin._replace(expires_ms=now_ms + duration_ms))
+            self._write(replace(pin, expires_ms=now_ms + duration_ms))
         return True
 
-    def _is_any(self, holds: Callable[[AnyPin], bool]) -> bool:
+    def _is_any(self, holds: Callable[[Pin], bool]) -> bool:
         try:
-            return any(map(holds, self._active(None)))
+            return any(map(holds, self.all_active()))
         except DiskError as error:
             _log.warning("the pins cannot be read, so nothing is removed: %s", error)
             return True
 
-    def _active(self, now_ms: int | None) -> list[AnyPin]:
-        """Those that count; the writer removes what expired long before."""
-        now_ms = self._now_ms() if now_ms is None else now_ms
-        found = []
-        for pin in self._all():
-            # One that claims to last longer than a pin can is damaged, or a joke.
-            if now_ms < pin.expires_ms <= now_ms + DURATION_MS_MAX:
-                found.append(pin)
-            elif self._is_writer and pin.expires_ms + GRACE_MS <= now_ms:
-                self._remove(pin)
-        return found
-
-    def _all(self) -> list[AnyPin]:
+    def _all(self) -> list[Pin]:
         try:
             names = self._disk.names(self._folder)
         except NotFound:
@@ -223,7 +219,7 @@ class Pins:
         pins = [self._load(pin_id) for pin_id in ids if _ID.fullmatch(pin_id)]
         return [pin for pin in pins if pin is not None]
 
-    def _load(self, pin_id: str) -> AnyPin | None:
+    def _load(self, pin_id: str) -> Pin | None:
         """None if it is missing, or no pin."""
         path = self._path(pin_id)
         try:
@@ -234,13 +230,13 @@ class Pins:
             _log.warning("%s is no pin and is ignored: %s", path, error)
             return None
 
-    def _add(self, pin: AnyPin) -> None:
+    def _add(self, pin: Pin) -> None:
         check_pin(pin)
         if not self._disk.is_folder(self._folder):
             make_folders(self._disk, self._folder)
         self._write(pin)
 
-    def _write(self, pin: AnyPin) -> None:
+    def _write(self, pin: Pin) -> None:
         replace_atomically(self._disk, self._path(pin.pin_id), encode_pin(pin))
 
     def _remove_expired(self) -> None:
@@ -249,7 +245,7 @@ class Pins:
             if pin.expires_ms + GRACE_MS <= now_ms:
                 self._remove(pin)
 
-    def _remove(self, pin: AnyPin) -> None:
+    def _remove(self, pin: Pin) -> None:
         # Whoever only wants to look must not fail because of what is left over.
         with contextlib.suppress(LakebedError):
             self._disk.unlink(self._path(pin.pin_id))

@@ -61,6 +61,7 @@ from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
+from lakebed.store.store_state import StoreState
 from lakebed.store.topics import StoreTopic, StoreTopics
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
@@ -357,6 +358,21 @@ class Store:
         paths = LakePaths(self.root)
         is_there = self._lakes.opened() or any(map(self.disk.exists, paths.traces))
         return [bucket.name for bucket in self.buckets()] if is_there else []
+
+    def state(self) -> StoreState:
+        """What is in it, without opening anything."""
+        return StoreState(
+            root=os.path.abspath(self.root),
+            version=RELEASE,
+            store_version=self.version.version,
+            process_id=os.getpid(),
+            opened_ms=self.opened_ms,
+            logs=self.logs(),
+            topics=self.topic_names(),
+            buckets=self.bucket_names(),
+            free_bytes=self.disk.free_bytes(self.root),
+            pins=len(self.pins.active()),
+        )
 
     def configuration(self) -> dict[str, dict[str, Any]]:
         """The settings that count, by section, secrets hidden."""

@@ -215,7 +215,7 @@ def plan_store(
         unchecked.append(_unchecked("groups", error))
     ledger = Ledger()
     try:
-        ledger = store.damage.ledger
+        ledger = store.damage.ledger()
     except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
         unchecked.append(_unchecked("record of damage", error))
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from lakebed.aof.manifest.chunk import decode_header
 from lakebed.aof.manifest.format import CHUNK_HEADER, FLAG_SEALED
@@ -12,7 +12,8 @@ from lakebed.base.errors import DataError, NotFound
 from lakebed.base.files import ReadableDisk, ReadableFile
 
 
-class ManifestFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
     """One of them. A sealed chunk changes no more, but for the mark that it was uploaded."""
 
     name: str

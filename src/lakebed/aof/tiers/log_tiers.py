@@ -10,6 +10,7 @@ Nothing here decides when: that is the coordinator's, or a person's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.aof.context import LogContext
@@ -25,7 +26,8 @@ from lakebed.aof.tiers.warm_file import Compression
 from lakebed.base.errors import BadConfig, Busy, NotFound
 
 
-class Residence(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Residence:
     """Where one segment is."""
 
     segment_id: int

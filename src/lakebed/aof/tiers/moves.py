@@ -24,6 +24,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import Enum
 
 from lakebed.aof.context import LogContext
@@ -414,8 +415,8 @@ class Moves:
             name = SegmentName(info.segment_id, info.base_offset, header.created_at)
             path = self._paths.segment(name)
             footer = decompress_to(source, self._disk, path, should_stop=self.should_stop)
-        return info._replace(
-            created_at=header.created_at, path=path, end=footer.durable_bytes, tier=0
+        return replace(
+            info, created_at=header.created_at, path=path, end=footer.durable_bytes, tier=0
         )
 
     def _archived(self, state: SegmentState) -> ArchivedName | None:

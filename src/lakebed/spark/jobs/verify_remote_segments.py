@@ -61,7 +61,9 @@ def check_log_segment(log: RemoteLog, piece: LogSegment) -> LogFinding | None:
         try:
             return _check_copy(log, info) if info.tier else _check_file(log, info)
         except NotFound:  # it moved: look where to
-            info = next((one for one in log.segments() if one[0] == piece.info.segment_id), None)
+            info = next(
+                (one for one in log.segments() if one.segment_id == piece.info.segment_id), None
+            )
     raise NotFound("it is being moved from tier to tier")
 
 

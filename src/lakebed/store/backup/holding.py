@@ -14,7 +14,7 @@ from lakebed.aof.record_id import SEGMENT_INDEX_MAX
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.keratin.format import OFFSET_MAX
-from lakebed.store.pin_file import AnyPin
+from lakebed.store.pin_file import Pin
 from lakebed.store.pins import Pins
 
 DURATION_MS = 15 * 60 * 1000
@@ -76,7 +76,7 @@ class Holding:
         for pin_id in list(self._held):
             self.release(pin_id)
 
-    def _hold(self, pin: Callable[[], AnyPin]) -> str | None:
+    def _hold(self, pin: Callable[[], Pin]) -> str | None:
         try:
             pin_id = pin().pin_id
         except DiskError as error:

@@ -1,0 +1,19 @@
+"""What is in a store that is open for writing, at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreState:
+    root: str
+    version: str  # of the program
+    store_version: int
+    process_id: int
+    opened_ms: int
+    logs: list[str]
+    topics: list[str]
+    buckets: list[str]
+    free_bytes: int
+    pins: int  # of logs
