@@ -15,8 +15,7 @@ from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.raw_records import run_in
 from lakebed.keratin.record_batch import build
-from lakebed.seglake.model import Content, Versioning
-from lakebed.seglake.objects import Doomed
+from lakebed.seglake.model import Content, ObjectToDelete, Versioning
 from lakebed.seglake.ranges import ByteRange
 from lakebed.stroma.config import GroupConfig
 from tests.behaviour.outcomes import Told
@@ -375,7 +374,7 @@ class ObjectSpeaker(Speaker):
         return self._bucket.delete(key, version_id=self._version(version), if_match=if_match)
 
     def delete_many(self, keys: list[str], version: int | None) -> object:
-        doomed = Doomed(keys[0] if keys else "k", self._version(version))
+        doomed = ObjectToDelete(keys[0] if keys else "k", self._version(version))
         return self._bucket.delete_many([*keys, doomed])
 
     def list(self, **options: Any) -> object:

@@ -68,7 +68,6 @@ OF_THE_WIRE: Final = {
 
 OTHERWISE: Final = {
     (RemoteStore, "open"): "it is another thing that is opened",
-    (RemoteKeys, "create"): "there is one policy",
 }
 """Called with fewer or other arguments."""
 

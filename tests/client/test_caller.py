@@ -25,6 +25,7 @@ from lakebed.client.caller import ANSWER_BYTES_MAX, target_of
 from lakebed.client.connection import Pieces
 from lakebed.client.errors import BadAnswer
 from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.seglake.model import Deleted
 from tests.client.callers import calling
 from tests.client.scripted import answer, document, hangs_up, problem, says
 
@@ -98,7 +99,7 @@ def test_documents_are_messagepack_both_ways_and_the_key_is_told() -> None:
 
 
 def test_a_body_of_pieces_is_sent_in_chunks() -> None:
-    info = objects.DeletedState(None, is_marker=False)
+    info = Deleted("a", None, is_marker=False)
     with calling(says(document(info))) as (server, caller, _):
         pieces = Pieces([b"ab", b"", bytearray(b"c"), memoryview(b"d" * (2 * MIB))])
         names = {"bucket": "b", "key": "k"}

@@ -21,8 +21,7 @@ from lakebed.seglake.errors import (
     NoSuchKey,
     PreconditionFailed,
 )
-from lakebed.seglake.model import Algorithm, Content, Versioning
-from lakebed.seglake.objects import Doomed
+from lakebed.seglake.model import Algorithm, Content, ObjectToDelete, State, Versioning
 from lakebed.seglake.ranges import ByteRange
 from lakebed.store.store import Store
 from tests.http_api.live_api import LiveApi
@@ -104,7 +103,7 @@ def test_versions_and_deletes(store: Any) -> None:
         bucket.read("x")
     bucket.delete("x", version_id=marker.version_id)
     assert bucket.head("x").version_id == new.version_id
-    outcomes = bucket.delete_many(["x", Doomed("x", old.version_id), "", "never there"])
+    outcomes = bucket.delete_many(["x", ObjectToDelete("x", old.version_id), "", "never there"])
     assert [getattr(one, "key", None) for one in outcomes] == ["x", "x", None, "never there"]
     assert isinstance(outcomes[2], LakebedError)
     assert bucket.set_versioning(Versioning.SUSPENDED).versioning is Versioning.SUSPENDED
@@ -124,6 +123,31 @@ def test_listings_go_page_by_page(store: Any) -> None:
     assert ([one.key for one in rest.items], rest.next_marker) == (["c"], None)
     row = next(iter(bucket.list()))
     assert (row.bucket, row.size, row.etag) == ("photos", 1, bucket.head("a/1").etag)
+
+
+def test_copies_and_versions_are_as_embedded(store: Any) -> None:
+    bucket, other = store.bucket("photos"), store.bucket("others")
+    old, new = bucket.put("x", b"old", content_type="text/plain"), bucket.put("x", b"new")
+    copied = bucket.copy("x", "y", version_id=old.version_id, if_none_match="*")
+    assert (copied.key, copied.etag, copied.content) == ("y", old.etag, old.content)
+    assert bucket.read("y") == b"old"
+    with pytest.raises(PreconditionFailed):
+        bucket.copy("x", "y", if_none_match="*")
+    described = bucket.copy("x", "z", bucket="others", content=Content(metadata={"owner": "me"}))
+    assert (described.bucket, described.content.metadata) == ("others", {"owner": "me"})
+    assert other.read("z") == b"new"
+    bucket.delete("y")
+    found = [(one.row.key, one.row.state, one.is_latest) for one in bucket.versions()]
+    assert found == [
+        ("x", State.ACTIVE, True),
+        ("x", State.ACTIVE, False),
+        ("y", State.DELETED, True),
+        ("y", State.ACTIVE, False),
+    ]
+    ids = [one.row.version_id for one in bucket.versions("x")]
+    assert ids == [new.version_id, old.version_id]
+    with pytest.raises(InputError):
+        bucket.copy("x", "y", content=Content(metadata={"a": "\n"}))
 
 
 def test_buckets_are_listed_and_deleted(store: Any) -> None:

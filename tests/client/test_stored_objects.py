@@ -8,16 +8,16 @@ from random import Random
 
 import pytest
 
-from lakebed.api import stored_objects as wire
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import Address
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
-from lakebed.client.stored_objects import RemoteStoredObjects, remote_sample
+from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.key_sample import sample_keys
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
-from lakebed.seglake.stored_pages import KeyRange, PartPlace, parts_behind, versions_behind
+from lakebed.seglake.stored_pages import KeyRange, parts_behind, versions_behind
+from lakebed.seglake.stored_rows import PartPage, PartPlace, StoredVersion, StoredVersions
 from tests.client.scripted import document, says, scripted
 from tests.http_api.live_api import HOST, LiveApi
 
@@ -35,7 +35,7 @@ def calling(port: int) -> Iterator[Caller]:
 @contextmanager
 def asking(port: int) -> Iterator[RemoteStoredObjects]:
     with calling(port) as caller:
-        yield RemoteStoredObjects(caller, "photos")
+        yield RemoteStoredObjects(caller)
 
 
 def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
@@ -51,23 +51,24 @@ def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
         manifests = [reader.manifest_file(one.row.version_id) for one in listed]
         parts = parts_behind(reader, EVERYTHING, None, count_max=100)
     with asking(door.port) as there:
-        whole = there.versions(manifests=True)
-        assert [one for one, _ in whole.versions] == listed
-        assert [one and one.data for _, one in whole.versions] == [
-            one and one.data for one in manifests
-        ]
-        assert whole.last is None
-        assert there.versions().versions == [(one, None) for one in listed]
-        assert there.parts() == parts
-        first = there.versions(max_versions=3)
-        assert [one for one, _ in first.versions] == listed[:3]
-        second = there.versions(last=first.last)
-        assert [one for one, _ in second.versions] == listed[3:]
-        some = there.parts(max_parts=2)
-        assert some.last == PartPlace("c", upload.info.upload_id, 2)
-        assert there.parts(last=some.last).parts == parts.parts[2:]
-        assert there.versions(prefix="b", after="a").versions == [
-            (one, None) for one in listed if one.row.key == "b"
+        whole = there.versions("photos", manifests=True)
+        assert [(one.row, one.is_latest) for one in whole.versions] == listed
+        assert [one.manifest for one in whole.versions] == [one and one.data for one in manifests]
+        assert not whole.has_more
+        assert there.versions("photos").versions == [StoredVersion(*one) for one in listed]
+        assert there.parts("photos") == parts
+        first = there.versions("photos", max_versions=3)
+        assert [(one.row, one.is_latest) for one in first.versions] == listed[:3]
+        last = first.versions[-1].row
+        second = there.versions("photos", after=last.key, hlc=last.hlc, site_id=last.site_id)
+        assert [(one.row, one.is_latest) for one in second.versions] == listed[3:]
+        some = there.parts("photos", max_parts=2)
+        upload_id = upload.info.upload_id
+        assert some.next == PartPlace("c", upload_id, 2)
+        rest = there.parts("photos", after="c", upload_id=upload_id, part=2)
+        assert rest.parts == parts.parts[2:]
+        assert there.versions("photos", prefix="b", after="a").versions == [
+            StoredVersion(*one) for one in listed if one.row.key == "b"
         ]
 
 
@@ -81,16 +82,15 @@ def test_a_sample_is_that_of_the_metadata(door: LiveApi, only_current: bool) -> 
     door.store.bucket("others").put("z", b"1")
     with door.store.lake.metadata.reading() as reader:
         expected = sample_keys(reader, only_current=only_current)
-    assert len(expected.places) == (4 if only_current else 10)
-    with calling(door.port) as caller:
-        assert remote_sample(caller, only_current=only_current) == expected
+    assert len(expected.keys) == (4 if only_current else 10)
+    with asking(door.port) as there:
+        assert there.sample(only_current=only_current) == expected
 
 
 def test_a_page_that_leads_nowhere_is_no_answer() -> None:
-    marker = wire.PartMarker("a", "u", 1)
-    answers = [wire.StoredVersions([], has_more=True), wire.StoredParts([], marker)]
+    answers = [StoredVersions([], has_more=True), PartPage([], PartPlace("a", "u", 1))]
     with scripted(*(says(document(one)) for one in answers)) as server, asking(server.port) as one:
         with pytest.raises(BadAnswer, match="leads nowhere"):
-            one.versions()
+            one.versions("photos")
         with pytest.raises(BadAnswer, match="leads nowhere"):
-            one.parts(last=PartPlace("a", "u", 1))
+            one.parts("photos", after="a", upload_id="u", part=1)

@@ -15,6 +15,10 @@ from lakebed.api.operations import OPERATIONS
 from lakebed.base.damage_ledger import DamageLedger
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
+from lakebed.seglake.buckets import Buckets
+from lakebed.seglake.keys import Keys
+from lakebed.seglake.stored_pages import StoredObjects
+from lakebed.store.bucket import Bucket
 from lakebed.store.group import Group
 from lakebed.store.pins import Pins
 from lakebed.store.store import Store
@@ -30,6 +34,10 @@ CLASSES: Final[dict[str, type]] = {
     "Tiers": LogTiers,
     "Pins": Pins,
     "Damage": DamageLedger,
+    "Buckets": Buckets,
+    "Bucket": Bucket,
+    "StoredObjects": StoredObjects,
+    "Keys": Keys,
 }
 BOUND: Final = [operation for operation in OPERATIONS if operation.target]
 
@@ -58,7 +66,11 @@ def test_a_target_takes_what_the_call_brings(operation: Operation[Any]) -> None:
 def test_a_target_returns_the_result_or_its_only_field(operation: Operation[Any]) -> None:
     owner_name, _, method = operation.target.partition(".")
     annotation = inspect.signature(getattr(CLASSES[owner_name], method)).return_annotation
-    if operation.result is Nothing:
-        assert annotation == "None"
-    elif annotation != operation.result.__name__:
-        assert len(operation.result.__struct_fields__) == 1
+    change = re.fullmatch(r"Change\[(.*)\]", annotation)
+    assert bool(change) == (method in OWNERS[owner_name].changes)
+    returned = change[1] if change else annotation
+    result = operation.result
+    if result is Nothing:
+        assert returned == "None"
+    elif returned not in (result.__name__, re.sub(r"[\w.]+\.", "", str(result))):
+        assert len(result.__struct_fields__) == 1

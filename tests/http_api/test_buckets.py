@@ -18,7 +18,7 @@ from lakebed.seglake.errors import (
     BucketNotEmpty,
     NoSuchBucket,
 )
-from lakebed.seglake.model import Versioning
+from lakebed.seglake.model import State, Versioning
 from tests.http_api.live_api import LiveApi, open_api
 
 PHOTOS = {"bucket": "photos"}
@@ -33,7 +33,7 @@ def door(tmp_path: Path) -> Iterator[LiveApi]:
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
 def test_a_bucket_is_ensured_listed_described_and_deleted(door: LiveApi, accept: str) -> None:
     made = door.call(objects.ENSURE_BUCKET, PHOTOS, accept=accept)
-    assert (made.name, made.versioning) == ("photos", "enabled"), "as the store says"
+    assert (made.name, made.versioning) == ("photos", Versioning.ENABLED), "as the store says"
     assert door.call(objects.ENSURE_BUCKET, PHOTOS, accept=accept) == made
     assert door.call(objects.DESCRIBE_BUCKET, PHOTOS, accept=accept) == made
     assert door.call(objects.LIST_BUCKETS, accept=accept).buckets == [made]
@@ -47,23 +47,24 @@ def test_a_bucket_is_ensured_listed_described_and_deleted(door: LiveApi, accept:
 
 def test_versioning_is_chosen_and_changed(door: LiveApi) -> None:
     for word in ("unversioned", "disabled"):
-        made = door.call(objects.ENSURE_BUCKET, PHOTOS, body=NewBucket(word))
-        assert Versioning(made.versioning) is Versioning.DISABLED
+        made = door.call(objects.ENSURE_BUCKET, PHOTOS, body={"versioning": word})
+        assert made.versioning is Versioning.DISABLED
     with pytest.raises(BucketExists):
-        door.call(objects.ENSURE_BUCKET, PHOTOS, body=NewBucket("enabled"))
+        door.call(objects.ENSURE_BUCKET, PHOTOS, body=NewBucket(Versioning.ENABLED))
     for word in ("enabled", "suspended", "enabled"):
-        assert (
-            door.call(objects.SET_VERSIONING, PHOTOS, body=SetVersioning(word)).versioning == word
-        )
+        changed = door.call(objects.SET_VERSIONING, PHOTOS, body={"versioning": word})
+        assert changed.versioning.value == word
     with pytest.raises(BadState):
-        door.call(objects.SET_VERSIONING, PHOTOS, body=SetVersioning("unversioned"))
+        door.call(objects.SET_VERSIONING, PHOTOS, body={"versioning": "unversioned"})
     with pytest.raises(BadState):
-        door.call(objects.ENSURE_BUCKET, {"bucket": "other"}, body=NewBucket("suspended"))
+        door.call(objects.ENSURE_BUCKET, {"bucket": "other"}, body={"versioning": "suspended"})
     for wrong in ("Enabled", "", "x" * 500):
         with pytest.raises(InputError, match="versioning"):
-            door.call(objects.SET_VERSIONING, PHOTOS, body=SetVersioning(wrong))
+            door.call(objects.SET_VERSIONING, PHOTOS, body={"versioning": wrong})
     with pytest.raises(NoSuchBucket):
-        door.call(objects.SET_VERSIONING, {"bucket": "none"}, body=SetVersioning("enabled"))
+        door.call(
+            objects.SET_VERSIONING, {"bucket": "none"}, body=SetVersioning(Versioning.ENABLED)
+        )
 
 
 @pytest.mark.parametrize("name", ["a", "UPPER", "..", "a..b", "a/b", "ü" * 5, "\0\0\0", "1.2.3.4"])
@@ -91,15 +92,15 @@ def test_objects_are_listed_in_pages_and_by_prefixes(door: LiveApi) -> None:
     after: str | None = ""
     while after is not None:
         page = door.call(objects.LIST_OBJECTS, PHOTOS, {"after": after, "max_keys": 4})
-        found += [one.key for one in page.objects]
+        found += [one.key for one in page.items]
         after = page.next_marker
     assert found == keys
     page = door.call(objects.LIST_OBJECTS, PHOTOS, {"delimiter": "/"})
-    assert (page.prefixes, [one.key for one in page.objects]) == (["2024/", "2025/"], ["top"])
-    (one,) = door.call(objects.LIST_OBJECTS, PHOTOS, {"prefix": "2025/3"}).objects
+    assert (page.prefixes, [one.key for one in page.items]) == (["2024/", "2025/"], ["top"])
+    (one,) = door.call(objects.LIST_OBJECTS, PHOTOS, {"prefix": "2025/3"}).items
     info = bucket.head("2025/3")
     assert (one.version_id, one.etag, one.size) == (info.version_id, info.etag, 6)
-    assert (one.content_type, one.state, one.is_null) == ("text/plain", "ACTIVE", False)
+    assert (one.content_type, one.state, one.is_null) == ("text/plain", State.ACTIVE, False)
     for wrong in ({"max_keys": 0}, {"max_keys": 1001}, {"max_keys": "x"}, {"marker": "a"}):
         with pytest.raises(InputError):
             door.call(objects.LIST_OBJECTS, PHOTOS, wrong)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from lakebed.api import media, objects
-from lakebed.api.objects import DeleteMany, WireDoomed
+from lakebed.api.objects import DeleteMany, ObjectDeletion
 from lakebed.api.problems import error_of
 from lakebed.base.errors import InputError
 from lakebed.base.units import MIB
@@ -29,6 +29,7 @@ from lakebed.seglake.errors import (
     NoSuchVersion,
     PreconditionFailed,
 )
+from lakebed.seglake.model import Algorithm, Content, Deleted, ObjectInfo
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
 from tests.http_api.waiters import wait_until
 
@@ -47,7 +48,7 @@ def at(key: str) -> dict[str, object]:
     return {**PHOTOS, "key": key}
 
 
-def put(door: LiveApi, key: str, data: bytes, **query: object) -> objects.ObjectState:
+def put(door: LiveApi, key: str, data: bytes, **query: object) -> ObjectInfo:
     return door.call(objects.PUT_OBJECT, at(key), query, data)
 
 
@@ -98,7 +99,7 @@ def test_a_key_is_any_text(door: LiveApi, key: str) -> None:
     assert door.ask("GET", target).body == key.encode()
     info = door.ask("GET", f"/v1/buckets/photos/info/{quote(key, safe='')}")
     assert info.json["key"] == key
-    assert [one.key for one in door.call(objects.LIST_OBJECTS, PHOTOS).objects] == [key]
+    assert [one.key for one in door.call(objects.LIST_OBJECTS, PHOTOS).items] == [key]
     assert door.ask("DELETE", target).status == 200
     with pytest.raises(NoSuchKey):
         door.store.bucket("photos").head(key)
@@ -122,13 +123,12 @@ def test_what_is_said_of_an_object_is_kept(door: LiveApi) -> None:
     }
     metadata = {"owner": "Jürgen", "empty": ""}
     state = put(door, "a", b"1", **given, metadata=json.dumps(metadata), algorithm="SHA256")
-    assert state.content == given
-    assert state.metadata == metadata
-    assert [one.algorithm for one in state.checksums] == ["SHA256"]
+    assert state.content == Content(**given, metadata=metadata)
+    assert [one.algorithm for one in state.checksums] == [Algorithm.SHA256]
     content = door.store.bucket("photos").head("a").content
     assert (content.content_encoding, dict(content.metadata)) == ("gzip", metadata)
     assert get(door, "a").headers["content-type"] == media.BYTES, "no browser shall run it"
-    assert put(door, "b", b"1").content == dict.fromkeys(given)
+    assert put(door, "b", b"1").content == Content()
 
 
 def test_the_type_of_the_body_is_the_objects(door: LiveApi) -> None:
@@ -219,9 +219,9 @@ def test_versions_are_read_and_removed_one_by_one(door: LiveApi) -> None:
 def test_many_are_deleted_each_by_itself(door: LiveApi) -> None:
     for number in range(50):
         door.store.bucket("photos").put(f"{number}", b"1")
-    doomed = [WireDoomed(f"{number}") for number in range(50)]
-    doomed[7] = WireDoomed("")
-    doomed[8] = WireDoomed("8", "no such version")
+    doomed = [ObjectDeletion(f"{number}") for number in range(50)]
+    doomed[7] = ObjectDeletion("")
+    doomed[8] = ObjectDeletion("8", "no such version")
     outcomes = door.call(objects.DELETE_OBJECTS, PHOTOS, body=DeleteMany(doomed)).outcomes
     assert len(outcomes) == 50
     problem = outcomes[7].problem
@@ -230,8 +230,8 @@ def test_many_are_deleted_each_by_itself(door: LiveApi) -> None:
     assert isinstance(error_of(problem), BadKey)
     others = [one.deleted for index, one in enumerate(outcomes) if index != 7]
     assert all(one is not None for one in others)
-    assert outcomes[8].deleted == objects.DeletedState("no such version", False)
-    left = [one.key for one in door.call(objects.LIST_OBJECTS, PHOTOS).objects]
+    assert outcomes[8].deleted == Deleted("8", "no such version", is_marker=False)
+    left = [one.key for one in door.call(objects.LIST_OBJECTS, PHOTOS).items]
     assert left == ["7", "8"]
 
 

@@ -12,6 +12,7 @@ from lakebed.api import objects
 from lakebed.api.operation import Operation
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import PreconditionFailed, ReservedBucket
+from lakebed.seglake.model import Versioning
 from lakebed.store.lake_object_store import BUCKET
 from tests.http_api.live_api import LiveApi, open_api, target_of
 from tests.store.lake_tiers import CONFIG, OBJECTS, SHARED, check_log, keys, write_cold
@@ -30,13 +31,14 @@ def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
     key, *_ = found = keys(door.store)
     bucket = {"bucket": BUCKET}
     at: dict[str, object] = {**bucket, "key": key}
-    doomed = objects.DeleteMany(objects=[objects.WireDoomed(one) for one in found])
+    doomed = objects.DeleteMany(objects=[objects.ObjectDeletion(one) for one in found])
     changes: list[tuple[Operation[Any], dict[str, object], object]] = [
         (objects.PUT_OBJECT, at, b"small"),
         (objects.PUT_OBJECT, at, LARGE),
+        (objects.COPY_OBJECT, at, objects.CopyObject("another")),
         (objects.DELETE_OBJECT, at, None),
         (objects.DELETE_OBJECTS, {**bucket}, doomed),
-        (objects.SET_VERSIONING, {**bucket}, objects.SetVersioning(versioning="enabled")),
+        (objects.SET_VERSIONING, {**bucket}, objects.SetVersioning(versioning=Versioning.ENABLED)),
         (objects.DELETE_BUCKET, {**bucket}, None),
     ]
     for operation, names, body in changes:
@@ -49,12 +51,12 @@ def test_the_bucket_of_the_logs_is_not_changed_over_http(door: LiveApi) -> None:
 
 
 def test_only_the_logs_create_their_bucket(door: LiveApi) -> None:
-    for versioning in ("enabled", "unversioned", None):
+    for versioning in (Versioning.ENABLED, Versioning.DISABLED, None):
         with pytest.raises(ReservedBucket):
             door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(versioning))
     write_cold(door.store)
     found = door.call(objects.ENSURE_BUCKET, {"bucket": BUCKET}, body=objects.NewBucket(None))
-    assert found.versioning == "disabled", "it is there, and was not changed"
+    assert found.versioning is Versioning.DISABLED, "it is there, and was not changed"
 
 
 @pytest.mark.parametrize("data", [b"small", LARGE], ids=["small", "large"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from lakebed.api.objects import DeleteMany, WireDoomed
+from lakebed.api.objects import DeleteMany, ObjectDeletion
 from lakebed.base.units import KIB, MIB
 from lakebed.http_api.handlers import HANDLERS
 from lakebed.seglake.config import SeglakeConfig
@@ -25,7 +25,7 @@ QUEUE = SeglakeConfig(sync_bytes=4 * MIB, reserve_bytes=0)
 def test_many_that_wait_for_room_in_the_queue_keep_no_other_from_being_answered(
     tmp_path: Path,
 ) -> None:
-    deletion = msgspec.json.encode(DeleteMany([WireDoomed("a"), WireDoomed("b")]))
+    deletion = msgspec.json.encode(DeleteMany([ObjectDeletion("a"), ObjectDeletion("b")]))
 
     @in_loop
     async def run() -> None:

@@ -16,8 +16,9 @@ from lakebed.seglake import stored_pages
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import NoSuchBucket
 from lakebed.seglake.manifest import decode
-from lakebed.seglake.model import Versioning
+from lakebed.seglake.model import State, Versioning
 from lakebed.seglake.stored_pages import parts_behind
+from lakebed.seglake.stored_rows import KeySample, PartPage, StoredVersions
 from lakebed.store.bucket import Bucket
 from tests.http_api.live_api import LiveApi, open_api, target_of
 from tests.http_api.test_guard import FIRST, basic, guarding
@@ -58,22 +59,22 @@ def uploads(bucket: Bucket) -> list[tuple[str, str, int]]:
     return sorted(made)
 
 
-def versions(door: LiveApi, **query: object) -> wire.StoredVersions:
+def versions(door: LiveApi, **query: object) -> StoredVersions:
     return door.call(wire.LIST_STORED_VERSIONS, PHOTOS, query)
 
 
-def version_pages(door: LiveApi, **query: object) -> list[wire.StoredVersions]:
+def version_pages(door: LiveApi, **query: object) -> list[StoredVersions]:
     pages = [versions(door, **query)]
     while pages[-1].has_more:
         assert len(pages) < PAGES_MAX
-        last = pages[-1].versions[-1]
+        last = pages[-1].versions[-1].row
         place = {"after": last.key, "hlc": last.hlc, "site_id": last.site_id}
         pages.append(versions(door, **{**query, **place}))
     return pages
 
 
-def part_pages(door: LiveApi, **query: object) -> list[wire.StoredParts]:
-    pages: list[wire.StoredParts] = []
+def part_pages(door: LiveApi, **query: object) -> list[PartPage]:
+    pages: list[PartPage] = []
     place: dict[str, Any] = {}
     while True:
         pages.append(door.call(wire.LIST_STORED_PARTS, PHOTOS, {**query, **place}))
@@ -81,7 +82,7 @@ def part_pages(door: LiveApi, **query: object) -> list[wire.StoredParts]:
         found = pages[-1].next
         if found is None:
             return pages
-        place = {"after": found.after, "upload_id": found.upload_id, "part": found.part}
+        place = {"after": found.key, "upload_id": found.upload_id, "part": found.number}
 
 
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
@@ -91,15 +92,12 @@ def test_versions_are_those_of_the_engine(door: LiveApi, bucket: Bucket, accept:
     expected = list(bucket.versions())
     assert len(found.versions) == len(expected) == 3 * len(KEYS)
     for one, (row, is_latest) in zip(found.versions, expected, strict=True):
-        assert (one.key, one.version_id, one.is_latest) == (row.key, row.version_id, is_latest)
-        assert (one.state, one.etag, one.size) == (row.state.value, row.etag, row.size)
-        assert (one.content_type, one.modified_ms) == (row.content_type, row.modified_ms)
-        assert (one.is_null, one.hlc, one.site_id) == (row.is_null, row.hlc, row.site_id)
+        assert (one.row, one.is_latest) == (row, is_latest)
         assert one.manifest is not None
         manifest = decode(one.manifest, path="")
         assert (manifest.version_id, manifest.key) == (row.version_id, row.key)
         assert one.file_state in (0, 1)
-    assert {one.state for one in found.versions} == {"ACTIVE", "DELETED"}
+    assert {one.row.state for one in found.versions} == {State.ACTIVE, State.DELETED}
 
 
 @pytest.mark.parametrize("query", [{}, {"manifests": True}])
@@ -110,7 +108,7 @@ def test_pages_of_any_size_have_every_version_once(
     pages = version_pages(door, max_versions=size, **query)
     found = [one for page in pages for one in page.versions]
     expected = list(bucket.versions())
-    assert [(one.version_id, one.is_latest) for one in found] == [
+    assert [(one.row.version_id, one.is_latest) for one in found] == [
         (one.row.version_id, one.is_latest) for one in expected
     ]
     assert len(pages) == -(-len(expected) // size)
@@ -120,7 +118,7 @@ def test_pages_of_any_size_have_every_version_once(
 def test_a_page_ends_when_its_manifests_are_large(
     door: LiveApi, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "MANIFEST_BYTES", 1)
+    monkeypatch.setattr(stored_pages, "MANIFEST_BYTES", 1)
     pages = version_pages(door, manifests=True)
     assert [len(page.versions) for page in pages] == [1] * len(list(bucket.versions()))
     assert len(version_pages(door)) == 1
@@ -130,7 +128,7 @@ def test_a_prefix_and_a_marker_leave_the_rest_out(door: LiveApi, bucket: Bucket)
     assert bucket.name == "photos"
 
     def keys(**query: object) -> list[str]:
-        return [one.key for one in versions(door, **query).versions[::3]]
+        return [one.row.key for one in versions(door, **query).versions[::3]]
 
     assert keys(prefix="a") == ["a", "a\0", "a/1"]
     assert keys(after="a\0") == KEYS[2:]
@@ -138,7 +136,7 @@ def test_a_prefix_and_a_marker_leave_the_rest_out(door: LiveApi, bucket: Bucket)
     assert keys(prefix="b", after="a") == ["b"]
     assert keys(prefix="a", after="c") == keys(prefix="none") == keys(after="\U0010ffff") == []
     outside = versions(door, prefix="b", after="a", hlc="z", site_id="z").versions
-    assert [one.key for one in outside[::3]] == ["b"], "the marker's key is not of the prefix"
+    assert [one.row.key for one in outside[::3]] == ["b"], "the marker's key is not of the prefix"
 
 
 def test_a_version_that_was_told_and_is_removed_hides_no_other(
@@ -148,7 +146,7 @@ def test_a_version_that_was_told_and_is_removed_hides_no_other(
     found = []
     place: dict[str, object] = {}
     while page := versions(door, max_versions=1, **place).versions:
-        (one,) = page
+        one = page[0].row
         found.append(one.version_id)
         bucket.delete(one.key, version_id=one.version_id)
         bucket.put(one.key, b"newer, and not told again")
@@ -161,7 +159,8 @@ def test_a_bucket_without_versioning_tells_its_null_versions(door: LiveApi) -> N
     bucket.put("a", b"1")
     bucket.put("a", b"2")
     (one,) = versions(door).versions
-    assert (one.is_null, one.is_latest, one.version_id) == (True, True, bucket.head("a").version_id)
+    assert (one.row.is_null, one.is_latest) == (True, True)
+    assert one.row.version_id == bucket.head("a").version_id
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 6, 1000])
@@ -170,18 +169,18 @@ def test_parts_are_told_once_in_pages_of_any_size(
 ) -> None:
     pages = part_pages(door, max_parts=size)
     found = [one for page in pages for one in page.parts]
-    assert [(one.key, one.upload_id, one.number) for one in found] == uploads
+    assert [(one.key, one.row.upload_id, one.row.number) for one in found] == uploads
     assert all(len(page.parts) <= size for page in pages)
     for one in found:
-        manifest = decode(one.manifest, path="")
-        assert (manifest.size, manifest.etag) == (one.size, one.etag)
-        assert one.size == len(b"part %d" % one.number)
+        manifest = decode(one.row.chunks, path="")
+        assert (manifest.size, manifest.etag) == (one.row.size, one.row.etag)
+        assert one.row.size == len(b"part %d" % one.row.number)
 
 
 def test_parts_of_some_keys_alone(door: LiveApi, uploads: list[tuple[str, str, int]]) -> None:
     def told(**query: object) -> list[tuple[str, str, int]]:
         parts = [one for page in part_pages(door, **query) for one in page.parts]
-        return [(one.key, one.upload_id, one.number) for one in parts]
+        return [(one.key, one.row.upload_id, one.row.number) for one in parts]
 
     assert told(prefix="b") == told(after="a") == [one for one in uploads if one[0] == "b"]
     assert told(after="b") == told(prefix="none") == []
@@ -191,16 +190,17 @@ def test_an_upload_that_ends_while_it_is_told_ends(
     door: LiveApi, bucket: Bucket, uploads: list[tuple[str, str, int]]
 ) -> None:
     (first,) = door.call(wire.LIST_STORED_PARTS, PHOTOS, {"max_parts": 1}).parts
-    door.store.lake.uploads.abort(bucket.name, first.key, first.upload_id)
-    query = {"after": first.key, "upload_id": first.upload_id, "part": first.number}
+    upload_id = first.row.upload_id
+    door.store.lake.uploads.abort(bucket.name, first.key, upload_id)
+    query = {"after": first.key, "upload_id": upload_id, "part": first.row.number}
     rest = door.call(wire.LIST_STORED_PARTS, PHOTOS, query).parts
-    assert [(one.key, one.upload_id, one.number) for one in rest] == [
-        one for one in uploads if one[1] > first.upload_id or one[0] > first.key
+    assert [(one.key, one.row.upload_id, one.row.number) for one in rest] == [
+        one for one in uploads if one[1] > upload_id or one[0] > first.key
     ]
     other = uploads[-1][1]
     stolen = {"after": "a", "upload_id": other, "part": 0}
     found = door.call(wire.LIST_STORED_PARTS, PHOTOS, stolen).parts
-    assert all(one.key != "a" or one.upload_id > other for one in found)
+    assert all(one.key != "a" or one.row.upload_id > other for one in found)
 
 
 def test_many_uploads_without_parts_are_stepped_over_a_page_at_a_time(
@@ -229,7 +229,7 @@ def test_what_is_wrong_is_told(door: LiveApi, bucket: Bucket, operation: Any) ->
 
 
 def test_a_sample_of_nothing_is_empty_and_of_something_in_order(door: LiveApi) -> None:
-    assert door.call(wire.SAMPLE_KEYS) == wire.KeySample([], 0)
+    assert door.call(wire.SAMPLE_KEYS) == KeySample([], 0)
     assert door.store.buckets() == []
     for name in ("photos", "others"):
         for key in KEYS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.thorough
 
 
 def sized(size: int) -> ObjectInfo:
-    return info()._replace(size=size)
+    return replace(info(), size=size)
 
 
 def spans(value: str, size: int = 10) -> list[Span] | None:

@@ -13,9 +13,8 @@ from lakebed.s3.verbs.multipart_upload import COMPLETE_BYTES_MAX, parse_completi
 from lakebed.s3.verbs.objects_delete import DELETE_BYTES_MAX, parse_deletion
 from lakebed.s3.xml_parsing import SMALL_BYTES_MAX, parse
 from lakebed.s3.xml_text import NAMESPACE, element, escaped
-from lakebed.seglake.model import Algorithm, Checksum, Condition, Versioning
+from lakebed.seglake.model import Algorithm, Checksum, Condition, ObjectToDelete, Versioning
 from lakebed.seglake.multipart import NamedPart
-from lakebed.seglake.objects import Doomed
 
 pytestmark = pytest.mark.thorough
 
@@ -47,7 +46,7 @@ def test_what_shall_be_deleted_is_read_with_and_without_the_namespace() -> None:
         '<Object><Key> c </Key><VersionId>v</VersionId><ETag>"e"</ETag></Object>'
         "<Quiet>true</Quiet>"
     )
-    doomed = [Doomed("a & b"), Doomed(" c ", "v", Condition(if_match="e"))]
+    doomed = [ObjectToDelete("a & b"), ObjectToDelete(" c ", "v", Condition(if_match="e"))]
     for root in (
         f"<Delete>{inner}</Delete>",
         f'<Delete xmlns="{NAMESPACE}">{inner}</Delete>',
@@ -72,7 +71,7 @@ def test_a_thousand_are_deleted_at_once_and_no_more() -> None:
 
 def test_a_thousand_keys_that_are_all_references_fit() -> None:
     keys = ["<Key>" + "&#x22;" * 1024 + "</Key>"] * 1000
-    assert parse_deletion(deletion(*keys)).doomed[-1] == Doomed('"' * 1024)
+    assert parse_deletion(deletion(*keys)).doomed[-1] == ObjectToDelete('"' * 1024)
 
 
 @pytest.mark.parametrize(

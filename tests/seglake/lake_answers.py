@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from lakebed.base.errors import LakebedError
 from lakebed.seglake.errors import MethodNotAllowed, NoSuchKey
-from lakebed.seglake.listing import ListedVersion, Page
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
-from lakebed.seglake.model import NULL_VERSION, ObjectInfo
+from lakebed.seglake.model import NULL_VERSION, ObjectInfo, Page
 from tests.fakes.object_model import Entry, ModelVersion
 
 

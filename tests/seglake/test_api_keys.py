@@ -24,8 +24,8 @@ from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.errors import NoSuchAccessKey, SecretKeyMismatch
-from lakebed.seglake.keys import KeyInfo
 from lakebed.seglake.lake import Lake
+from lakebed.seglake.model import KeyInfo
 from lakebed.seglake.secret_key import SecretKey, encode_secret_key, first_secret_key
 from lakebed.seglake.secret_key import read_secret_key as read
 from tests.seglake.lake_worlds import PATHS, ROOT, Machine
@@ -229,7 +229,8 @@ class Creating:
         world.disk.sync_folder("/")
         with Machine(world, "run") as machine, machine.open() as lake:
             for _ in range(2):
-                self._told.append(lake.keys.create())
+                made = lake.keys.create()
+                self._told.append((made.info, made.secret))
             lake.keys.disable(self._told[1][0].access_key)
             self._is_disabled = True
 
@@ -246,7 +247,7 @@ class Creating:
             again = lake.keys.create()
             machine.world.restart(Crash.POWER)
             with machine.open() as lake:
-                assert lake.keys.open(again.info.access_key) == again
+                assert lake.keys.open(again.info.access_key) == (again.info, again.secret)
         left = [name for name in world.disk.names(ROOT) if name.startswith("secret.key")]
         assert left == [PATHS.secret_key.rpartition("/")[2]]
 
@@ -277,4 +278,4 @@ def test_a_file_whose_folder_was_not_synced_is_written_once_more() -> None:
         made = lake.keys.create()
         world.restart(Crash.POWER)
         with machine.open() as lake:
-            assert lake.keys.open(made.info.access_key) == made
+            assert lake.keys.open(made.info.access_key) == (made.info, made.secret)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,7 +169,7 @@ def test_the_checksum_of_an_upload_is_made_of_those_of_its_parts(
         )
     with pytest.raises(BadDigest):
         lake.uploads.complete(
-            BUCKET, "key", upload_id, named, checksum=expected._replace(value=wrong.value)
+            BUCKET, "key", upload_id, named, checksum=replace(expected, value=wrong.value)
         )
     assert keys(lake) == []
     info = lake.uploads.complete(BUCKET, "key", upload_id, named, checksum=expected)

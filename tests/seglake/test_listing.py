@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.seglake.listing import Page, list_objects, list_uploads, list_versions
+from lakebed.seglake.listing import list_objects, list_uploads, list_versions
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
 from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.model import State
+from lakebed.seglake.model import Page, State
 from tests.seglake.meta.samples import (
     BUCKET,
     bucket,

@@ -26,8 +26,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB, MIB
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.listing import Page
-from lakebed.seglake.model import Condition, Content, Versioning
+from lakebed.seglake.model import Condition, Content, Page, Versioning
 from lakebed.seglake.multipart import NamedPart
 from tests.fakes.object_model import NULL, ModelVersion, ObjectModel, md5
 from tests.seglake.lake_answers import Answer, answer, described, walked

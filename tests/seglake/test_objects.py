@@ -15,10 +15,8 @@ from lakebed.seglake.body import Source
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.errors import BadRange, BadSize, NoSuchKey, NoSuchVersion, PreconditionFailed
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.model import Condition, Content, State, Versioning
-from lakebed.seglake.objects import Doomed
+from lakebed.seglake.model import Condition, Content, Deleted, ObjectToDelete, State, Versioning
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.versions import Deleted
 from tests.fakes.object_model import md5
 from tests.seglake.lakes import (
     BUCKET,
@@ -256,12 +254,12 @@ def test_many_are_deleted_each_by_itself(lake: Lake) -> None:
     results = lake.objects.delete_many(
         BUCKET,
         [
-            Doomed("a"),
-            Doomed(""),
-            Doomed("b", condition=Condition(if_match="another")),
-            Doomed("c", info["c"].version_id),
-            Doomed("missing", "0" * 32),
-            Doomed("b", condition=Condition(if_match=info["b"].etag)),
+            ObjectToDelete("a"),
+            ObjectToDelete(""),
+            ObjectToDelete("b", condition=Condition(if_match="another")),
+            ObjectToDelete("c", info["c"].version_id),
+            ObjectToDelete("missing", "0" * 32),
+            ObjectToDelete("b", condition=Condition(if_match=info["b"].etag)),
         ],
     )
     kinds = [type(result) for result in results]
@@ -272,7 +270,7 @@ def test_many_are_deleted_each_by_itself(lake: Lake) -> None:
     assert kinds[5] is Deleted
     assert keys(lake) == []
     with pytest.raises(InputError):
-        lake.objects.delete_many(BUCKET, [Doomed("a")] * 1001)
+        lake.objects.delete_many(BUCKET, [ObjectToDelete("a")] * 1001)
 
 
 def test_a_condition_of_a_write_holds_or_nothing_happens(lake: Lake) -> None:

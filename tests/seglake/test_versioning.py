@@ -15,8 +15,7 @@ from lakebed.seglake.errors import (
     PreconditionFailed,
 )
 from lakebed.seglake.lake import Lake
-from lakebed.seglake.model import NULL_VERSION, Condition, State, Versioning
-from lakebed.seglake.versions import Deleted
+from lakebed.seglake.model import NULL_VERSION, Condition, Deleted, State, Versioning
 from tests.seglake.lakes import BUCKET, add_bucket, keys, open_lake, stored, told_versions
 
 

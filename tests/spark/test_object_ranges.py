@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from lakebed.seglake.key_sample import KeyPlace
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.sources.object_ranges import (
+    KeyPlace,
     Selection,
     cut,
     listing_of,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from lakebed.seglake.key_sample import KeyPlace, sample_keys
+from lakebed.seglake.key_sample import sample_keys
 from lakebed.seglake.listing import list_objects, list_versions
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
 from lakebed.seglake.stored_pages import KeyRange
+from lakebed.seglake.stored_rows import KeySample, SampledKey
 from lakebed.spark.sources.object_rows import (
     manifest_pages,
     object_pages,
@@ -61,12 +63,12 @@ def test_pages_of_any_size_have_everything_once(reading: ReadOnlyStore, size: in
     listed = [one for page in version_pages(metadata, EVERYTHING, rows_max=size) for one in page]
     assert listed == versions
     stored = [one for page in manifest_pages(metadata, EVERYTHING, rows_max=size) for one in page]
-    assert [one.listed for one in stored] == versions
-    assert all(one.manifest and one.manifest.version_id == one.listed.row.version_id
+    assert [(one.version.row, one.version.is_latest) for one in stored] == versions
+    assert all(one.manifest and one.manifest.version_id == one.version.row.version_id
                for one in stored)  # fmt: skip
     found = [one.listed.row for page in part_pages(metadata, EVERYTHING, rows_max=size)
              for one in page]  # fmt: skip
-    assert sorted(found) == sorted(parts)
+    assert sorted(found, key=astuple) == sorted(parts, key=astuple)
 
 
 def test_a_version_that_was_told_and_is_removed_meanwhile_hides_no_other(
@@ -86,13 +88,11 @@ def test_a_sample_has_the_keys_as_often_as_they_have_rows(reading: ReadOnlyStore
         versions = sample_keys(reader, only_current=False)
         objects = sample_keys(reader, only_current=True)
         few = sample_keys(reader, only_current=False, count_max=4)
-        expected = [
-            KeyPlace("one", one.row.key.encode()) for one in list_versions(reader, "one").items
-        ]
-        current = [KeyPlace("one", row.key.encode()) for row in list_objects(reader, "one").items]
-    assert versions == (sorted(expected), len(expected))
-    assert objects.places == current
-    assert len(few.places) <= 4
+        expected = [SampledKey("one", one.row.key) for one in list_versions(reader, "one").items]
+        current = [SampledKey("one", row.key) for row in list_objects(reader, "one").items]
+    assert versions == KeySample(sorted(expected), len(expected))
+    assert objects.keys == current
+    assert len(few.keys) <= 4
     assert 0 < few.row_count <= 16
 
 
@@ -101,7 +101,7 @@ def test_a_store_without_metadata_has_no_sample_and_no_pages(tmp_path: Path) -> 
         pass
     with ReadOnlyStore(tmp_path) as store:
         with store.lake.metadata.reading() as reader:
-            assert sample_keys(reader, only_current=True) == ([], 0)
+            assert sample_keys(reader, only_current=True) == KeySample([], 0)
         assert list(object_pages(store.lake.metadata, EVERYTHING)) == []
         assert list(version_pages(store.lake.metadata, EVERYTHING)) == []
         assert list(part_pages(store.lake.metadata, EVERYTHING)) == []

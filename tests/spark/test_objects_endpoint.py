@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, LessThan, StringStartsWith
 
-from lakebed.api import stored_objects
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Corrupt, LakebedError
 from lakebed.client.caller import Caller
+from lakebed.seglake import stored_pages
 from lakebed.seglake.model import Versioning
 from lakebed.spark.sources import object_backends
 from lakebed.spark.sources.objects import NAME, ObjectsSource
@@ -146,7 +146,7 @@ def test_pages_of_any_size_have_everything(
     monkeypatch.setattr(object_backends, "MANIFESTS_PAGE", size)
     monkeypatch.setattr(object_backends, "PARTS_PAGE", size)
     assert by_endpoint(door, view=view) == expected
-    monkeypatch.setattr(stored_objects, "MANIFEST_BYTES", size * 200)
+    monkeypatch.setattr(stored_pages, "MANIFEST_BYTES", size * 200)
     assert by_endpoint(door, view=view) == expected
 
 

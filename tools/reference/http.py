@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 import msgspec
 
@@ -145,9 +145,12 @@ def _structs() -> dict[str, type]:
     pending: list[object] = [*msgspec.inspect.multi_type_info([*kinds, openapi.Problem])]
     while pending:
         info = pending.pop()
-        cls = getattr(info, "cls", None)
-        if cls is not None and found.setdefault(cls.__name__, cls) is not cls:
-            raise ValueError(f"two documents are called {cls.__name__}")
+        kind = getattr(info, "cls", None)
+        cls = get_origin(kind) or kind
+        if cls is not None:
+            arguments = "".join(f"_{one.__name__}_" for one in get_args(kind))
+            if found.setdefault(cls.__name__ + arguments, cls) is not cls:
+                raise ValueError(f"two documents are called {cls.__name__}")
         for name in getattr(info, "__struct_fields__", ()):
             inner = getattr(info, name)
             pending += inner if isinstance(inner, tuple) else [inner]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,11 +19,12 @@ PROBLEM: Final = "application/problem+json"
 Kind = TypeVar("Kind")
 
 
-def _plain(value: object) -> int:
-    """Record ids are numbers."""
-    if isinstance(value, int):
+def _plain(value: object) -> object:
+    if isinstance(value, int):  # a record id
         return int(value)
-    raise TypeError(f"a document has no values of type {type(value).__name__}")
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be encoded")
 
 
 _to_json = msgspec.json.Encoder(enc_hook=_plain).encode

@@ -12,11 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from lakebed.api.operation import Operation
-from lakebed.base.units import MIB
+from lakebed.seglake.stored_rows import PARTS_MAX, VERSIONS_MAX, KeySample, PartPage, StoredVersions
 
-VERSIONS_MAX = 1000  # of a page
-PARTS_MAX = 1000
-MANIFEST_BYTES = 8 * MIB  # a page that has so many ends
 _TAG = "objects"
 
 
@@ -34,31 +31,6 @@ class StoredVersionsQuery(Struct, frozen=True):
     only_current: bool = False
 
 
-class StoredVersion(Struct, frozen=True):
-    """A version, or a delete marker. Its manifest is there if it was asked for, and it has one."""
-
-    key: str
-    version_id: str
-    is_null: bool
-    is_latest: bool
-    state: str
-    etag: str
-    size: int
-    content_type: str | None
-    modified_ms: int
-    hlc: str
-    site_id: str
-    file_state: int | None = None  # of its manifest: 0 to be written, 1 written, 2 to be removed
-    manifest: bytes | None = None
-
-
-class StoredVersions(Struct, frozen=True):
-    """A page, by key and then the newest first."""
-
-    versions: list[StoredVersion]
-    has_more: bool  # behind the last of them
-
-
 class StoredPartsQuery(Struct, frozen=True):
     """Of keys that begin with `prefix` and are behind `after`; with `upload_id` also the uploads to
     that key behind it, and its own parts behind `part`."""
@@ -70,48 +42,8 @@ class StoredPartsQuery(Struct, frozen=True):
     max_parts: Annotated[int, Meta(ge=1, le=PARTS_MAX)] = PARTS_MAX
 
 
-class StoredPart(Struct, frozen=True):
-    """A part of an upload that is under way."""
-
-    key: str
-    upload_id: str
-    number: int
-    etag: str
-    size: int
-    modified_ms: int
-    checksums: str  # as JSON
-    manifest: bytes
-
-
-class PartMarker(Struct, frozen=True):
-    """What the next page is asked for with."""
-
-    after: str
-    upload_id: str
-    part: int
-
-
-class StoredParts(Struct, frozen=True):
-    """A page, by key, upload and number. It may have no parts, and yet there are more."""
-
-    parts: list[StoredPart]
-    next: PartMarker | None
-
-
 class SampleQuery(Struct, frozen=True):
     only_current: bool = False  # of objects that are there now, not of all versions
-
-
-class SampledKey(Struct, frozen=True):
-    bucket: str
-    key: str
-
-
-class KeySample(Struct, frozen=True):
-    """Some hundred keys, in order; one stands there as often as it was met."""
-
-    keys: list[SampledKey]
-    row_count: int  # of the whole store, about
 
 
 _BUCKET = "/v1/buckets/{bucket}"
@@ -119,15 +51,16 @@ _BUCKET = "/v1/buckets/{bucket}"
 LIST_STORED_VERSIONS: Final = Operation(
     "list_stored_versions", "GET", _BUCKET + "/versions",
     "A page of all versions and delete markers, with their manifests if they are asked for",
-    StoredVersions, query=StoredVersionsQuery, tag=_TAG, is_repeatable=True,
+    StoredVersions, query=StoredVersionsQuery, tag=_TAG, target="StoredObjects.versions",
+    is_repeatable=True,
 )  # fmt: skip
 LIST_STORED_PARTS: Final = Operation(
     "list_stored_parts", "GET", _BUCKET + "/parts", "A page of the parts of uploads under way",
-    StoredParts, query=StoredPartsQuery, tag=_TAG, is_repeatable=True,
+    PartPage, query=StoredPartsQuery, tag=_TAG, target="StoredObjects.parts", is_repeatable=True,
 )  # fmt: skip
 SAMPLE_KEYS: Final = Operation(
     "sample_keys", "GET", "/v1/objects/sample", "How keys are spread, and how many rows there are",
-    KeySample, query=SampleQuery, tag=_TAG, is_repeatable=True,
+    KeySample, query=SampleQuery, tag=_TAG, target="StoredObjects.sample", is_repeatable=True,
 )  # fmt: skip
 
 OPERATIONS: Final[tuple[Operation[object], ...]] = (

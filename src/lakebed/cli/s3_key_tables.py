@@ -10,7 +10,7 @@ from lakebed.cli.moments import moment_text
 from lakebed.cli.output import table
 
 if TYPE_CHECKING:  # the help needs no engine
-    from lakebed.seglake.keys import KeyInfo
+    from lakebed.seglake.model import KeyInfo
 
 _HEADING = ("access key", "state", "created", "last used", "label")
 

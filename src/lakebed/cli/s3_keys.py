@@ -10,9 +10,7 @@ from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.stores import open_to_read
 
 if TYPE_CHECKING:  # the help needs no engine
-    from lakebed.cli.writers import Writer
-    from lakebed.client.keys import RemoteKeys
-    from lakebed.seglake.keys import KeyInfo, Keys
+    from lakebed.seglake.model import KeyInfo
 
 app = typer.Typer(add_completion=False, help="Create, list, disable and enable access keys.")
 
@@ -64,7 +62,7 @@ def create(
     check_label(label)  # before anything is touched: a mistake creates no root
     run.root_exists()
     with open_writer(run.root) as store:
-        made = _keys_of(store).create(label=label, inflight_max=inflight_max)
+        made = store.keys.create(label=label, inflight_max=inflight_max)
     document = {**key_document(made.info), "secret_key": made.secret}
     lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
     run.output.result(document, lines=lines)
@@ -97,15 +95,9 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
     run.require_root()
     _look_for(run, access_key)
     with open_writer(run.root) as store:
-        keys = _keys_of(store)
+        keys = store.keys
         info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
     run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
-
-
-def _keys_of(store: Writer) -> Keys | RemoteKeys:
-    from lakebed.store.store import Store
-
-    return store.lake.keys if isinstance(store, Store) else store.keys
 
 
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:

@@ -13,8 +13,9 @@ from lakebed.cli.stores import open_to_read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakebed.seglake.listing import ListedVersion, Page
+    from lakebed.seglake.listing import ListedVersion
     from lakebed.seglake.meta.rows import VersionRow
+    from lakebed.seglake.model import Page
     from lakebed.seglake.reading import ObjectReading
 
     AnyPage = Page[VersionRow] | Page[ListedVersion]

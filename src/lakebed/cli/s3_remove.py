@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakebed.cli.writers import Writer
-    from lakebed.seglake.objects import Doomed
+    from lakebed.seglake.model import ObjectToDelete
     from lakebed.seglake.reading import ObjectReading
 
 
@@ -143,10 +143,11 @@ def _reading(run: Invocation, store: Writer) -> Iterator[ObjectReading]:
         yield reading.lake.objects
 
 
-def _pages(objects: ObjectReading, place: Place, *, versions: bool) -> Iterator[Sequence[Doomed]]:
+def _pages(
+    objects: ObjectReading, place: Place, *, versions: bool
+) -> Iterator[Sequence[ObjectToDelete]]:
     """What is there, a page at a time; what is removed meanwhile moves no page."""
-    from lakebed.seglake.model import NULL_VERSION
-    from lakebed.seglake.objects import Doomed
+    from lakebed.seglake.model import NULL_VERSION, ObjectToDelete
 
     marker: str | None = ""
     marker_id: str | None = None
@@ -160,7 +161,7 @@ def _pages(objects: ObjectReading, place: Place, *, versions: bool) -> Iterator[
         )
         if page.items:
             yield [
-                Doomed(row.key, NULL_VERSION if row.is_null else row.version_id)
+                ObjectToDelete(row.key, NULL_VERSION if row.is_null else row.version_id)
                 for row, _ in page.items
             ]
         marker, marker_id = page.next_marker, page.next_id
@@ -169,5 +170,5 @@ def _pages(objects: ObjectReading, place: Place, *, versions: bool) -> Iterator[
     while marker is not None:
         found = objects.list(place.bucket, prefix=place.key, after=marker, max_keys=_PAGE_MAX)
         if found.items:
-            yield [Doomed(row.key) for row in found.items]
+            yield [ObjectToDelete(row.key) for row in found.items]
         marker = found.next_marker

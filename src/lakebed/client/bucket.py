@@ -18,21 +18,22 @@ from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.base.units import MIB
 from lakebed.client.caller import Caller
 from lakebed.client.connection import Body, Pieces
+from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.body import Source, pieces_of
-from lakebed.seglake.listing import Page
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     Algorithm,
     BucketInfo,
-    Checksum,
     Content,
+    Deleted,
     ObjectInfo,
-    State,
+    ObjectToDelete,
+    Page,
     Versioning,
 )
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.versions import Deleted
 
 HELD_BYTES_MAX = 1 * MIB  # of a body that can be sent again
 
@@ -88,11 +89,11 @@ class RemoteBucket:
 
     @property
     def info(self) -> BucketInfo:
-        return bucket_info_of(self._caller.call(wire.DESCRIBE_BUCKET, self._names))
+        return self._caller.call(wire.DESCRIBE_BUCKET, self._names)
 
     def set_versioning(self, versioning: Versioning) -> BucketInfo:
-        body = wire.SetVersioning(versioning=versioning.value)
-        return bucket_info_of(self._caller.call(wire.SET_VERSIONING, self._names, body=body))
+        body = wire.SetVersioning(versioning=versioning)
+        return self._caller.call(wire.SET_VERSIONING, self._names, body=body)
 
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
@@ -110,7 +111,7 @@ class RemoteBucket:
 
     def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
         query = wire.VersionQuery(version_id=version_id)
-        return object_info_of(self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query))
+        return self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
         """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
@@ -122,9 +123,7 @@ class RemoteBucket:
         """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
         wanted = min(max_keys, wire.KEYS_MAX)
         query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=wanted)
-        page = self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
-        items = [self._row(one) for one in page.objects]
-        return Page(items, page.prefixes, page.next_marker)
+        return self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
 
     def put(
         self,
@@ -157,38 +156,78 @@ class RemoteBucket:
             if_none_match=if_none_match,
             algorithm=None if algorithm is None else algorithm.value,
         )
-        state = self._caller.send(
-            wire.PUT_OBJECT, self._of(key), query=query, body=_body_of(source)
-        )
-        return object_info_of(state)
+        return self._caller.send(wire.PUT_OBJECT, self._of(key), query=query, body=_body_of(source))
 
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
         """Hide the object behind a delete marker, or remove the version that is given."""
         query = wire.DeleteQuery(version_id=version_id, if_match=if_match)
-        state = self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
-        return Deleted(key, state.version_id, state.is_marker)
+        return self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
 
-    def delete_many(self, keys: Iterable[str | Doomed]) -> builtins.list[Deleted | LakebedError]:
+    def delete_many(
+        self, keys: Iterable[str | ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
         """Any number; each by itself, its error in its place."""
-        doomed = [one if isinstance(one, Doomed) else Doomed(one) for one in keys]
-        if any(one.condition.is_given for one in doomed):
-            raise InputError("delete_many: conditions are for deletes one by one")
+        objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
+        if any(target.condition.if_none_match is not None for target in objects):
+            raise InputError("delete_many: if_none_match is a condition of writes")
         results: list[Deleted | LakebedError] = []
-        for start in range(0, len(doomed), DELETED_AT_ONCE_MAX):
-            results += self._delete_some(doomed[start : start + DELETED_AT_ONCE_MAX])
+        for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
+            results += self._delete_some(objects[start : start + DELETED_AT_ONCE_MAX])
         return results
 
-    def _delete_some(self, doomed: builtins.list[Doomed]) -> builtins.list[Deleted | LakebedError]:
-        body = wire.DeleteMany(objects=[wire.WireDoomed(one.key, one.version_id) for one in doomed])
-        found = self._caller.call(wire.DELETE_OBJECTS, self._names, body=body).outcomes
-        return [
-            Deleted(one.key, outcome.deleted.version_id, outcome.deleted.is_marker)
-            if outcome.deleted is not None
-            else error_of(outcome.problem or {})
-            for one, outcome in zip(doomed, found, strict=True)
+    def _delete_some(
+        self, objects: builtins.list[ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
+        deletions = [
+            wire.ObjectDeletion(target.key, target.version_id, target.condition.if_match)
+            for target in objects
         ]
+        body = wire.DeleteMany(objects=deletions)
+        outcomes = self._caller.call(wire.DELETE_OBJECTS, self._names, body=body).outcomes
+        return [
+            outcome.deleted or error_of(outcome.problem or {})
+            for _, outcome in zip(objects, outcomes, strict=True)
+        ]
+
+    def copy(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+    ) -> ObjectInfo:
+        """The object under another key, or in another bucket; no byte of it is moved.
+
+        The conditions are those of the target, as in `put`.
+        """
+        body = wire.CopyObject(
+            target=target,
+            bucket=bucket,
+            version_id=version_id,
+            content=content,
+            if_match=if_match,
+            if_none_match=if_none_match,
+        )
+        return self._caller.call(wire.COPY_OBJECT, self._of(key), body=body)
+
+    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
+        """All versions and delete markers, by key, the newest first."""
+        stored = RemoteStoredObjects(self._caller)
+        after, hlc, site_id = "", None, ""
+        while True:
+            page = stored.versions(self.name, prefix=prefix, after=after, hlc=hlc, site_id=site_id)
+            for version in page.versions:
+                yield ListedVersion(version.row, version.is_latest)
+            if not page.has_more:
+                return
+            last = page.versions[-1].row
+            after, hlc, site_id = last.key, last.hlc, last.site_id
 
     def _rest(self, prefix: str, page: Page[VersionRow]) -> Iterator[VersionRow]:
         while True:
@@ -197,50 +236,8 @@ class RemoteBucket:
                 return
             page = self.list_page(prefix, after=page.next_marker)
 
-    def _row(self, one: wire.ListedObject) -> VersionRow:
-        """What only the sites of a store tell one another is not told."""
-        return VersionRow(
-            version_id=one.version_id,
-            bucket=self.name,
-            key=one.key,
-            state=State(one.state),
-            is_null=one.is_null,
-            etag=one.etag,
-            size=one.size,
-            content_type=one.content_type,
-            modified_ms=one.modified_ms,
-            hlc="",
-            site_id="",
-        )
-
     def _of(self, key: str) -> dict[str, str]:
         return {**self._names, "key": key}
-
-
-def bucket_info_of(state: wire.BucketState) -> BucketInfo:
-    return BucketInfo(
-        name=state.name, created_ms=state.created_ms, versioning=Versioning(state.versioning)
-    )
-
-
-def object_info_of(state: wire.ObjectState) -> ObjectInfo:
-    return ObjectInfo(
-        bucket=state.bucket,
-        key=state.key,
-        version_id=state.version_id,
-        is_null=state.is_null,
-        is_latest=state.is_latest,
-        state=State(state.state),
-        etag=state.etag,
-        size=state.size,
-        modified_ms=state.modified_ms,
-        content=Content(**state.content, metadata=state.metadata),
-        checksums=tuple(
-            Checksum(Algorithm(one.algorithm), one.value, one.is_composite)
-            for one in state.checksums
-        ),
-        part_sizes=tuple(state.part_sizes),
-    )
 
 
 def _metadata_text(metadata: Mapping[str, str]) -> str | None:

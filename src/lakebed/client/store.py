@@ -133,10 +133,7 @@ class RemoteStore:
 
     def buckets(self) -> list[BucketInfo]:
         """All of them, by name."""
-        from lakebed.client.bucket import bucket_info_of
-
-        found = self._caller.call(wire_objects.LIST_BUCKETS).buckets
-        return [bucket_info_of(state) for state in found]
+        return self._caller.call(wire_objects.LIST_BUCKETS).buckets
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> RemoteBucket:
         """The bucket of that name, created if need be.
@@ -145,12 +142,12 @@ class RemoteStore:
         """
         from lakebed.client.bucket import RemoteBucket
 
-        body = wire_objects.NewBucket(versioning=None if versioning is None else versioning.value)
-        state = self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
-        return RemoteBucket(self._caller, state.name)
+        body = wire_objects.NewBucket(versioning=versioning)
+        info = self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
+        return RemoteBucket(self._caller, info.name)
 
     def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects, old versions or uploads are left in it."""
+        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
         self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property

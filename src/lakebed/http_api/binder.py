@@ -1,14 +1,15 @@
 """Carries out the operations that name a target: finds the object, calls its method, answers.
 
 An object that is open is found in the loop's thread; opening one, the method itself and the
-encoding of what it returns are left to another thread.
+encoding of what it returns are left to another thread. A method that returns a change of the object
+store only prepares it: it is called in the loop's thread, and no thread waits for the commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_origin
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -27,13 +28,19 @@ from lakebed.http_api.lookup import (
     topic_of,
 )
 from lakebed.http_api.service import Service
+from lakebed.seglake.stored_pages import StoredObjects
+from lakebed.store.bucket import Bucket
 
 
 class Owner(NamedTuple):
-    """How objects of a class are found, and which names of the path say which one it is."""
+    """How objects of a class are found, and which names of the path say which one it is.
+
+    `changes` are its methods that return a change of the object store.
+    """
 
     find: Callable[[Service, Call], Awaitable[object]]
     names: tuple[str, ...] = ()
+    changes: frozenset[str] = frozenset()
 
 
 async def _store(service: Service, _call: Call) -> object:
@@ -68,6 +75,22 @@ async def _pins(service: Service, _call: Call) -> object:
     return service.store.pins
 
 
+async def _buckets(service: Service, _call: Call) -> object:
+    return (await service.lake()).buckets
+
+
+async def _bucket(service: Service, call: Call) -> object:
+    return Bucket(await service.lake(), call.names["bucket"])
+
+
+async def _keys(service: Service, _call: Call) -> object:
+    return (await service.lake()).keys
+
+
+async def _stored_objects(service: Service, _call: Call) -> object:
+    return StoredObjects((await service.lake()).metadata)
+
+
 def _only_reads(call: Call) -> bool:
     return call.operation.method == "GET"
 
@@ -82,6 +105,10 @@ OWNERS: Final[Mapping[str, Owner]] = {
     "Tiers": Owner(_tiers, ("log",)),
     "Pins": Owner(_pins),
     "Damage": Owner(_damage),
+    "Buckets": Owner(_buckets, changes=frozenset({"creation", "configuration"})),
+    "Bucket": Owner(_bucket, ("bucket",), changes=frozenset({"copying", "deletion"})),
+    "StoredObjects": Owner(_stored_objects),
+    "Keys": Owner(_keys),
 }
 
 
@@ -99,6 +126,8 @@ def bound(operation: Operation[Any]) -> Handler:
             if name not in owner.names
         ]
         work = partial(getattr(target, method), *others, **_fields(call.query), **_fields(body))
+        if method in owner.changes:
+            return response_of(_document(operation, await service.commit(work())), call)
         return await service.run(lambda: response_of(_document(operation, work()), call))
 
     carry_out.__name__ = operation.name
@@ -113,4 +142,4 @@ def _document(operation: Operation[Any], value: object) -> Any:
     kind = operation.result
     if kind is Nothing:
         return None
-    return value if isinstance(value, kind) else kind(value)
+    return value if isinstance(value, get_origin(kind) or kind) else kind(value)

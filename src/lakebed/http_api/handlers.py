@@ -9,16 +9,13 @@ from lakebed.api.operation import Operation
 from lakebed.api.operations import OPERATIONS
 from lakebed.http_api import (
     admin,
-    buckets,
     commits,
     groups,
-    keys,
     logs,
     manifests,
     objects,
     records,
     segments,
-    stored_objects,
     tailing,
     topics,
 )
@@ -30,16 +27,13 @@ __all__ = ["HANDLERS", "Handler"]
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     **{operation: bound(operation) for operation in OPERATIONS if operation.target},
     **admin.HANDLERS,
-    **buckets.HANDLERS,
     **commits.HANDLERS,
     **groups.HANDLERS,
-    **keys.HANDLERS,
     **logs.HANDLERS,
     **manifests.HANDLERS,
     **objects.HANDLERS,
     **records.HANDLERS,
     **segments.HANDLERS,
-    **stored_objects.HANDLERS,
     **tailing.HANDLERS,
     **topics.HANDLERS,
 }

@@ -1,4 +1,4 @@
-"""Objects: stored, read, described and deleted.
+"""The handlers of objects that stream, or take more than one commit.
 
 A small one is handled at once. A large one is received and sent in pieces, each verified by the
 store before a byte of it leaves, so memory stays bounded whatever its size.
@@ -21,12 +21,9 @@ from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
+from lakebed.seglake.model import Algorithm, Condition, Content, Deleted, ObjectInfo, ObjectToDelete
 from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.versions import Deleted
-
-# Imported when an object is changed: who has only logs and topics needs no SQLite.
 
 _CONTENT: Final = (
     "content_type",
@@ -39,7 +36,7 @@ _CONTENT: Final = (
 _NO_TYPES: Final = frozenset({"", media.BYTES, "application/x-www-form-urlencoded"})
 
 
-async def put_object(service: Service, call: Call) -> objects.ObjectState:
+async def put_object(service: Service, call: Call) -> ObjectInfo:
     lake = await service.lake()
     bucket, key, query = call.names["bucket"], call.names["key"], call.query
     content = _content_of(call)
@@ -55,12 +52,12 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
             condition=condition,
             algorithm=algorithm,
         )
-        return state_of(await service.commit(change))
+        return await service.commit(change)
     with lake.objects.begin_put(
         bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
     ) as put:
         await service.run(put.check)  # rather than have the body sent
-        return state_of(await service.bodies.store(body, put))
+        return await service.bodies.store(body, put)
 
 
 def _content_of(call: Call) -> Content:
@@ -117,35 +114,21 @@ async def get_object(service: Service, call: Call) -> Response:
     return Response(200, headers, await read_ahead(service, pieces), length=len(reader))
 
 
-async def describe_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await service.lake()
-    head = partial(
-        lake.objects.head,
-        call.names["bucket"],
-        call.names["key"],
-        version_id=call.query.version_id,
-    )
-    return state_of(await service.run(head))
-
-
-async def delete_object(service: Service, call: Call) -> objects.DeletedState:
-    from lakebed.seglake.objects import Doomed
-
-    lake = await service.lake()
-    query: objects.DeleteQuery = call.query
-    doomed = Doomed(call.names["key"], query.version_id, Condition(if_match=query.if_match))
-    deleted = await service.commit(lake.objects.deletion(call.names["bucket"], doomed))
-    return _deleted(deleted)
+async def delete_bucket(service: Service, call: Call) -> None:
+    lake, name = await service.lake(), call.names["bucket"]
+    await service.run(partial(lake.buckets.check_deletable, name))
+    while not await service.commit(lake.buckets.deletion(name)):
+        pass
 
 
 async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
-    """Each by itself: an error of one is told in its place, and the others are deleted."""
-    from lakebed.seglake.objects import Doomed
-
-    asked = await call.document(objects.DeleteMany)
-    lake = await service.lake()
-    doomed = [Doomed(one.key, one.version_id) for one in asked.objects]
-    changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
+    """Each by itself: an error of one is returned in its place, and the others are deleted."""
+    document, lake = await call.document(objects.DeleteMany), await service.lake()
+    targets = [
+        ObjectToDelete(one.key, one.version_id, Condition(if_match=one.if_match))
+        for one in document.objects
+    ]
+    changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], targets))
     deleted = await service.commit_each(changes)
     return objects.DeletedMany([_outcome(one, call.request.id) for one in deleted])
 
@@ -153,38 +136,12 @@ async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
 def _outcome(deleted: Deleted | LakebedError, request_id: str) -> objects.DeleteOutcome:
     if isinstance(deleted, LakebedError):
         return objects.DeleteOutcome(problem=problem_of(deleted, request_id=request_id))
-    return objects.DeleteOutcome(deleted=_deleted(deleted))
-
-
-def _deleted(deleted: Deleted) -> objects.DeletedState:
-    return objects.DeletedState(deleted.version_id, deleted.is_marker)
-
-
-def state_of(info: ObjectInfo) -> objects.ObjectState:
-    return objects.ObjectState(
-        bucket=info.bucket,
-        key=info.key,
-        version_id=info.version_id,
-        is_null=info.is_null,
-        is_latest=info.is_latest,
-        state=info.state.value,
-        etag=info.etag,
-        size=info.size,
-        modified_ms=info.modified_ms,
-        content={name: getattr(info.content, name) for name in _CONTENT},
-        metadata=dict(info.content.metadata),
-        checksums=[
-            objects.WireChecksum(one.algorithm.value, one.value, one.is_composite)
-            for one in info.checksums
-        ],
-        part_sizes=list(info.part_sizes),
-    )
+    return objects.DeleteOutcome(deleted=deleted)
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
+    objects.DELETE_BUCKET: delete_bucket,
     objects.PUT_OBJECT: put_object,
     objects.GET_OBJECT: get_object,
-    objects.DESCRIBE_OBJECT: describe_object,
-    objects.DELETE_OBJECT: delete_object,
     objects.DELETE_OBJECTS: delete_objects,
 }

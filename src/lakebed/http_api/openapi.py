@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass
-from typing import Any, Final
+from typing import Any, Final, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -246,6 +246,7 @@ def _success(operation: Operation[Any], schemas: _Schemas) -> Schema:
 
 
 def _is_struct(kind: Any) -> bool:
+    kind = get_origin(kind) or kind
     return isinstance(kind, type) and (issubclass(kind, Struct) or is_dataclass(kind))
 
 

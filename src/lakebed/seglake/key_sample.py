@@ -6,25 +6,12 @@ this; nothing but the balance of the parts depends on it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from lakebed.seglake.meta.reader import Reader, key_bytes
+from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.model import State
+from lakebed.seglake.stored_rows import KeySample, SampledKey
 
 KEYS_MAX = 512
 _SEQUENCE_MAX = 1 << 62
-
-
-class KeyPlace(NamedTuple):
-    """Of a key, among all of a store."""
-
-    bucket: str
-    key: bytes
-
-
-class KeySample(NamedTuple):
-    places: list[KeyPlace]  # in order
-    row_count: int  # of the whole store, about
 
 
 def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX) -> KeySample:
@@ -35,13 +22,13 @@ def sample_keys(reader: Reader, *, only_current: bool, count_max: int = KEYS_MAX
     first, last = oldest[0].sequence, _last_sequence(reader)
     total = last - first + 1
     count = min(total, count_max)
-    places = []
+    keys = []
     for number in range(count):
         found = reader.oplog(after=first + total * number // count - 1, limit=1)
         if found and _is_there(reader, found[0].bucket, found[0].key, found[0].version_id,
                                only_current):  # fmt: skip
-            places.append(KeyPlace(found[0].bucket, key_bytes(found[0].key)))
-    return KeySample(sorted(places), total * len(places) // count)
+            keys.append(SampledKey(found[0].bucket, found[0].key))
+    return KeySample(sorted(keys), total * len(keys) // count)
 
 
 def _is_there(reader: Reader, bucket: str, key: str, version_id: str, only_current: bool) -> bool:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from base64 import b32encode
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.commit import Barrier
@@ -26,13 +25,12 @@ from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import ApiKeyRow
 from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.model import Chunk
+from lakebed.seglake.model import RW_POLICY, Chunk, CreatedKey, KeyInfo
 
 # Imported when a secret is sealed or opened: most who open a store do neither.
 if TYPE_CHECKING:
     from lakebed.seglake.secret_key import RandomBytes, SecretKey
 
-RW_POLICY = "rw"
 ROOT_POLICY = "root"  # of the first credentials, if they were made here: exempt from limits
 
 LABEL_CHARACTERS_MAX = 256
@@ -40,29 +38,6 @@ LABEL_CHARACTERS_MAX = 256
 _ACCESS_KEY_START = "LAKE"
 _ACCESS_KEY_RANDOM_BYTES = 10  # 16 letters and digits
 _SECRET_RANDOM_BYTES = 25  # 40
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeyInfo:
-    """All that is told of a key, but for its secret."""
-
-    access_key: str
-    label: str
-    policy: str
-    is_enabled: bool
-    inflight_max: int | None  # None: as for all
-    created_ms: int
-    last_used_ms: int | None
-
-
-class NewKey(NamedTuple):
-    """The only time that the secret is told."""
-
-    info: KeyInfo
-    secret: str
-
-    def __repr__(self) -> str:
-        return f"NewKey({self.info!r}, …)"
 
 
 class ReadOnlyKeys:
@@ -110,7 +85,7 @@ class Keys(ReadOnlyKeys):
 
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
-    ) -> NewKey:
+    ) -> CreatedKey:
         """A new key with a new secret."""
         check_label(label)
         if inflight_max is not None and inflight_max < 1:
@@ -132,15 +107,28 @@ class Keys(ReadOnlyKeys):
 
         Change(self._barrier, apply).run()
         self.generation += 1
-        return NewKey(_info(row), secret)
+        return CreatedKey(_info(row), secret)
 
     def disable(self, access_key: str) -> KeyInfo:
         """Nothing signed with it is accepted any more. Fine if it is disabled already."""
-        return self._set_enabled(access_key, is_enabled=False)
+        return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
         """Undo `disable`."""
-        return self._set_enabled(access_key, is_enabled=True)
+        return self.set_enabled(access_key, is_enabled=True)
+
+    def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
+        """What is signed with a disabled key is refused. Fine if it is so already."""
+
+        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
+            row = _require(writer.api_key(access_key), access_key)
+            writer.enable_api_key(access_key, is_enabled=is_enabled)
+            return row._replace(is_enabled=is_enabled)
+
+        try:
+            return _info(Change(self._barrier, apply).run())
+        finally:
+            self.generation += 1  # also if nobody knows whether it happened
 
     def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
         """A key that is enabled, with its secret."""
@@ -160,17 +148,6 @@ class Keys(ReadOnlyKeys):
 
         with contextlib.suppress(LakebedError):  # whoever must hear of it does so by the next write
             Change(self._barrier, apply).submit(timeout=0)
-
-    def _set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
-            row = _require(writer.api_key(access_key), access_key)
-            writer.enable_api_key(access_key, is_enabled=is_enabled)
-            return row._replace(is_enabled=is_enabled)
-
-        try:
-            return _info(Change(self._barrier, apply).run())
-        finally:
-            self.generation += 1  # also if nobody knows whether it happened
 
     def _sealing_key(self) -> SecretKey:
         from lakebed.seglake.secret_key import first_secret_key

@@ -13,38 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from lakebed.seglake.meta.reader import KEYS_END, Reader, key_bytes
 from lakebed.seglake.meta.rows import UploadRow, VersionRow
-from lakebed.seglake.model import NULL_VERSION
+from lakebed.seglake.model import NULL_VERSION, Page
 
 PAGE_MAX = 1000
 
-Item = TypeVar("Item")
 Row = TypeVar("Row", VersionRow, UploadRow)
 
 
 class ListedVersion(NamedTuple):
     row: VersionRow
     is_latest: bool
-
-
-class Page(NamedTuple, Generic[Item]):
-    """If there are more entries, the markers say where the next page goes on.
-
-    `next_marker` is the last entry, a key or a common prefix. `next_id` is the version or upload
-    id of that entry, as it is told, where there can be several of one key.
-    """
-
-    items: list[Item]
-    prefixes: list[str]
-    next_marker: str | None = None
-    next_id: str | None = None
-
-    @property
-    def is_truncated(self) -> bool:
-        return self.next_marker is not None
 
 
 def list_objects(

@@ -1,4 +1,7 @@
-"""The values of the object store: what is asked for, and what is told."""
+"""The values of the object store: what is asked for, and what is returned.
+
+Those that a caller is given are dataclasses, for they cross the wire as they are.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 CHUNK_BYTES = 4 * 1024 * 1024
+RW_POLICY = "rw"  # of access keys
 NULL_VERSION = "null"  # how the version id of a null version is told and asked for
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+Item = TypeVar("Item")
 
 
 class Versioning(Enum):
@@ -20,6 +26,10 @@ class Versioning(Enum):
     ENABLED = "enabled"
     SUSPENDED = "suspended"
     DISABLED = "disabled"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Versioning | None:
+        return cls.DISABLED if value == "unversioned" else None
 
 
 class State(Enum):
@@ -41,7 +51,8 @@ class Algorithm(Enum):
     SHA256 = "SHA256"
 
 
-class Checksum(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Checksum:
     """`value` is base64 as S3 writes it; of a composite one with `-<parts>` behind it."""
 
     algorithm: Algorithm
@@ -73,7 +84,7 @@ class Content:
     )  # the user's, names in lower case
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
     """What must hold of the current object for a write to happen; decided in its transaction."""
 
@@ -85,6 +96,9 @@ class Condition:
         return self.if_match is not None or self.if_none_match is not None
 
 
+NO_CONDITION = Condition()
+
+
 @dataclass(frozen=True, kw_only=True)
 class BucketInfo:
     name: str
@@ -92,7 +106,8 @@ class BucketInfo:
     versioning: Versioning
 
 
-class ObjectInfo(NamedTuple):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectInfo:
     """A version of an object, or a delete marker."""
 
     bucket: str
@@ -116,3 +131,59 @@ class ObjectInfo(NamedTuple):
     def shown_version_id(self) -> str:
         """As it is told: null versions have no id that anyone sees."""
         return NULL_VERSION if self.is_null else self.version_id
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A page of a listing. If there are more entries, the markers say where the next one starts.
+
+    `next_marker` is the last entry, a key or a common prefix. `next_id` is the version or upload
+    id of that entry, as it is shown, where there can be several of one key.
+    """
+
+    items: list[Item]
+    prefixes: list[str]
+    next_marker: str | None = None
+    next_id: str | None = None
+
+    @property
+    def is_truncated(self) -> bool:
+        return self.next_marker is not None
+
+
+class ObjectToDelete(NamedTuple):
+    """The newest version of a key, or for good the one that is named."""
+
+    key: str
+    version_id: str | None = None
+    condition: Condition = NO_CONDITION
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a delete did. In a bucket without versions there are no ids to return."""
+
+    key: str
+    version_id: str | None  # as it is shown: of the marker made, or of the version removed
+    is_marker: bool  # whether that version is, or was, a delete marker
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyInfo:
+    """An access key, without its secret."""
+
+    access_key: str
+    label: str
+    policy: str
+    is_enabled: bool
+    inflight_max: int | None  # None: as for all
+    created_ms: int
+    last_used_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A new access key: the only time that its secret is returned."""
+
+    info: KeyInfo
+    secret: str = field(repr=False)

@@ -29,24 +29,25 @@ from lakebed.seglake.errors import (
     NoSuchUpload,
     PartTooSmall,
 )
-from lakebed.seglake.listing import Page, list_uploads
+from lakebed.seglake.listing import list_uploads
 from lakebed.seglake.manifest import Manifest
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import UploadRow
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import (
+    NO_CONDITION,
     Algorithm,
     Checksum,
     Chunk,
     Condition,
     Content,
     ObjectInfo,
+    Page,
 )
 from lakebed.seglake.names import check_key
 from lakebed.seglake.objects import (
     DEFAULT_ALGORITHM,
-    NO_CONDITION,
     NO_CONTENT,
     NOTHING_EXPECTED,
     Objects,

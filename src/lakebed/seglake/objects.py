@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakebed.base.commit import Barrier, Ticket
 from lakebed.base.errors import InputError, LakebedError, TooLarge
@@ -34,12 +34,15 @@ from lakebed.seglake.errors import ConditionConflict, Damaged, PreconditionFaile
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import (
+    NO_CONDITION,
     Algorithm,
     Checksum,
     Chunk,
     Condition,
     Content,
+    Deleted,
     ObjectInfo,
+    ObjectToDelete,
     State,
 )
 from lakebed.seglake.names import check_key
@@ -53,7 +56,6 @@ from lakebed.seglake.reading import (
 )
 from lakebed.seglake.segments import Segments
 from lakebed.seglake.versions import (
-    Deleted,
     NewVersion,
     PlannedPut,
     VersionRules,
@@ -64,18 +66,9 @@ from lakebed.seglake.versions import (
 Result = TypeVar("Result")
 
 NO_CONTENT = Content()
-NO_CONDITION = Condition()
 NOTHING_EXPECTED = Expected()
 DEFAULT_ALGORITHM = Algorithm.CRC64NVME
 DELETED_AT_ONCE_MAX = 1000
-
-
-class Doomed(NamedTuple):
-    """One of many to be deleted."""
-
-    key: str
-    version_id: str | None = None
-    condition: Condition = NO_CONDITION
 
 
 class Put(Generic[Result]):
@@ -419,12 +412,16 @@ class Objects(ObjectReading):
         condition: Condition = NO_CONDITION,
         as_owner: bool = False,
     ) -> Deleted:
-        return self.deletion(bucket, Doomed(key, version_id, condition), as_owner=as_owner).run()
+        return self.deletion(
+            bucket, ObjectToDelete(key, version_id, condition), as_owner=as_owner
+        ).run()
 
-    def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
+    def delete_many(
+        self, bucket: str, objects: Sequence[ObjectToDelete]
+    ) -> list[Deleted | LakebedError]:
         """Up to 1,000; each by itself, its error in its place."""
         tickets: list[Ticket[Deleted] | LakebedError] = []
-        for change in self.deletions(bucket, doomed):
+        for change in self.deletions(bucket, objects):
             try:
                 tickets.append(change.submit() if isinstance(change, Change) else change)
             except LakebedError as error:
@@ -438,25 +435,27 @@ class Objects(ObjectReading):
         return results
 
     def deletions(
-        self, bucket: str, doomed: Sequence[Doomed]
+        self, bucket: str, objects: Sequence[ObjectToDelete]
     ) -> list[Change[Deleted] | LakebedError]:
         """As `delete_many`, still to be done."""
-        if len(doomed) > DELETED_AT_ONCE_MAX:
-            raise InputError(f"{len(doomed)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
+        if len(objects) > DELETED_AT_ONCE_MAX:
+            raise InputError(f"{len(objects)} to delete: at most {DELETED_AT_ONCE_MAX} at once")
         self.guard.check_change(bucket)
         with self._database.reading() as reader:
             require_bucket(reader, bucket)
         changes: list[Change[Deleted] | LakebedError] = []
-        for one in doomed:
+        for target in objects:
             try:
-                changes.append(self.deletion(bucket, one))
+                changes.append(self.deletion(bucket, target))
             except LakebedError as error:
                 changes.append(error)
         return changes
 
-    def deletion(self, bucket: str, doomed: Doomed, *, as_owner: bool = False) -> Change[Deleted]:
+    def deletion(
+        self, bucket: str, target: ObjectToDelete, *, as_owner: bool = False
+    ) -> Change[Deleted]:
         """The newest version, or for good the one given. What is not there is deleted already."""
-        key, version_id, condition = doomed
+        key, version_id, condition = target
         check_key(key)
         self.guard.check_change(bucket, as_owner=as_owner)
 

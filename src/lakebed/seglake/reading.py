@@ -15,13 +15,13 @@ from lakebed.seglake.chunk_reader import ChunkReader, FilePlace
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MethodNotAllowed, NoSuchVersion
-from lakebed.seglake.listing import ListedVersion, Page, list_objects, list_versions
+from lakebed.seglake.listing import ListedVersion, list_objects, list_versions
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.manifest_cache import ManifestCache
 from lakebed.seglake.meta.reader import Reader
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
-from lakebed.seglake.model import NULL_VERSION, Chunk, ObjectInfo, State, Versioning
+from lakebed.seglake.model import NULL_VERSION, Chunk, ObjectInfo, Page, State, Versioning
 from lakebed.seglake.ranges import ByteRange
 from lakebed.seglake.versions import check_visible, find_version, info_of, require_bucket
 

@@ -8,13 +8,30 @@ page costs depends on its entries alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from lakebed.seglake.listing import ListedVersion
+from lakebed.base.units import MIB
+from lakebed.seglake.key_sample import sample_keys
+from lakebed.seglake.listing import ListedVersion, keys_behind
 from lakebed.seglake.meta.reader import Reader, key_bytes
-from lakebed.seglake.meta.rows import PartRow, UploadRow, VersionRow
+from lakebed.seglake.meta.rows import UploadRow, VersionRow
+from lakebed.seglake.meta.snapshots import Snapshots
+from lakebed.seglake.stored_rows import (
+    PARTS_MAX,
+    VERSIONS_MAX,
+    KeySample,
+    ListedPart,
+    PartPage,
+    PartPlace,
+    StoredVersion,
+    StoredVersions,
+    VersionPlace,
+)
+from lakebed.seglake.versions import require_bucket
 
+MANIFEST_BYTES = 8 * MIB  # a page that has so many ends
 UPLOADS_MAX = 1000  # looked at for one page: most have parts
 
 
@@ -26,32 +43,87 @@ class KeyRange(NamedTuple):
     end: bytes
 
 
-class VersionPlace(NamedTuple):
-    """Of a version that was told, with all before it."""
+class StoredObjects:
+    """Thread-safe. Pages of a bucket by prefix and marker, and how keys are spread over buckets."""
 
-    key: str
-    hlc: str
-    site_id: str
+    def __init__(self, metadata: Snapshots) -> None:
+        self._metadata = metadata
+
+    def versions(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        hlc: str | None = None,
+        site_id: str = "",
+        max_versions: int = VERSIONS_MAX,
+        manifests: bool = False,
+        only_current: bool = False,
+    ) -> StoredVersions:
+        """Of keys that begin with `prefix` and are after `after`; with `hlc` and `site_id` also the
+        versions of that key that are older than the one they name.
+
+        `only_current`: of each key the newest, and no delete markers.
+        """
+        last = None
+        if hlc is not None and after.startswith(prefix):
+            last = VersionPlace(after, hlc, site_id)
+        behind = current_behind if only_current else versions_behind
+        with self._metadata.reading() as reader:
+            require_bucket(reader, bucket)
+            keys = KeyRange(bucket, *keys_behind(prefix, after))
+            page = behind(reader, keys, last, count_max=max_versions + 1)
+            listed = page[:max_versions]
+            if manifests:
+                versions = _with_manifests(reader, listed)
+            else:
+                versions = [StoredVersion(*version) for version in listed]
+        return StoredVersions(versions, has_more=len(page) > len(versions))
+
+    def parts(
+        self,
+        bucket: str,
+        *,
+        prefix: str = "",
+        after: str = "",
+        upload_id: str | None = None,
+        part: int = 0,
+        max_parts: int = PARTS_MAX,
+    ) -> PartPage:
+        """Of uploads under way to keys that begin with `prefix` and are after `after`; with
+        `upload_id` also the uploads to that key after it, and its own parts after `part`."""
+        last = None
+        if upload_id is not None and after.startswith(prefix):
+            last = PartPlace(after, upload_id, part)
+        with self._metadata.reading() as reader:
+            require_bucket(reader, bucket)
+            keys = KeyRange(bucket, *keys_behind(prefix, after))
+            return parts_behind(reader, keys, last, count_max=max_parts)
+
+    def sample(self, *, only_current: bool = False) -> KeySample:
+        """How the keys of all buckets are spread; of objects that are there now, or of versions."""
+        with self._metadata.reading() as reader:
+            return sample_keys(reader, only_current=only_current)
 
 
-class PartPlace(NamedTuple):
-    """Of a part that was told, with all before it; number 0 is before the upload's first."""
-
-    key: str
-    upload_id: str
-    number: int
-
-
-class ListedPart(NamedTuple):
-    """A part of an upload that is under way."""
-
-    key: str
-    row: PartRow
+def _with_manifests(reader: Reader, listed: Iterable[ListedVersion]) -> list[StoredVersion]:
+    """As many as fit on a page, and at least one."""
+    found: list[StoredVersion] = []
+    size = 0
+    for version in listed:
+        found.append(with_manifest(reader, version))
+        size += len(found[-1].manifest or b"")
+        if size >= MANIFEST_BYTES:
+            break
+    return found
 
 
-class PartPage(NamedTuple):
-    parts: list[ListedPart]
-    last: PartPlace | None  # where the next page goes on; None if there is none
+def with_manifest(reader: Reader, listed: ListedVersion) -> StoredVersion:
+    file = reader.manifest_file(listed.row.version_id)
+    if file is None:
+        return StoredVersion(*listed)
+    return StoredVersion(*listed, file.file_state, file.data)
 
 
 def versions_behind(
@@ -97,7 +169,7 @@ def parts_behind(
         left = count_max - len(parts)
         rows = reader.parts(place.upload_id, after=place.number, limit=left)
         parts += [ListedPart(place.key, row) for row in rows]
-        last = place._replace(number=rows[-1].number) if rows else place
+        last = replace(place, number=rows[-1].number) if rows else place
         if len(parts) == count_max:
             return PartPage(parts, last)
     return PartPage(parts, last if looked == looked_max else None)

@@ -270,7 +270,7 @@ class LakeCheck:
             return None
         told = row_of(manifest)
         is_marker = State.DELETED in (told.state, row.state)
-        if told._replace(state=row.state) != row or (is_marker and told.state is not row.state):
+        if replace(told, state=row.state) != row or (is_marker and told.state is not row.state):
             self._add(about, "its manifest tells something else than the metadata beside it")
         return manifest
 

@@ -31,6 +31,7 @@ from lakebed.seglake.model import (
     Chunk,
     Condition,
     Content,
+    Deleted,
     ObjectInfo,
     State,
     Versioning,
@@ -57,14 +58,6 @@ class PlannedPut(NamedTuple):
     bucket: str
     key: str
     new: NewVersion
-
-
-class Deleted(NamedTuple):
-    """What a delete did. In a bucket without versions there are no ids to tell."""
-
-    key: str
-    version_id: str | None  # as it is told: of the marker made, or of the version removed
-    is_marker: bool  # whether that version is, or was, a delete marker
 
 
 class VersionRules:

@@ -13,18 +13,20 @@ from collections.abc import Iterable, Mapping
 
 from lakebed.base.errors import LakebedError
 from lakebed.seglake.body import Source
+from lakebed.seglake.change import Change
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import (
     Algorithm,
     BucketInfo,
     Condition,
     Content,
+    Deleted,
     ObjectInfo,
+    ObjectToDelete,
     Versioning,
 )
 from lakebed.seglake.names import check_content
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, Doomed
-from lakebed.seglake.versions import Deleted
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.store.read_only_bucket import ReadOnlyBucket
 from lakebed.store.upload import Upload
 
@@ -72,16 +74,21 @@ class Bucket(ReadOnlyBucket):
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
         """Hide the object behind a delete marker, or remove the version that is given."""
-        return self._lake.objects.delete(
-            self.name, key, version_id=version_id, condition=Condition(if_match=if_match)
-        )
+        return self.deletion(key, version_id=version_id, if_match=if_match).run()
 
-    def delete_many(self, keys: Iterable[str | Doomed]) -> list[Deleted | LakebedError]:
+    def deletion(
+        self, key: str, *, version_id: str | None = None, if_match: str | None = None
+    ) -> Change[Deleted]:
+        """As `delete`, still to be committed."""
+        target = ObjectToDelete(key, version_id, Condition(if_match=if_match))
+        return self._lake.objects.deletion(self.name, target)
+
+    def delete_many(self, keys: Iterable[str | ObjectToDelete]) -> list[Deleted | LakebedError]:
         """Any number; each by itself, its error in its place."""
-        doomed = [one if isinstance(one, Doomed) else Doomed(one) for one in keys]
+        objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         results: list[Deleted | LakebedError] = []
-        for start in range(0, len(doomed), DELETED_AT_ONCE_MAX):
-            some = doomed[start : start + DELETED_AT_ONCE_MAX]
+        for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
+            some = objects[start : start + DELETED_AT_ONCE_MAX]
             results += self._lake.objects.delete_many(self.name, some)
         return results
 
@@ -100,9 +107,31 @@ class Bucket(ReadOnlyBucket):
 
         The conditions are those of the target, as in `put`.
         """
+        return self.copying(
+            key,
+            target,
+            bucket=bucket,
+            version_id=version_id,
+            content=content,
+            if_match=if_match,
+            if_none_match=if_none_match,
+        ).run()
+
+    def copying(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+    ) -> Change[ObjectInfo]:
+        """As `copy`, still to be committed."""
         if content is not None:
             check_content(content)
-        return self._lake.objects.copy(
+        change = self._lake.objects.copying(
             self.name,
             key,
             bucket or self.name,
@@ -110,7 +139,9 @@ class Bucket(ReadOnlyBucket):
             source_version_id=version_id,
             content=content,
             condition=Condition(if_match=if_match, if_none_match=if_none_match),
-        )
+        ).step()
+        assert change is not None, "only a new checksum is computed in steps"
+        return change
 
     def upload(
         self,

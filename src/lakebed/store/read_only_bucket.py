@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from lakebed.seglake.listing import ListedVersion, Page
+from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
-from lakebed.seglake.model import BucketInfo, ObjectInfo
+from lakebed.seglake.model import BucketInfo, ObjectInfo, Page
 from lakebed.seglake.ranges import ByteRange
 from lakebed.seglake.reading import ObjectReader, ObjectReading
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakebed.base.clock import HybridTime
@@ -103,7 +105,7 @@ def test_the_newest_is_by_hybrid_time_and_then_by_site(database: Database) -> No
     rows = [
         version("a", 3),
         version("a", 1),
-        version("a", 2)._replace(hlc=hlc(3), site_id="f" * 16),
+        replace(version("a", 2), hlc=hlc(3), site_id="f" * 16),
     ]
     for row in rows:
         write(database, lambda writer, row=row: writer.add_version(row, b"m"))  # type: ignore[misc]
@@ -162,7 +164,7 @@ def test_a_state_is_changed_wherever_it_is_kept(database: Database) -> None:
         assert reader.current(BUCKET, "a") == new
     write(database, lambda writer: writer.set_state(new.version_id, State.DAMAGED))
     with database.reading() as reader:
-        assert reader.current(BUCKET, "a") == new._replace(state=State.DAMAGED)
+        assert reader.current(BUCKET, "a") == replace(new, state=State.DAMAGED)
         found = list(reader.versions_from(BUCKET, start=b"", end=KEYS_END))
         assert [row.state for row in found] == [State.DAMAGED, State.CONFLICT]
 
@@ -207,7 +209,8 @@ def test_a_removed_bucket_leaves_files_to_be_removed_and_nothing_else(database: 
 
 
 def test_manifests_are_told_in_pages(database: Database) -> None:
-    rows = sorted(version(f"k{number}", number) for number in range(1, 8))
+    rows = [version(f"k{number}", number) for number in range(1, 8)]
+    rows.sort(key=lambda row: row.version_id)
     for row in rows:
         write(database, put(row))
     write(database, lambda writer: writer.remove_version(rows[2].version_id))

@@ -29,8 +29,8 @@ from lakebed.s3.query import Query
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, Operation, Place, Verb
 from lakebed.s3.xml_text import OWNER, document, element, time_text
-from lakebed.seglake.listing import Page
 from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import Page
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,8 +31,8 @@ from lakebed.s3.xml_text import (
     element,
     time_text,
 )
-from lakebed.seglake.listing import Page
 from lakebed.seglake.meta.rows import UploadRow
+from lakebed.seglake.model import Page
 from lakebed.seglake.upload_rows import upload_info
 
 

@@ -24,8 +24,8 @@ from lakebed.s3.query import Query
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, Operation, Place, Verb
 from lakebed.s3.xml_text import OWNER, bool_text, document, element, time_text
-from lakebed.seglake.listing import ListedVersion, Page
-from lakebed.seglake.model import NULL_VERSION, State
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.model import NULL_VERSION, Page, State
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

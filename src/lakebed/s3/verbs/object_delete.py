@@ -11,8 +11,7 @@ from lakebed.s3.auth.identity import Identity
 from lakebed.s3.service import Service
 from lakebed.s3.unsupported import not_implemented
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
-from lakebed.seglake.model import Condition
-from lakebed.seglake.objects import NO_CONDITION, Doomed
+from lakebed.seglake.model import NO_CONDITION, Condition, ObjectToDelete
 
 _UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
 
@@ -25,7 +24,7 @@ async def delete_object(
     service: Service, operation: DeleteObject, request: Request, _identity: Identity
 ) -> Response:
     """Succeeds for an object that does not exist."""
-    doomed = Doomed(operation.key, operation.version_id, _condition(request))
+    doomed = ObjectToDelete(operation.key, operation.version_id, _condition(request))
     deleted = await service.commit(service.lake.objects.deletion(operation.bucket, doomed))
     headers = []
     if deleted.is_marker:

@@ -19,9 +19,8 @@ from lakebed.s3.verb import Level, OnBucket, Place, Verb
 from lakebed.s3.xml_parsing import Node, malformed, parse
 from lakebed.s3.xml_text import document, element
 from lakebed.seglake.change import Change
-from lakebed.seglake.model import Condition
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, NO_CONDITION, Doomed
-from lakebed.seglake.versions import Deleted
+from lakebed.seglake.model import NO_CONDITION, Condition, Deleted, ObjectToDelete
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 
 DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
 
@@ -33,7 +32,7 @@ class DeleteObjects(OnBucket): ...
 class Deletion(NamedTuple):
     """The body of a request."""
 
-    doomed: list[Doomed]
+    doomed: list[ObjectToDelete]
     is_quiet: bool
 
 
@@ -51,13 +50,13 @@ async def delete_objects(
 def parse_deletion(data: bytes) -> Deletion:
     root = parse(data, root="Delete", bytes_max=DELETE_BYTES_MAX)
     root.only("Object", "Quiet")
-    doomed = [_doomed(node) for node in root.all("Object")]
+    doomed = [_object_to_delete(node) for node in root.all("Object")]
     if not 1 <= len(doomed) <= DELETED_AT_ONCE_MAX:
         raise malformed(f"{len(doomed)} objects: 1 to {DELETED_AT_ONCE_MAX} are deleted at once")
     return Deletion(doomed, is_quiet=_is_true(root.optional("Quiet")))
 
 
-def _doomed(node: Node) -> Doomed:
+def _object_to_delete(node: Node) -> ObjectToDelete:
     node.only("Key", "VersionId", "ETag", "LastModifiedTime", "Size")
     if node.optional("LastModifiedTime") is not None or node.optional("Size") is not None:
         raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
@@ -66,7 +65,7 @@ def _doomed(node: Node) -> Doomed:
         raise malformed("an object is deleted by its key")
     etag = node.optional("ETag")
     condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
-    return Doomed(key, node.optional("VersionId") or None, condition)
+    return ObjectToDelete(key, node.optional("VersionId") or None, condition)
 
 
 def _is_true(text: str | None) -> bool:
@@ -97,7 +96,7 @@ def _rows(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> Iter
             yield _deleted(result, requested_id=doomed.version_id)
 
 
-def _error(doomed: Doomed, error: S3Error) -> str:
+def _error(doomed: ObjectToDelete, error: S3Error) -> str:
     version = "" if doomed.version_id is None else element("VersionId", doomed.version_id)
     code, message = element("Code", error.code), element("Message", str(error))
     return f"<Error>{element('Key', doomed.key)}{version}{code}{message}</Error>"

@@ -6,6 +6,7 @@ Small typed questions, one statement each; what they mean for a request is decid
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from operator import index
 from typing import Any
 
@@ -267,7 +268,7 @@ def _upload(row: tuple[Any, ...]) -> UploadRow:
 
 def _part(row: tuple[Any, ...]) -> PartRow:
     part = PartRow(*row)
-    return part._replace(size=_size(part.size))
+    return replace(part, size=_size(part.size))
 
 
 def _segment(row: tuple[Any, ...]) -> SegmentRow:

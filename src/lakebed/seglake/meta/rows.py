@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.seglake.model import State
@@ -11,7 +12,8 @@ OPEN, SEALED = "OPEN", "SEALED"  # states of a segment
 TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest's file
 
 
-class VersionRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VersionRow:
     """What a listing shows of a version; all else is in its manifest."""
 
     version_id: str
@@ -57,7 +59,8 @@ class UploadRow(NamedTuple):
     details: str
 
 
-class PartRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartRow:
     """`chunks` are packed, `checksums` are JSON; neither is looked into here."""
 
     upload_id: str

@@ -7,6 +7,7 @@ make up a request is decided elsewhere. They are durable when the transaction is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.reader import Reader
@@ -142,7 +143,7 @@ class Writer(Reader):
 
     def put_part(self, row: PartRow) -> None:
         """In the place of an earlier one of that number."""
-        self._execute(statements.PUT_PART, row)
+        self._execute(statements.PUT_PART, astuple(row))
 
     # Access keys.
 

@@ -12,21 +12,19 @@ from secrets import randbits
 from typing import Protocol
 
 from lakebed.api.objects import LIST_BUCKETS
-from lakebed.api.stored_objects import VERSIONS_MAX
 from lakebed.base.runner import ThreadRunner
 from lakebed.client.address import address_of
-from lakebed.client.bucket import bucket_info_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.patience import RETRY_S
-from lakebed.client.stored_objects import RemoteStoredObjects, VersionPage, remote_sample
-from lakebed.seglake.key_sample import KeySample, sample_keys
+from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.reader import key_bytes
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo
-from lakebed.seglake.stored_pages import KeyRange
+from lakebed.seglake.stored_pages import KeyRange, StoredObjects
+from lakebed.seglake.stored_rows import VERSIONS_MAX, KeySample, PartPlace, StoredVersions
 from lakebed.spark.backends import Backend
-from lakebed.spark.sources.object_ranges import cut, listing_of
+from lakebed.spark.sources.object_ranges import KeyPlace, cut, listing_of
 from lakebed.spark.sources.object_rows import (
     MANIFESTS_PAGE,
     PARTS_PAGE,
@@ -99,8 +97,7 @@ class FilesObjects:
     def split(
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
-        with self._metadata.reading() as reader:
-            sample = sample_keys(reader, only_current=only_current)
+        sample = StoredObjects(self._metadata).sample(only_current=only_current)
         return _split(ranges, sample, rows_max=rows_max)
 
     def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
@@ -124,67 +121,80 @@ class EndpointObjects:
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
+        self._stored = RemoteStoredObjects(caller)
 
     def buckets(self) -> list[BucketInfo]:
-        return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
+        return self._caller.call(LIST_BUCKETS).buckets
 
     def split(
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
-        sample = remote_sample(self._caller, only_current=only_current)
+        sample = self._stored.sample(only_current=only_current)
         return _split(ranges, sample, rows_max=rows_max)
 
     def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
         for page in self._version_pages(one, only_current=True):
-            if rows := [each.row for each, _ in page.versions if _is_in(each.row.key, one)]:
+            if rows := [each.row for each in page.versions if _is_in(each.row.key, one)]:
                 yield rows
 
     def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
         for page in self._version_pages(one):
-            if found := [each for each, _ in page.versions if _is_in(each.row.key, one)]:
-                yield found
+            found = [each for each in page.versions if _is_in(each.row.key, one)]
+            if found:
+                yield [ListedVersion(each.row, each.is_latest) for each in found]
 
     def manifests(self, one: KeyRange) -> Iterator[list[Stored]]:
         for page in self._version_pages(one, manifests=True):
-            if found := [stored(*each) for each in page.versions if _is_in(each[0].row.key, one)]:
+            if found := [stored(each) for each in page.versions if _is_in(each.row.key, one)]:
                 yield found
 
     def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]:
-        there = RemoteStoredObjects(self._caller, one.bucket)
         prefix, after = listing_of(one)
-        last = None
+        place: PartPlace | None = None
         while True:
-            parts, last = there.parts(prefix=prefix, after=after, last=last, max_parts=PARTS_PAGE)
-            if found := [stored_part(one.bucket, each) for each in parts if _is_in(each.key, one)]:
-                yield found
-            if last is None or key_bytes(last.key) >= one.end:
+            page = self._stored.parts(
+                one.bucket,
+                prefix=prefix,
+                after=after if place is None else place.key,
+                upload_id=None if place is None else place.upload_id,
+                part=0 if place is None else place.number,
+                max_parts=PARTS_PAGE,
+            )
+            parts = [each for each in page.parts if _is_in(each.key, one)]
+            if parts:
+                yield [stored_part(one.bucket, each) for each in parts]
+            place = page.next
+            if place is None or key_bytes(place.key) >= one.end:
                 return
 
     def _version_pages(
         self, one: KeyRange, *, manifests: bool = False, only_current: bool = False
-    ) -> Iterator[VersionPage]:
-        there = RemoteStoredObjects(self._caller, one.bucket)
+    ) -> Iterator[StoredVersions]:
         prefix, after = listing_of(one)
         count_max = MANIFESTS_PAGE if manifests else VERSIONS_PAGE
-        last = None
+        hlc, site_id = None, ""
         while True:
-            page = there.versions(
+            page = self._stored.versions(
+                one.bucket,
                 prefix=prefix,
                 after=after,
-                last=last,
+                hlc=hlc,
+                site_id=site_id,
                 max_versions=count_max,
                 manifests=manifests,
                 only_current=only_current,
             )
             yield page
-            last = page.last
-            if last is None or key_bytes(last.key) >= one.end:
+            if not page.has_more or key_bytes(page.versions[-1].row.key) >= one.end:
                 return
+            last = page.versions[-1].row
+            after, hlc, site_id = last.key, last.hlc, last.site_id
 
 
 def _split(ranges: list[KeyRange], sample: KeySample, *, rows_max: int) -> list[list[KeyRange]]:
     wanted = -(-sample.row_count // rows_max)
-    return cut(ranges, sample.places, max(1, min(wanted, _PARTITIONS_MAX)))
+    places = [KeyPlace(one.bucket, key_bytes(one.key)) for one in sample.keys]
+    return cut(ranges, places, max(1, min(wanted, _PARTITIONS_MAX)))
 
 
 def _is_in(key: str, one: KeyRange) -> bool:

@@ -13,6 +13,7 @@ from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.manifest import Manifest
 from lakebed.seglake.meta.rows import TO_BE_REMOVED, TO_BE_WRITTEN, WRITTEN, VersionRow
 from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.stored_rows import StoredVersion
 from lakebed.spark.arrow.columns import TIMESTAMP, Fields
 from lakebed.spark.sources.cells import (
     TEXTS,
@@ -146,7 +147,7 @@ def manifest_batch(page: Sequence[Stored], columns: Sequence[str]) -> pa.RecordB
 
     return _made(
         {
-            **_of_listed([one.listed for one in page]),
+            **_of_listed([one.version for one in page]),
             **{name: header(name) for name in _HEADERS},
             "metadata": lambda: text_maps(of(lambda one: one.content.metadata)),
             "tags": lambda: text_maps(of(lambda one: one.tags)),
@@ -162,15 +163,17 @@ def manifest_batch(page: Sequence[Stored], columns: Sequence[str]) -> pa.RecordB
 
 
 def owners_of_versions(page: Sequence[Stored]) -> Iterator[Owner]:
-    for (row, _), _, manifest, problem in page:
+    for version, manifest, problem in page:
+        row = version.row
         yield Owner(
             row.bucket, row.key, row.version_id, row.state.value, None, None, manifest, problem
         )
 
 
 def owners_of_parts(page: Sequence[StoredPart]) -> Iterator[Owner]:
-    for bucket, (key, row), manifest, problem in page:
-        yield Owner(bucket, key, None, None, row.upload_id, row.number, manifest, problem)
+    for bucket, listed, manifest, problem in page:
+        row = listed.row
+        yield Owner(bucket, listed.key, None, None, row.upload_id, row.number, manifest, problem)
 
 
 def chunk_batch(
@@ -236,17 +239,20 @@ _TEXTS = ("bucket", "key", "version_id", "etag", "content_type", "hlc", "site_id
 
 
 def _of_versions(rows: Sequence[VersionRow]) -> dict[str, _Make]:
-    columns = dict(zip(VersionRow._fields, zip(*rows, strict=True), strict=True))
     return {
-        **{name: partial(texts, columns[name]) for name in _TEXTS},
-        "is_null": lambda: pa.array(columns["is_null"], pa.bool_()),
-        "state": lambda: texts([one.value for one in columns["state"]]),
-        "size": lambda: pa.array(columns["size"], pa.int64()),
-        "modified_at": lambda: moments(unsigned(columns["modified_ms"])),
+        **{name: partial(_text_column, rows, name) for name in _TEXTS},
+        "is_null": lambda: pa.array([row.is_null for row in rows], pa.bool_()),
+        "state": lambda: texts([row.state.value for row in rows]),
+        "size": lambda: pa.array([row.size for row in rows], pa.int64()),
+        "modified_at": lambda: moments(unsigned([row.modified_ms for row in rows])),
     }
 
 
-def _of_listed(page: Sequence[ListedVersion]) -> dict[str, _Make]:
+def _text_column(rows: Sequence[VersionRow], name: str) -> pa.Array:
+    return texts([getattr(row, name) for row in rows])
+
+
+def _of_listed(page: Sequence[ListedVersion | StoredVersion]) -> dict[str, _Make]:
     return {
         **_of_versions([one.row for one in page]),
         "is_latest": lambda: pa.array([one.is_latest for one in page], pa.bool_()),
@@ -261,11 +267,12 @@ def _checksums(manifest: Manifest) -> list[dict[str, object]]:
 
 
 def _stored_bytes(one: Stored) -> int | None:
-    return None if one.pending is None or one.pending.data is None else len(one.pending.data)
+    return None if one.version.manifest is None else len(one.version.manifest)
 
 
 def _file_state(one: Stored) -> str | None:
-    return None if one.pending is None else _FILE_STATES.get(one.pending.file_state)
+    file_state = one.version.file_state
+    return None if file_state is None else _FILE_STATES.get(file_state)
 
 
 def _made(columns: Mapping[str, _Make], schema: pa.Schema) -> pa.RecordBatch:

@@ -24,7 +24,6 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from lakebed.seglake.key_sample import KeyPlace
 from lakebed.seglake.meta.reader import KEYS_END, key_bytes
 from lakebed.seglake.stored_pages import KeyRange
 
@@ -123,6 +122,13 @@ def end_of(prefix: str) -> bytes:
     """The first place behind all keys with that prefix."""
     found = key_bytes(prefix)
     return found[:-1] + bytes([found[-1] + 1]) if found else KEYS_END  # no UTF-8 has 0xff in it
+
+
+class KeyPlace(NamedTuple):
+    """Of a key, among all of a store."""
+
+    bucket: str
+    key: bytes
 
 
 def cut(ranges: Sequence[KeyRange], sample: Sequence[KeyPlace], count: int) -> list[list[KeyRange]]:

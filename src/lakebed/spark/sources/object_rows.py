@@ -15,15 +15,10 @@ from lakebed.base.errors import Corrupt, DataError
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.meta.reader import key_bytes
-from lakebed.seglake.meta.rows import PendingManifest, VersionRow
+from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.meta.snapshots import Snapshots
-from lakebed.seglake.stored_pages import (
-    KeyRange,
-    ListedPart,
-    VersionPlace,
-    parts_behind,
-    versions_behind,
-)
+from lakebed.seglake.stored_pages import KeyRange, parts_behind, versions_behind, with_manifest
+from lakebed.seglake.stored_rows import ListedPart, StoredVersion, VersionPlace
 from lakebed.seglake.upload_rows import part_manifest
 
 ROWS_PAGE = 10_000
@@ -34,8 +29,7 @@ PARTS_PAGE = 100
 class Stored(NamedTuple):
     """A version and its manifest, or why there is none that can be read."""
 
-    listed: ListedVersion
-    pending: PendingManifest | None
+    version: StoredVersion
     manifest: Manifest | None
     problem: str | None
 
@@ -87,9 +81,9 @@ def manifest_pages(
     while True:
         with metadata.reading() as reader:
             page = versions_behind(reader, one, last, count_max=rows_max)
-            found = [(each, reader.manifest_file(each.row.version_id)) for each in page]
+            found = [with_manifest(reader, each) for each in page]
         if page:
-            yield [stored(each, pending) for each, pending in found]
+            yield [stored(each) for each in found]
             last = place_of(page[-1])
         if len(page) < rows_max:
             return
@@ -102,9 +96,10 @@ def part_pages(
     last = None
     while True:
         with metadata.reading() as reader:
-            parts, last = parts_behind(reader, one, last, count_max=rows_max)
-        if parts:
-            yield [stored_part(one.bucket, each) for each in parts]
+            page = parts_behind(reader, one, last, count_max=rows_max)
+        if page.parts:
+            yield [stored_part(one.bucket, each) for each in page.parts]
+        last = page.next
         if last is None:
             return
 
@@ -114,14 +109,14 @@ def place_of(listed: ListedVersion) -> VersionPlace:
     return VersionPlace(row.key, row.hlc, row.site_id)
 
 
-def stored(listed: ListedVersion, pending: PendingManifest | None) -> Stored:
+def stored(version: StoredVersion) -> Stored:
     try:
-        if pending is None or pending.data is None:
+        if version.manifest is None:
             raise Corrupt("it has no manifest")
-        manifest = decode(pending.data, path="its manifest in the metadata")
+        manifest = decode(version.manifest, path="its manifest in the metadata")
     except DataError as error:
-        return Stored(listed, pending, None, str(error))
-    return Stored(listed, pending, manifest, None)
+        return Stored(version, None, str(error))
+    return Stored(version, manifest, None)
 
 
 def stored_part(bucket: str, listed: ListedPart) -> StoredPart:
