@@ -10,6 +10,7 @@ import pytest
 
 from lakebed.aof.log import Aof
 from lakebed.aof.tiers.log_tiers import LogTiers
+from lakebed.api import surface
 from lakebed.api.operation import Nothing, Operation
 from lakebed.api.operations import OPERATIONS
 from lakebed.base.damage_ledger import DamageLedger
@@ -74,3 +75,18 @@ def test_a_target_returns_the_result_or_its_only_field(operation: Operation[Any]
         assert returned == "None"
     elif returned not in (result.__name__, re.sub(r"[\w.]+\.", "", str(result))):
         assert len(result.__struct_fields__) == 1
+
+
+def test_targets_are_part_of_the_surface() -> None:
+    """But for changes of the object store, which are committed without a thread."""
+    missing = []
+    for operation in BOUND:
+        owner_name, _, method = operation.target.partition(".")
+        protocol = getattr(surface, owner_name, None)
+        is_change = method in OWNERS[owner_name].changes
+        if not is_change and not hasattr(protocol, method):
+            missing.append(operation.target)
+    # For readers of everything that a bucket has, which only Spark does.
+    assert [
+        target for target in missing if not target.startswith(("StoredObjects.", "Buckets."))
+    ] == []

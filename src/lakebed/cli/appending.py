@@ -12,8 +12,8 @@ from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import LakebedError, RetryError
 
 if TYPE_CHECKING:
-    from lakebed.cli.writers import Writer
-    from lakebed.client.log import RemoteLog
+    from lakebed.api.surface import Log
+    from lakebed.api.surface import Store as Writer
 
 _WAIT_S = 60.0
 
@@ -21,7 +21,7 @@ _WAIT_S = 60.0
 class Appender:
     """Counts what it appended; `finish` makes it durable."""
 
-    def __init__(self, log: Aof | RemoteLog, *, ext_id: int) -> None:
+    def __init__(self, log: Log, *, ext_id: int) -> None:
         self._log = log
         self._ext_id = ext_id
         self.count = 0

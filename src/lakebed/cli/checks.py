@@ -19,7 +19,7 @@ from lakebed.cli.stores import (
 )
 
 if TYPE_CHECKING:
-    from lakebed.cli.writers import Writer
+    from lakebed.api.surface import Store as Writer
     from lakebed.store.repair import RepairReport
     from lakebed.store.tier_verification import CopyReport
 

@@ -31,14 +31,9 @@ from lakebed.cli.topic_stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
+    from lakebed.api.surface import Group, Partition, Topic
     from lakebed.cli.group_tables import GroupRow
-    from lakebed.client.group import RemoteGroup
-    from lakebed.client.partition import RemotePartition
-    from lakebed.client.topic import RemoteTopic
-    from lakebed.keratin.partition import Partition
-    from lakebed.store.group import Group
     from lakebed.store.read_only import ReadOnlyStore
-    from lakebed.store.topics import StoreTopic
 
 LETTERS_MAX = 1000  # that are listed, unless another number is asked for
 LEASES_MAX = 1000
@@ -48,7 +43,7 @@ app = typer.Typer(
     help="Look at the consumer groups of topics, move them, and send dead letters back.",
 )
 
-Place = Callable[["Partition | RemotePartition"], int]
+Place = Callable[["Partition"], int]
 
 
 @app.command("list")
@@ -215,7 +210,7 @@ def reset(
         raise InputError("one of --to-beginning, --to-end, --to-offset and --to-time is needed")
     moment_ms = None if to_time is None else parse_moment_ms(to_time)
 
-    def place(one: Partition | RemotePartition) -> int:
+    def place(one: Partition) -> int:
         if moment_ms is not None:
             return one.offset_for_time(moment_ms)
         if to_offset is not None:
@@ -306,7 +301,7 @@ def _row(store: ReadOnlyStore, topic: str, group: str) -> GroupRow:
 @contextmanager
 def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
-) -> Iterator[tuple[StoreTopic | RemoteTopic, Group | RemoteGroup]]:
+) -> Iterator[tuple[Topic, Group]]:
     """Both for writing; `NotFound` if there is no such group, and none is made by mistake."""
     from lakebed.base.errors import NotFound
 
@@ -318,8 +313,8 @@ def _open_group(
 
 
 def _moved(
-    topic: StoreTopic | RemoteTopic,
-    group: Group | RemoteGroup,
+    topic: Topic,
+    group: Group,
     place: Place,
     *,
     partition: int | None,

@@ -8,20 +8,14 @@ lost, so whatever is in doubt is appended again, and stored once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from lakebed.api.problems import Unreachable
+from lakebed.api.surface import Appending, Topic
 from lakebed.base.errors import Closed, LakebedError
 from lakebed.cli.topic_lines import Messages
-from lakebed.client.append_result import AppendResult
 from lakebed.client.producers import OwnProducer, random_id
-from lakebed.client.topic import RemoteTopic
-from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.config import Ack
-from lakebed.store.topics import StoreTopic
 
-Topic: TypeAlias = StoreTopic | RemoteTopic
-Future: TypeAlias = AppendFuture | AppendResult
 Reopen = Callable[[LakebedError], Topic]
 """The topic, after whoever had it open does not answer any more; or the error is raised."""
 
@@ -29,12 +23,12 @@ Reopen = Callable[[LakebedError], Topic]
 class NumberedAppends:
     """In order, one at a time. Not thread-safe."""
 
-    def __init__(self, topic: RemoteTopic, reopen: Reopen) -> None:
+    def __init__(self, topic: Topic, reopen: Reopen) -> None:
         self._topic: Topic = topic
         self._reopen = reopen
         self._own = OwnProducer(random_id())
 
-    def append(self, partition: int, messages: Messages, ack: Ack | None) -> Future:
+    def append(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
         try:
             future = self._sent(partition, messages, ack)
         except (Unreachable, Closed) as error:
@@ -43,7 +37,7 @@ class NumberedAppends:
         self._own.advance(self._topic.name, partition, len(messages.values))
         return future
 
-    def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> Future:
+    def _sent(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
         """That nobody answers is raised."""
         future = self._send(partition, messages, ack)
         error = future.exception() if future.done() else None
@@ -51,7 +45,7 @@ class NumberedAppends:
             raise error
         return future
 
-    def _send(self, partition: int, messages: Messages, ack: Ack | None) -> Future:
+    def _send(self, partition: int, messages: Messages, ack: Ack | None) -> Appending:
         return self._topic.partition(partition).append_batch(
             messages.values,
             keys=messages.keys,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from lakebed.cli.invocation import invocation
-from lakebed.cli.s3_stores import BucketName, bucket_of, open_bucket_to_write
+from lakebed.cli.s3_stores import BucketName, open_bucket_to_write
 from lakebed.cli.stores import open_to_read
 
 app = typer.Typer(add_completion=False, help="List, create, configure and delete buckets.")
@@ -108,7 +108,7 @@ def versioning(
     run = invocation(context)
     check_bucket_name(name)
     with open_bucket_to_write(run, name) as store:
-        info = bucket_of(store, name).set_versioning(Versioning(state.value))
+        info = store.bucket(name).set_versioning(Versioning(state.value))
     run.output.result(
         bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
     )

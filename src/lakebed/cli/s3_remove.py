@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +14,6 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.s3_stores import (
     Place,
     VersionOption,
-    bucket_of,
     open_bucket_to_write,
     parse_object_place,
     parse_place,
@@ -25,7 +24,6 @@ from lakebed.cli.topic_stores import YesOption, require_yes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakebed.cli.writers import Writer
     from lakebed.seglake.model import ObjectToDelete
     from lakebed.seglake.reading import ObjectReading
 
@@ -75,7 +73,7 @@ def _remove_one(run: Invocation, place: Place, version_id: str | None) -> None:
     from lakebed.seglake.errors import MethodNotAllowed
 
     with open_bucket_to_write(run, place.bucket) as store:
-        bucket = bucket_of(store, place.bucket)
+        bucket = store.bucket(place.bucket)
         if version_id is None:
             deleted = bucket.delete(place.key, if_match="*")
         else:
@@ -105,12 +103,12 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
     failed: list[tuple[str, Exception]] = []
     with (
         open_bucket_to_write(run, place.bucket) as store,
-        _reading(run, store) as objects,
+        open_to_read(run) as reading,
         Progress("rm") as progress,
         HeldInterrupts() as interrupts,
     ):
-        bucket = bucket_of(store, place.bucket)
-        for doomed in _pages(objects, place, versions=versions):
+        bucket = store.bucket(place.bucket)
+        for doomed in _pages(reading.lake.objects, place, versions=versions):
             results = bucket.delete_many(doomed)
             for one, result in zip(doomed, results, strict=True):
                 if isinstance(result, Exception):
@@ -129,18 +127,6 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
     run.output.result(document, lines=[*lines, f"{place}: removed {counted(done, noun)}"])
     if failed:
         raise typer.Exit(getattr(failed[0][1], "exit_code", 70))
-
-
-@contextmanager
-def _reading(run: Invocation, store: Writer) -> Iterator[ObjectReading]:
-    """The objects, to be listed: beside the program that has the store open, if that is another."""
-    from lakebed.store.store import Store
-
-    if isinstance(store, Store):
-        yield store.lake.objects
-        return
-    with open_to_read(run) as reading:
-        yield reading.lake.objects
 
 
 def _pages(

@@ -12,9 +12,7 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.cli.writers import Writer
-    from lakebed.client.bucket import RemoteBucket
-    from lakebed.store.bucket import Bucket
+    from lakebed.api.surface import Store as Writer
 
 BucketName = Annotated[str, typer.Argument(metavar="NAME", help="The bucket's name.")]
 ObjectPlace = Annotated[str, typer.Argument(metavar="BUCKET/KEY", help="Which object.")]
@@ -70,14 +68,6 @@ def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Writer]:
         raise NoSuchBucket(f"{error}; lakebed s3 buckets create {bucket} creates it") from None
     with open_writer(run.root) as store:
         yield store
-
-
-def bucket_of(store: Writer, name: str) -> Bucket | RemoteBucket:
-    """One that is there."""
-    from lakebed.store.bucket import Bucket
-    from lakebed.store.store import Store
-
-    return Bucket(store.lake, name) if isinstance(store, Store) else store.bucket(name)
 
 
 def _look_for(run: Invocation, bucket: str) -> None:

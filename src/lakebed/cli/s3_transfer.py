@@ -19,7 +19,6 @@ from lakebed.cli.progress import Progress
 from lakebed.cli.s3_stores import (
     ObjectPlace,
     VersionOption,
-    bucket_of,
     open_bucket_to_write,
     parse_object_place,
 )
@@ -82,7 +81,7 @@ def put(
                 _show(progress, done, size)
                 interrupts.raise_kept()
 
-        info = bucket_of(store, where.bucket).put(
+        info = store.bucket(where.bucket).put(
             where.key,
             pieces(),
             content=content,

@@ -12,7 +12,7 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.cli.writers import Writer
+    from lakebed.api.surface import Store as Writer
     from lakebed.store.read_only import ReadOnlyStore
 
 DAMAGED_EXIT_CODE = 65

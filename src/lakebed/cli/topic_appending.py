@@ -15,8 +15,8 @@ from lakebed.keratin.partitioner import partition_of
 from lakebed.store.topics import StoreTopic
 
 if TYPE_CHECKING:
-    from lakebed.cli.numbered_appends import Future, NumberedAppends, Reopen, Topic
-    from lakebed.client.topic import RemoteTopic
+    from lakebed.api.surface import Appending, Topic
+    from lakebed.cli.numbered_appends import NumberedAppends, Reopen
 
 _UNDER_WAY_MAX = 64  # appends
 _MESSAGES_MAX = 100_000  # of an append
@@ -52,7 +52,7 @@ class TopicAppender:
         self._partition = partition
         self._ack = ack
         self._bytes_max = topic.config.request_bytes_max
-        self._under_way: deque[Future] = deque()
+        self._under_way: deque[Appending] = deque()
         self.partitions: dict[int, PartitionCount] = {}
 
     @property
@@ -81,7 +81,7 @@ class TopicAppender:
     def _is_next_done(self) -> bool:
         return bool(self._under_way) and self._under_way[0].done()
 
-    def _append(self, messages: Messages) -> Iterator[Future]:
+    def _append(self, messages: Messages) -> Iterator[Appending]:
         keys, values = messages
         if self._numbered is not None:
             for number, part in self._by_partition(messages):
@@ -135,7 +135,7 @@ class TopicAppender:
             found.last_offset = last_offset
 
 
-def _numbered(topic: RemoteTopic, reopen: Reopen) -> NumberedAppends:
+def _numbered(topic: Topic, reopen: Reopen) -> NumberedAppends:
     from lakebed.cli.numbered_appends import NumberedAppends
 
     return NumberedAppends(topic, reopen)

@@ -12,7 +12,7 @@ from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write
 
 if TYPE_CHECKING:
-    from lakebed.cli.writers import Writer
+    from lakebed.api.surface import Store as Writer
     from lakebed.store.topic_repair import TopicRepair
 
 

@@ -20,10 +20,9 @@ from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
 
 if TYPE_CHECKING:
-    from lakebed.client.group import RemoteGroup
+    from lakebed.api.surface import Group
     from lakebed.keratin.damage import SkippedRange
     from lakebed.keratin.message_batch import MessageBatch
-    from lakebed.store.group import Group
     from lakebed.store.read_only_topic import ReadOnlyTopic
 
 LEASED_AT_ONCE = 1000
@@ -257,7 +256,7 @@ def _consume_group(
 
 
 def _print_leased(
-    group: Group | RemoteGroup,
+    group: Group,
     printer: MessagePrinter,
     interrupts: HeldInterrupts,
     *,

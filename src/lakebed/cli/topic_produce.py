@@ -17,8 +17,8 @@ from lakebed.cli.topic_stores import TopicName, open_topic_to_write, text_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakebed.api.surface import Topic
     from lakebed.base.errors import LakebedError
-    from lakebed.cli.numbered_appends import Topic
     from lakebed.cli.topic_appending import TopicAppender
 
 _RETRY_S = 1.0  # then it is looked who has the store open

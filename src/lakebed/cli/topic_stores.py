@@ -12,8 +12,8 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
+    from lakebed.api.surface import Store as Writer
     from lakebed.base.config import Value
-    from lakebed.cli.writers import Writer
 
 _NS_PER_MS = 1_000_000
 _MOMENT_DIGITS_MAX = 15  # of ms since 1970; more would be another unit

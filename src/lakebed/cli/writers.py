@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lakebed.api.surface import Store as Writer
     from lakebed.base.errors import LakebedError
     from lakebed.client.store import RemoteStore
     from lakebed.host.store import Store
 
-Writer: TypeAlias = "Store | RemoteStore"
 Found = TypeVar("Found")
 
 LOCK_WAIT_S = 5.0

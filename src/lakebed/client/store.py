@@ -200,3 +200,9 @@ class RemoteStore:
 
     def __repr__(self) -> str:
         return f"<RemoteStore {self.address}>"
+
+
+if TYPE_CHECKING:
+    from lakebed.api import surface
+
+    _REMOTE: type[surface.Store] = RemoteStore
