@@ -334,3 +334,27 @@ def test_a_partition_that_vanished_says_so(remote: RemoteStore, door: LiveApi) -
         topic.append_batch([b"x"])
     with pytest.raises(NotFound):
         topic.partition(0).high_watermark()
+
+
+def test_a_topic_is_followed_over_all_its_partitions(store: Any) -> None:
+    topic = store.topic("orders", partitions=3)
+    topic.append_batch([b"a", b"b"], partition=0).result()
+    topic.append_batch([b"c"], partition=2).result()
+    found: dict[int, list[bytes | None]] = {0: [], 1: [], 2: []}
+
+    def take(count: int) -> None:
+        while sum(map(len, found.values())) < count:
+            partition, batch = follower.next_batch(60)
+            found[partition] += [message.value for message in batch]
+
+    with topic.follow() as follower:
+        take(3)
+        assert follower.next_batch(0) is None
+        topic.append_batch([b"d"], partition=1).result()
+        take(4)
+        assert found == {0: [b"a", b"b"], 1: [b"d"], 2: [b"c"]}
+        assert follower.positions == {0: 2, 1: 1, 2: 1}
+    with topic.follow({0: 1}) as follower:
+        partition, batch = follower.next_batch(60)
+        assert (partition, [message.value for message in batch]) == (0, [b"b"])
+        assert follower.positions == {0: 2}

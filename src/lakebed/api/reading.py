@@ -8,7 +8,7 @@ topic or a log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
 from lakebed.aof.batch import Record, RecordBatch
@@ -27,6 +27,7 @@ from lakebed.keratin.view import SegmentInfo
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
+from lakebed.store.topic_follower import Followed
 
 
 class ReadablePartition(Protocol):
@@ -86,6 +87,24 @@ class ReadablePartition(Protocol):
         """The first message at or after that moment; the high watermark if there is none."""
 
 
+class MessageFollower(Protocol):
+    """Follows several partitions of a topic. For one thread."""
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The offset after the last messages given out, by partition."""
+
+    def next_batch(self, timeout: float | None = None) -> Followed | None:
+        """The next messages; waits for one. None if the seconds passed first."""
+
+    def close(self) -> None:
+        """Idempotent."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
 class ReadableTopic(Protocol):
     """Thread-safe."""
 
@@ -112,6 +131,13 @@ class ReadableTopic(Protocol):
     def bounds(self) -> list[Bounds]:
         """The offsets that each partition can be read at, as of when the topic was opened or
         later."""
+
+    def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
+        """The messages of all partitions, waiting for more when there are none.
+
+        `starts` are where to begin, by partition, and which of them are followed; by default all
+        of them from their oldest messages on.
+        """
 
     def groups(self) -> list[str]:
         """The names of its consumer groups."""

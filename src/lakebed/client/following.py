@@ -1,4 +1,4 @@
-"""Follows a log over the wire: long polls, one page at a time.
+"""Follows partitions and topics over the wire: long polls, one page at a time.
 
 As `lakebed.base.follower`: nothing is lost, repeated or reordered; what retention removed
 before it was taken is an error. `close` ends a wait that is under way.
@@ -7,8 +7,9 @@ before it was taken is an error. `close` ends a wait that is under way.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Self
 
 from lakebed.base.batch_iterator import BatchIterator, Item, Position, Taken
 from lakebed.base.clock import Clock
@@ -19,11 +20,14 @@ from lakebed.keratin.follower import MessageIterator
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.raw_records import batches_in
+from lakebed.store.topic_follower import Followed
 
 if TYPE_CHECKING:
     from lakebed.client.partition import RemotePartition
 
 BATCH_BYTES = 1 * MIB
+MOMENT_MS = 200  # that one of several partitions is waited for
+MS_PER_S = 1000
 
 
 class Polling(BatchIterator[Item, Taken, Position]):
@@ -80,3 +84,48 @@ class PartitionFollower(MessageIterator, Polling[Message, MessageBatch, int]):
             self._batches = batches_in(data, start=start, end=self._next, name=name)
             batch = next(self._batches, None)
         return batch
+
+
+class RemoteTopicFollower:
+    """Follows several partitions of a topic. For one thread.
+
+    While none of them has messages one is asked at a time, and the server waits for it a moment;
+    so a message comes at the latest after as many moments as there are partitions.
+    """
+
+    def __init__(self, followers: Mapping[int, PartitionFollower], *, clock: Clock) -> None:
+        assert followers, "a follower of nothing would wait for ever"
+        self._followers = dict(followers)
+        self._clock = clock
+        self._turn = deque(self._followers)
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The offset after the last messages given out, by partition."""
+        return {number: follower.position for number, follower in self._followers.items()}
+
+    def next_batch(self, timeout: float | None = None) -> Followed | None:
+        """The next messages; waits for one. None if the seconds passed first."""
+        waiting = Waiting(self._clock, timeout)
+        idle = 0  # partitions without messages since the last one with some
+        while True:
+            wait_ms = min(waiting.next_ms(), MOMENT_MS) if idle >= len(self._turn) else 0
+            number = self._turn[0]
+            self._turn.rotate(-1)
+            batch = self._followers[number].next_batch(wait_ms / MS_PER_S)
+            if batch is not None:
+                return Followed(number, batch)
+            idle += 1
+            if idle >= len(self._turn) and not waiting.next_ms():
+                return None
+
+    def close(self) -> None:
+        """Idempotent."""
+        for follower in self._followers.values():
+            follower.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

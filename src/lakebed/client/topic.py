@@ -15,6 +15,7 @@ from lakebed.client.append_result import AppendResult
 from lakebed.client.caller import Caller
 from lakebed.client.committing import commit_batches
 from lakebed.client.errors import BadAnswer
+from lakebed.client.following import RemoteTopicFollower
 from lakebed.client.group import RemoteGroup
 from lakebed.client.partition import RemotePartition
 from lakebed.client.producing import Batch, Producing
@@ -145,6 +146,17 @@ class RemoteTopic:
             body=wire_groups.OpenGroup(settings=settings),
         )
         return RemoteGroup(self._caller, self.name, state.group)
+
+    def follow(self, starts: Mapping[int, int] | None = None) -> RemoteTopicFollower:
+        """The messages of all partitions, waiting for more when there are none.
+
+        `starts` are where to begin, by partition, and which of them are followed; by default all
+        of them from their oldest messages on.
+        """
+        numbers = range(self.partition_count) if starts is None else starts
+        begun = starts or {}
+        followers = {number: self.partition(number).follow(begun.get(number)) for number in numbers}
+        return RemoteTopicFollower(followers, clock=self._caller.runner.clock)
 
     def groups(self) -> list[str]:
         """The names of its groups, open or not."""

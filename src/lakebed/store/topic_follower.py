@@ -1,7 +1,7 @@
-"""Follows several partitions of a topic at once, beside a writer in another process.
+"""Follows several partitions of a topic at once, in this process or while another one writes.
 
-Nobody wakes a reader there, so it looks at the durable end of each partition again and again, in
-the thread that waits: no thread for each of them. Messages of one partition come in order; which
+It looks at the durable end of each partition again and again, in the thread that waits: no thread
+for each of them. Messages of one partition come in order; which
 partition is next is nobody's promise, but none waits while it has messages and others are read.
 """
 

@@ -47,6 +47,7 @@ from lakebed.store.group_source import GroupSource
 from lakebed.store.read_only_topic import ReadOnlyTopic
 from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
+from lakebed.store.topic_follower import TopicFollower
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, damage_name, open_group
@@ -84,6 +85,16 @@ class StoreTopic(Topic):
         return commit_batches(
             self, application, version, batches, read_object=self._owner.read_object
         )
+
+    def follow(self, starts: Mapping[int, int] | None = None) -> TopicFollower:
+        """The messages of all partitions, waiting for more when there are none.
+
+        `starts` are where to begin, by partition, and which of them are followed; by default all
+        of them from their oldest messages on.
+        """
+        numbers = range(self.partition_count) if starts is None else starts
+        views = {number: self.partition(number) for number in numbers}
+        return TopicFollower(views, starts or {}, runner=self._owner.runner)
 
     def groups(self) -> list[str]:
         """The names of its groups, open or not."""
@@ -129,7 +140,7 @@ class StoreTopics:
         from a backup: leases from before are refused."""
         self._root = root
         self._disk = disk
-        self._runner = runner
+        self.runner = self._runner = runner
         self._config = config
         self._group_config = group_config
         self._settings = GroupSettings(disk, root, defaults=group_config)
