@@ -52,8 +52,8 @@ def rows(work: Work = FULL) -> Iterator[Row]:
 @contextmanager
 def _land(work: Work, kind: str) -> Iterator[Run]:
     from lakebed.node.own_s3 import own_s3
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.land import LandConfig, land
-    from lakebed.spark.places.place import Place
 
     spark = session()
     with scratch_folder(work.scratch) as root:
@@ -63,7 +63,7 @@ def _land(work: Work, kind: str) -> Iterator[Run]:
 
             def run() -> float:
                 config = LandConfig(
-                    source=Place(path=str(root)),
+                    source=Backend(path=str(root)),
                     topics=("events",),
                     table=f"lake/events-{next(numbers)}",
                     s3=own.options(),
@@ -100,8 +100,8 @@ def _write_parquet(work: Work, kind: str) -> Iterator[Run]:
 
 @contextmanager
 def _verify(work: Work, is_spark: bool) -> Iterator[Run]:
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.verify import check
-    from lakebed.spark.places.place import Place
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.store_check import plan_store, verify_store
 
@@ -116,7 +116,7 @@ def _verify(work: Work, is_spark: bool) -> Iterator[Run]:
             return size_bytes
 
         def on_spark() -> float:
-            assert check(session(), Place(path=str(root))).report.is_good
+            assert check(session(), Backend(path=str(root))).report.is_good
             return size_bytes
 
         yield on_spark if is_spark else in_one_process

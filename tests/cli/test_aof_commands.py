@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.aof.config import AofConfig, FlushConfig
+from lakebed.aof.format import SEGMENT_HEADER
 from lakebed.aof.interchange import INTERCHANGE_HEADER
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import NoSpace, OutcomeUnknown
@@ -272,6 +273,26 @@ def test_verify_finds_a_missing_segment(run: Run, root: Path) -> None:
     assert done.out.decode() == f"{third}: corrupt: missing before it: segment 1\n"
 
 
+def test_verify_and_repair_find_a_segment_that_miscounts_the_records_before_it(
+    run: Run, root: Path
+) -> None:
+    run("aof", "append", "orders", stdin=LINES)
+    run("aof", "seal", "orders")
+    run("aof", "append", "orders", stdin=b"more\n")
+    path = segment_files(root)[1]
+    with path.open("r+b") as file:
+        header = SEGMENT_HEADER.unpack(file.read(SEGMENT_HEADER.size))
+        file.seek(0)
+        file.write(SEGMENT_HEADER.pack(header._replace(base_record_count=0)))
+    told = "counts 0 records before it, by segment 0 it is 3"
+    for command in (("verify",), ("aof", "verify", "orders")):
+        done = run(*command)
+        assert (done.exit_code, path.name in done.out.decode()) == (65, True)
+        assert told in done.out.decode()
+    for options in (["--dry-run"], []):
+        assert told in run("aof", "repair", "orders", *options).out.decode()
+
+
 def test_damage_is_skipped_on_request_and_told(run: Run, root: Path) -> None:
     run("aof", "append", "orders", stdin=LINES)
     run("aof", "seal", "orders")
@@ -350,7 +371,7 @@ def test_a_segment_is_converted_there_and_back(run: Run, root: Path, tmp_path: P
     kept.mkdir(parents=True)
     imported.rename(kept / imported.name)
     with Store.open(root.parent / "other", read_only=True) as other:
-        records = list(other.reader("orders").read())
+        records = list(other.log("orders").read())
     assert [record.payload for record in records] == [b"record 0", b"record 1", b"record 2"]
     assert records[0].record_id == RecordId.from_parts(0, 64)
 

@@ -44,6 +44,7 @@ TOPICS = [
     Step("topic delete orders"),
     Step("topic delete orders --yes"),
     Step("topic delete orders --yes"),
+    Step("topic produce new", b"three\n"),  # synced, and with it what was only written
     Step("topic consume new --from-beginning"),
 ]
 GROUPS = [

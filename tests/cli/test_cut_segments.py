@@ -131,6 +131,8 @@ def test_a_command_that_prints_a_segment_that_is_cut_ends_with_an_error(
         ("topic", "verify", "clicks"),
         ("aof", "repair", "orders", "--dry-run"),
         ("aof", "repair", "orders"),
+        ("topic", "repair", "clicks", "--dry-run"),
+        ("topic", "repair", "clicks"),
     ],
 )
 def test_a_segment_that_was_cut_is_told_by_verify_and_repair(

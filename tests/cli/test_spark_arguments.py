@@ -98,6 +98,8 @@ MISTAKES = [
     (["land", "lake", "--topic", "orders"], 78, "it must be bucket/prefix"),
     (["land", "lake/t", "--topic", "orders", "--format", "orc"], 2, "--format"),
     (["land", "lake/t", "--topic", "orders", "--vacuum-hours", "1"], 64, "the least is 168"),
+    (["land", "lake/t", "--topic", "orders", "--widen"], 78, "nothing was rescued"),
+    (["land", "lake/t", "--topic", "orders", "--retry-dead-letters"], 78, "or is a dead letter"),
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
     (["tier-history", "nope"], 66, "there is no log nope; logs that there are: none"),
     (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),

@@ -14,7 +14,7 @@ from lakebed.store.store_check_lines import report_lines
 from tests.cli.in_process import Run
 from tests.seglake.damaged_lakes import flip
 from tests.store.backup.backups import write_everything
-from tests.store.whole_stores import DAMAGES, open_store, write_store
+from tests.store.whole_stores import DAMAGES, flip_chunk, open_store, write_store
 
 
 @pytest.fixture
@@ -58,6 +58,21 @@ def test_only_with_mark_damaged_objects_are_marked(run: Run, store: Path) -> Non
     assert done.out.decode().splitlines()[0].endswith(": marked as damaged")
     assert state(store) is State.DAMAGED
     assert b"marked" not in run("verify").out
+
+
+def test_with_mark_the_mark_of_an_object_that_is_whole_again_is_cleared(
+    run: Run, store: Path
+) -> None:
+    flip_chunk(store, "photos", "big")
+    run("verify", "--mark")
+    assert state(store) is State.DAMAGED
+    flip_chunk(store, "photos", "big")  # as from a backup
+    assert "it is marked as damaged, and is whole" in run("verify").out.decode()
+    assert state(store) is State.DAMAGED
+    done = run("verify", "--mark")
+    assert done.exit_code == 0
+    assert done.out.decode().splitlines()[0].endswith("whole, so it has no mark")
+    assert state(store) is State.ACTIVE
 
 
 def test_beside_a_writer_it_is_the_writer_who_marks(run: Run, store: Path) -> None:

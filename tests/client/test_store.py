@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from lakebed.api import admin
-from lakebed.api.jobs import JobKind
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.damage_ledger import LOGS, Loss
 from lakebed.base.errors import Busy, Closed, InputError, NotFound
 from lakebed.client.address import Address, address_of
+from lakebed.client.jobs import run_job
 from lakebed.client.store import RemoteStore
 from lakebed.http.tls import TlsFiles
 from lakebed.http_api.guard import Guard
 from lakebed.http_api.key_guard import KeyGuard
 from lakebed.seglake.key_ring import Credentials, KeyRing
 from lakebed.store.store import Store
+from tests.fakes.function_job import FunctionJob
 from tests.http.certificates import write_pair
 from tests.http_api.live_api import LiveApi, open_api
 
@@ -37,7 +38,7 @@ def guarding(store: Store) -> Guard:
 def working(
     folder: Path, run: Callable[[Any, Mapping[str, Any], Any, Any], dict[str, Any]]
 ) -> Iterator[RemoteStore]:
-    jobs = {"test": JobKind(run)}
+    jobs = {"test": FunctionJob(run)}
     with (
         open_api(folder, api_options={"jobs": jobs}) as door,
         RemoteStore(Address(path=door.socket_path)) as remote,
@@ -102,11 +103,13 @@ def test_long_work_is_waited_for_and_tells_how_far_it_is(tmp_path: Path) -> None
 
     told: list[tuple[int, int]] = []
     with working(tmp_path, run) as remote:
-        found = remote.work("test", {"numbers": [1, 2]}, progress=lambda *at: told.append(at))
+        found = run_job(
+            remote._caller, "test", {"numbers": [1, 2]}, progress=lambda *at: told.append(at)
+        )
         assert found == {"sum": 3}
         assert told[-1] == (2, 3)
         with pytest.raises(InputError):
-            remote.work("no such kind")
+            run_job(remote._caller, "no such kind", {})
 
 
 def test_long_work_that_fails_raises_what_it_failed_with(tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_long_work_that_fails_raises_what_it_failed_with(tmp_path: Path) -> None
         raise NotFound("what it wanted is gone")
 
     with working(tmp_path, run) as remote, pytest.raises(NotFound, match="wanted is gone"):
-        remote.work("test")
+        run_job(remote._caller, "test", {})
 
 
 def test_whoever_is_interrupted_cancels_the_work(tmp_path: Path) -> None:
@@ -129,7 +132,7 @@ def test_whoever_is_interrupted_cancels_the_work(tmp_path: Path) -> None:
 
     with working(tmp_path, run) as remote:
         with pytest.raises(KeyboardInterrupt):
-            remote.work("test", progress=interrupted)
+            run_job(remote._caller, "test", {}, progress=interrupted)
         (state,) = remote._caller.call(admin.LIST_WORK).works
         ended = remote._caller.call(
             admin.GET_WORK, {"work": state.work_id}, query=admin.WaitQuery(wait_ms=30_000)
@@ -150,7 +153,7 @@ def test_work_that_another_cancelled_is_no_success(tmp_path: Path) -> None:
             remote._caller.call(admin.CANCEL_WORK, {"work": state.work_id})
 
         with pytest.raises(Busy, match="cancelled"):
-            remote.work("test", progress=cancel)
+            run_job(remote._caller, "test", {}, progress=cancel)
 
 
 def test_a_closed_store_says_so(door: LiveApi) -> None:

@@ -16,9 +16,9 @@ from lakebed.api import problems
 from lakebed.api.operations import OPERATIONS
 from lakebed.base.config import field_names
 from lakebed.cli.groups import GROUPS
-from lakebed.s3.operations import GetAbsentConfiguration
-from lakebed.s3.routes import ROUTES
-from lakebed.s3.unsupported import ABSENT, SUBRESOURCES
+from lakebed.s3.absent_configuration import GetAbsentConfiguration
+from lakebed.s3.router import ROUTES, VERBS
+from lakebed.s3.unsupported import SUBRESOURCES
 from tools.reference import command_line, configuration, formats, metrics, s3
 from tools.reference.pages import PAGES
 
@@ -146,8 +146,7 @@ def test_no_layout_of_the_source_is_missing() -> None:
 def test_what_the_s3_router_serves_is_told_as_served() -> None:
     judged = {asked.name: s3.verdict(asked) for asked in s3.operations()}
     served = {name for name, verdict in judged.items() if verdict.state == s3.SERVED}
-    routed = {route.operation for route in ROUTES.values()} - {GetAbsentConfiguration}
-    assert served == {operation.__name__ for operation in routed}
+    assert served == {verb.operation.__name__ for verb in VERBS}
 
 
 def test_what_s3_has_beside_that_is_refused_and_never_taken_for_another() -> None:
@@ -158,7 +157,11 @@ def test_what_s3_has_beside_that_is_refused_and_never_taken_for_another() -> Non
         s3.REFUSED
     }
     absent = [asked for asked, verdict in judged.values() if verdict.state == s3.NONE]
-    assert {name for asked in absent for name in asked.parameters} == set(ABSENT)
+    assert {name for asked in absent for name in asked.parameters} == {
+        verb.place.subresource
+        for verb in ROUTES.values()
+        if verb.operation is GetAbsentConfiguration
+    }
     taken_for_another = {name for name, (_, one) in judged.items() if one.state == s3.NOT_THERE}
     assert taken_for_another == {"ListDirectoryBuckets"}
 

@@ -15,16 +15,17 @@ SECTOR_BYTES = 4096
 
 
 class UnreadableDisk(RealDisk):
-    """`bad` has, by the name of a file, where in it a bad sector begins."""
+    """`bad` has, by the name of a file, where in it a bad sector begins; `under` is in its path."""
 
-    def __init__(self, bad: dict[str, int]) -> None:
+    def __init__(self, bad: dict[str, int], *, under: str = "") -> None:
         super().__init__(Writers(write_and_sync=write_and_sync, zero_fill=zero_fill))
         self._bad = bad
+        self._under = under
 
     def _open(self, operation: str, path: PathLike, flags: int) -> RealFile:
         file = super()._open(operation, path, flags)
         start = self._bad.get(os.path.basename(path))
-        if start is None:
+        if start is None or self._under not in os.fspath(path):
             return file
         file.close()
         flags &= ~(os.O_CREAT | os.O_EXCL)

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from lakebed.api.jobs import JOBS, JobKind
+from lakebed.api.jobs import JOBS
 from lakebed.base.errors import Closed, Locked
 from lakebed.host.local_server import SOCKET_NAME, LocalServer, open_local_server
 from lakebed.host.store import Store
 from lakebed.kernels.disk import real_disk
+from tests.fakes.function_job import FunctionJob
 from tests.host.local_clients import Client, is_refused, requests_under_way, until
 
 THREAD_NAME = "lakebed-socket"
@@ -210,7 +211,7 @@ def test_work_that_closes_the_store_waits_no_longer_than_requests_may(
         has_closed.set()
         return {}
 
-    monkeypatch.setitem(JOBS, "close", JobKind(close))
+    monkeypatch.setitem(JOBS, "close", FunctionJob(close))
     with Store.open(tmp_path, serves=False) as store:
         doorways.append(LocalServer(store, str(tmp_path / SOCKET_NAME), drain_s=0.1))
         client = Client(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from lakebed.http.limits import Limits
 from lakebed.http.request import Request
 from lakebed.http.response import FileSlice, Piece, Response
 from lakebed.http.tls import BadCertificate, TlsFiles
@@ -144,3 +145,25 @@ async def test_an_early_answer_can_be_read_over_tls(files: TlsFiles) -> None:
         assert (answer.status, answer.headers["connection"]) == (403, "close")
         served.pass_time(6)
         await until(lambda: not served.server.connection_count)
+
+
+@in_loop
+async def test_clients_that_begin_no_handshake_are_counted_and_make_room(files: TlsFiles) -> None:
+    async with serving(hello, tls=files, limits=Limits(connections_max=2)) as served:
+        silent = [await served.connect() for _ in range(2)]
+        await until(lambda: served.server.connection_count == 2)
+        for client in silent:
+            fresh, _ = await connect(served)
+            fresh.get()
+            assert (await fresh.answer()).body == b"hello"
+            assert await client.rest() == b""
+        await until(lambda: served.server.connection_count == 2)
+
+
+@in_loop
+async def test_a_drain_does_not_wait_for_a_handshake(files: TlsFiles) -> None:
+    async with serving(hello, tls=files) as served:
+        silent = await served.connect()
+        await until(lambda: served.server.connection_count == 1)
+        assert await served.server.drain(30)
+        assert await silent.rest() == b""

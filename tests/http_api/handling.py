@@ -32,9 +32,10 @@ async def handling(
     guard: Guard | None = None,
     limits: Limits | None = None,
     api_limits: ApiLimits | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Handling]:
-    """The clock of its timers stands still."""
-    with Store.open(root) as store, ThreadPoolExecutor(4) as executor:
+    """The clock of its timers stands still; `settings` are the store's."""
+    with Store.open(root, **settings) as store, ThreadPoolExecutor(4) as executor:
         service = Service(store, executor, limits=api_limits)
         app = App(service, guard=guard, handlers=handlers)
         async with serving(app, limits=limits, on_refusal=app.refusal) as served:

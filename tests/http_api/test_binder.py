@@ -13,9 +13,11 @@ from lakebed.api.operations import OPERATIONS
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
+from lakebed.store.store import Store
 from lakebed.store.topics import StoreTopic, StoreTopics
 
 CLASSES: Final[dict[str, type]] = {
+    "Store": Store,
     "Topics": StoreTopics,
     "Topic": StoreTopic,
     "Partition": Partition,

@@ -1,4 +1,4 @@
-"""What requests hold together: bounded, told to come again beyond it, and all given back."""
+"""What requests of the HTTP API hold together: refused with 429 beyond it, and all given back."""
 
 from __future__ import annotations
 
@@ -7,60 +7,15 @@ import json
 import threading
 from pathlib import Path
 
-import pytest
-
 from lakebed.api import admin, objects, topics
-from lakebed.base.errors import Busy
 from lakebed.base.units import KIB
-from lakebed.http_api.budget import Budget
+from lakebed.http.request import Request
 from lakebed.http_api.call import Call
-from lakebed.http_api.guard import LOCAL, Identity
+from lakebed.http_api.guard import Identity
 from lakebed.http_api.limits import ApiLimits
 from lakebed.http_api.service import Service
 from tests.http.serving import in_loop, until
 from tests.http_api.handling import handling
-
-KEY = Identity("key")
-
-
-def test_so_many_requests_are_let_in_and_each_makes_room_again() -> None:
-    budget = Budget(ApiLimits(requests_max=2))
-    first, _ = budget.admit(LOCAL), budget.admit(KEY)
-    with pytest.raises(Busy, match="requests are under way"):
-        budget.admit(LOCAL)
-    first.release()
-    first.release()  # which changes nothing
-    budget.admit(LOCAL)
-    assert budget.requests == 2
-
-
-def test_an_access_key_has_its_own_limit_or_that_of_all() -> None:
-    budget = Budget(ApiLimits(key_requests_max=2))
-    shares = [budget.admit(KEY), budget.admit(KEY)]
-    with pytest.raises(Busy, match="of this access key"):
-        budget.admit(KEY)
-    budget.admit(Identity("another"))
-    for _ in range(3):
-        budget.admit(LOCAL)
-    small = Identity("small", inflight_max=1)
-    budget.admit(small)
-    with pytest.raises(Busy):
-        budget.admit(small)
-    shares[0].release()
-    budget.admit(KEY)
-
-
-def test_bytes_are_held_until_they_are_released() -> None:
-    budget = Budget(ApiLimits(body_bytes_max=64 * KIB))
-    share = budget.admit(LOCAL, held_bytes=1)
-    share.take(64 * KIB - 1)
-    with pytest.raises(Busy, match="no room for 1B"):
-        share.take(1)
-    with pytest.raises(Busy):
-        budget.admit(LOCAL, held_bytes=1)
-    assert budget.requests == 1, "who is refused does not count"
-    share.release()
-    assert (budget.requests, budget.body_bytes) == (0, 0)
 
 
 async def take(_service: Service, call: Call) -> None:
@@ -156,5 +111,40 @@ def test_calls_are_refused_while_too_many_wait_for_a_thread(tmp_path: Path) -> N
             assert {answer.status for answer in answers} == {200}
             clients[3].get("/v1/state")
             assert (await clients[3].answer()).status == 200, "on the connection that was kept"
+
+    run()
+
+
+class OneAtATime:
+    """A guard that lets everybody in with one key, which may have one request under way."""
+
+    async def identify(self, request: Request) -> Identity:
+        return Identity("key", inflight_max=1)
+
+
+def test_a_request_beyond_the_limit_of_its_key_waits_a_moment_for_a_place(tmp_path: Path) -> None:
+    @in_loop
+    async def run() -> None:
+        goes_on = asyncio.Event()
+
+        async def work(_service: Service, _call: Call) -> None:
+            await goes_on.wait()
+
+        handlers = {admin.STATE: work}
+        async with handling(tmp_path, handlers, guard=OneAtATime()) as door:
+            budget = door.service.budget
+            clients = [await door.served.connect() for _ in range(3)]
+            clients[0].get("/v1/state")
+            await until(lambda: budget.requests == 1)
+            clients[1].get("/v1/state")
+            refused = await clients[1].answer()
+            assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+            assert "of this access key" in json.loads(refused.body)["detail"]
+            clients[2].get("/v1/state")
+            await until(lambda: bool(budget._keys["key"].waiting))
+            goes_on.set()
+            answers = [await clients[0].answer(), await clients[2].answer()]
+            assert [answer.status for answer in answers] == [200, 200]
+            await until(lambda: budget.requests == 0)
 
     run()

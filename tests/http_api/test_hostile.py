@@ -6,18 +6,20 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from lakebed.api import admin, media, topics
+from lakebed.api import admin, media, objects, topics
 from lakebed.api.operation import SMALL_BODY_BYTES
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.units import GIB, KIB, MIB
 from lakebed.http.limits import Limits
 from lakebed.http_api.app import NO_CALL
+from lakebed.http_api.service import LARGE_MAX
 from tests.http_api.live_api import LiveApi, answer_of, open_api
 
 JSON = {"Content-Type": media.JSON}
@@ -296,3 +298,24 @@ async def _until_there(door: LiveApi, count: int) -> None:
 
 async def _sweep(door: LiveApi) -> None:
     door.api.server.sweep()
+
+
+def test_a_small_object_does_not_wait_for_any_number_of_slow_large_ones(tmp_path: Path) -> None:
+    begun = (
+        b"PUT /v1/buckets/photos/objects/slow HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/octet-stream\r\nContent-Length: 6000000\r\n"
+        b"Expect: 100-continue\r\n\r\n"
+    )
+    with open_api(tmp_path) as door, ExitStack() as stack:
+        photos = door.store.bucket("photos")
+        for _ in range(2 * LARGE_MAX):
+            slow = stack.enter_context(socket.socket(socket.AF_UNIX))
+            slow.settimeout(10)  # a place among the large ones is waited for longer
+            slow.connect(door.socket_path)
+            slow.sendall(begun)
+            assert slow.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            slow.sendall(b"a")
+        names = {"bucket": "photos", "key": "small"}
+        door.call(objects.PUT_OBJECT, names, body=bytes(MIB // 2))
+        assert photos.head("small").size == MIB // 2
+        door.hang_up()

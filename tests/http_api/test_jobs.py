@@ -12,11 +12,12 @@ import pytest
 
 from lakebed.api import admin
 from lakebed.api.admin import StartWork, WorkState
-from lakebed.api.jobs import IsCancelled, JobKind
+from lakebed.api.jobs import IsCancelled
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.progress import Progress
 from lakebed.http_api.limits import ApiLimits
 from lakebed.store.store import Store
+from tests.fakes.function_job import FunctionJob
 from tests.http_api.live_api import GIVE_UP_S, LiveApi, open_api
 
 WAIT_MS = 30_000
@@ -71,11 +72,11 @@ def tell_unspeakable(*_: object) -> dict[str, Any]:
 @contextmanager
 def door_with(root: Path, steps: Steps, limits: ApiLimits | None = None) -> Iterator[LiveApi]:
     kinds = {
-        "steps": JobKind(steps.run),
-        "fail": JobKind(fail),
-        "endless": JobKind(go_on_until_cancelled),
-        "break": JobKind(break_down),
-        "unspeakable": JobKind(tell_unspeakable),
+        "steps": FunctionJob(steps.run),
+        "fail": FunctionJob(fail),
+        "endless": FunctionJob(go_on_until_cancelled),
+        "break": FunctionJob(break_down),
+        "unspeakable": FunctionJob(tell_unspeakable),
     }
     with open_api(root, api_options={"jobs": kinds, "api_limits": limits}) as door:
         yield door

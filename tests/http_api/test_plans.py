@@ -12,17 +12,10 @@ from lakebed.aof.format import RECORDS_START
 from lakebed.aof.manifest.paths import stream_name
 from lakebed.aof.record_id import RecordId
 from lakebed.api import media
-from lakebed.api.plans import (
-    LATEST,
-    PLAN_LOGS,
-    PLAN_TOPICS,
-    Bounds,
-    PartitionEdges,
-    PlanReads,
-    ReadEdge,
-    WantedRead,
-)
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.errors import InputError, NotFound
+from lakebed.store.read_plan import LATEST, PartitionEdges, ReadEdge, WantedRead
+from lakebed.store.split_points import Bounds
 from tests.http_api.live_api import LiveApi, open_api
 
 MS_NS = 1_000_000

@@ -26,9 +26,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from lakebed.api import admin, groups, logs, objects, topics
-from lakebed.api.jobs import JobKind
 from lakebed.api.operations import OPERATIONS
 from lakebed.http_api.openapi import openapi_document
+from tests.fakes.function_job import FunctionJob
 from tests.http_api.live_api import HOST, LiveApi, open_api
 
 NAMES = [one.name for one in OPERATIONS if one is not logs.TAIL_LOG]  # which never ends
@@ -80,7 +80,7 @@ def to_lines(_context: object, value: Any) -> bytes:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveApi]:
-    jobs = {"nothing": JobKind(lambda *_: {})}
+    jobs = {"nothing": FunctionJob(lambda *_: {})}
     with open_api(tmp_path_factory.mktemp("made_up"), api_options={"jobs": jobs}) as live:
         live.call(topics.CREATE_TOPIC, body=topics.NewTopic("orders"))
         sent = topics.Produce([b"one", b"two", b"three"], partition=0)

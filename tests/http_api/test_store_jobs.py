@@ -15,7 +15,7 @@ from lakebed.aof.tiers.errors import Missing
 from lakebed.aof.tiers.migration import Migrated
 from lakebed.aof.tiers.moves import RepairOutcome
 from lakebed.api.job_reports import report_of
-from lakebed.api.jobs import JOBS, REPORTS
+from lakebed.api.jobs import JOBS
 from lakebed.base.errors import BadName, Busy, InputError, NotFound
 from lakebed.base.units import KIB
 from lakebed.host.store import Store
@@ -70,7 +70,7 @@ def run(store: Store, kind: str, steps: Steps | None = None, **arguments: object
     steps = steps or Steps()
     document = JOBS[kind].run(store, arguments, steps.tell, steps.is_over)
     assert isinstance(document, dict)
-    return report_of(REPORTS[kind], json.loads(json.dumps(document)))
+    return report_of(JOBS[kind].report, json.loads(json.dumps(document)))
 
 
 def tiers(store: Store) -> list[tuple[int, ...]]:

@@ -17,7 +17,6 @@ from lakebed.api.topics import (
     PartitionState,
     Produce,
     Settings,
-    TopicRange,
     Truncate,
 )
 from lakebed.base.damage_ledger import TOPICS, Loss
@@ -25,6 +24,7 @@ from lakebed.base.errors import (
     AlreadyExists,
     BadConfig,
     BadName,
+    DiskError,
     InputError,
     NoSpace,
     NotFound,
@@ -32,7 +32,9 @@ from lakebed.base.errors import (
 from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.meta.connection import connect
+from lakebed.store.read_plan import TopicRange
 from tests.fakes.failing_disk import FailingDisk
+from tests.fakes.unreadable_disk import SECTOR_BYTES, UnreadableDisk
 from tests.http_api.live_api import LiveApi, open_api
 from tests.http_api.waiters import delete_topics
 from tests.store.queues import SMALL
@@ -282,3 +284,25 @@ def test_topics_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
         produce(door, b"third", partition=0)
         found = door.call(topics.FETCH, FIRST, query=query).values
         assert found == [b"first", b"second", b"third"]
+
+
+def test_a_bad_sector_of_the_newest_segment_stops_no_reader_before_it_and_no_other_partition(
+    tmp_path: Path,
+) -> None:
+    values = [b"%08d" % number + b"x" * 1000 for number in range(20)]
+    with open_api(tmp_path, topic_config=SMALL) as door:
+        door.call(topics.CREATE_TOPIC, body=NewTopic("orders", 2))
+        for partition in (0, 1):
+            produce(door, *values, partition=partition)
+    (path,) = tmp_path.rglob("topics/orders/0/segments/*.log")
+    disk = UnreadableDisk({path.name: 2 * SECTOR_BYTES}, under="orders/0")
+    with open_api(tmp_path, topic_config=SMALL, disk=disk, connector=connect) as door:
+        found = door.call(topics.FETCH, FIRST, query={"offset": 0, "max_messages": 7}).values
+        assert found == values[:7]
+        with pytest.raises(DiskError, match=path.name):
+            door.call(topics.FETCH, FIRST, query={"offset": 8})
+        with pytest.raises(DiskError, match=path.name):
+            produce(door, b"late", partition=0)
+        produce(door, b"late", partition=1)
+        second = {"topic": "orders", "partition": 1}
+        assert door.call(topics.FETCH, second, query={"offset": 19}).values == [values[19], b"late"]

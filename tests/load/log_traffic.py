@@ -12,9 +12,7 @@ from typing import Final
 from lakebed.aof.batch import Record
 from lakebed.aof.errors import WouldBlock
 from lakebed.aof.record_id import RecordId
-from lakebed.api.job_reports import report_of
 from lakebed.client.store import RemoteStore
-from lakebed.store.tier_moves import Outcome
 from tests.load.traffic import Traffic, Window
 
 LOG: Final = "trail"
@@ -43,7 +41,7 @@ class LogTraffic:
         self._window = Window(traffic, ("follower",), ahead_max=AHEAD_MAX)
         self.count = 0
         self.followed = 0
-        self.moved = {"aof-upload": 0, "aof-evict": 0}
+        self.moved = {"upload": 0, "evict": 0}
         self.cold_reads = 0
         self._next_move = MOVE_EACH
 
@@ -63,8 +61,8 @@ class LogTraffic:
         """What the coordinator does by itself, by hand, and beside it."""
         while self._traffic.wait_until(lambda: self.followed >= self._next_move):
             self._log.seal_current_segment()
-            self._move("aof-upload")
-            self._move("aof-evict", warm=self._random.random() < 0.5)
+            self._move("upload")
+            self._move("evict", warm=self._random.random() < 0.5)
             self._read_cold()
             self._next_move = self.followed + MOVE_EACH
 
@@ -98,7 +96,7 @@ class LogTraffic:
                 self._log.append_record_with_timeout(left.pop(0), WAIT_S)
 
     def _move(self, kind: str, **arguments: bool) -> None:
-        outcome = report_of(Outcome, self._store.work(kind, {"log": LOG, **arguments}))
+        outcome = getattr(self._store.maintenance, kind)(LOG, **arguments)
         assert not outcome.failed, outcome.failed
         assert outcome.stopped_by is None
         self.moved[kind] += len(outcome.moved)

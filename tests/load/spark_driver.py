@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lakebed.spark.backends import Backend, backend_options
 from lakebed.spark.jobs.land import LandConfig, land
-from lakebed.spark.places.place import Place, place_options
 from lakebed.spark.session import session
 from tests.load.messages import SCHEMA, TOPIC
 
@@ -42,14 +42,14 @@ def main(path: str) -> None:
     is_ending = threading.Event()
     threading.Thread(target=_await_line, args=(is_ending,), daemon=True).start()
     # The tasks read by turns over HTTP and from the files.
-    places = [Place(**chosen["endpoint"]), Place(path=chosen["root"])]
+    backends = [Backend(**chosen["endpoint"]), Backend(path=chosen["root"])]
     is_last, turn = False, 0
     while not is_last:
         is_last = is_ending.is_set()
-        place = places[turn % 2]
-        tell(landed=_land(spark, places[0], chosen))
+        backend = backends[turn % 2]
+        tell(landed=_land(spark, backends[0], chosen))
         if turn % READ_EACH == 0 or is_last:
-            tell(read=_read(spark, place))
+            tell(read=_read(spark, backend))
         turn += 1
     tell(table=_table(spark, chosen["s3"]))
     spark.stop()
@@ -64,9 +64,9 @@ def _await_line(is_ending: threading.Event) -> None:
     is_ending.set()
 
 
-def _land(spark: SparkSession, place: Place, chosen: dict[str, Any]) -> int:
+def _land(spark: SparkSession, backend: Backend, chosen: dict[str, Any]) -> int:
     config = LandConfig(
-        source=place, topics=(TOPIC,), table=TABLE, s3=chosen["s3"], values="json", schema=SCHEMA,
+        source=backend, topics=(TOPIC,), table=TABLE, s3=chosen["s3"], values="json", schema=SCHEMA,
         checkpoint=chosen["checkpoint"], optimize_batches=OPTIMIZE_EACH, vacuum_retention_h=168.0,
         creates_bucket=True,
     )  # fmt: skip
@@ -75,8 +75,8 @@ def _land(spark: SparkSession, place: Place, chosen: dict[str, Any]) -> int:
     return report.row_count
 
 
-def _read(spark: SparkSession, place: Place) -> list[dict[str, int]]:
-    options = place_options(place) | {"topic": TOPIC}
+def _read(spark: SparkSession, backend: Backend) -> list[dict[str, int]]:
+    options = backend_options(backend) | {"topic": TOPIC}
     spark.read.format("lakebed.topic").options(**options).load().createOrReplaceTempView("messages")
     return [row.asDict() for row in spark.sql(_BY_PARTITION).collect()]
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity, PayloadKind
-from lakebed.s3.objects import put_object
-from lakebed.s3.operations import GetObject, HeadObject, PutObject
-from lakebed.s3.reading import get_object, head_object
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_get import GetObject, HeadObject, get_object, head_object
+from lakebed.s3.verbs.object_put import PutObject, put_object
 from tests.s3.calls import call, identity, request
 from tests.seglake.lakes import BUCKET, in_pieces
 

@@ -34,6 +34,7 @@ from lakebed.s3.auth.identity import Identity, Payload, PayloadKind
 from lakebed.s3.errors import STATUSES, S3Error
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
+from lakebed.s3.verb import Operation
 from lakebed.seglake.endpoint_config import EndpointConfig
 from tests.seglake.lakes import open_lake
 
@@ -105,6 +106,12 @@ def request(
     )
 
 
+def routed(made: Request, *, domain: str = "") -> Operation:
+    """The typed request that the router reads."""
+    _, operation = route(made, domain=domain)
+    return operation
+
+
 def refused(method: str, target: str, *, headers: Mapping[str, str] | None = None) -> S3Error:
     """How a request is refused before any verb looks at it."""
     with pytest.raises(S3Error) as caught:
@@ -121,10 +128,10 @@ def target(bucket: str = "", key: str = "", /, **query: str) -> str:
 
 
 def identity(
-    kind: PayloadKind = PayloadKind.UNSIGNED, *, sha256: str = "", is_first: bool = True
+    kind: PayloadKind = PayloadKind.UNSIGNED, *, sha256: str = "", is_exempt: bool = True
 ) -> Identity:
     return Identity(
-        access_key="AKTEST", is_first=is_first, payload=Payload(kind=kind, sha256=sha256)
+        access_key="AKTEST", is_exempt=is_exempt, payload=Payload(kind=kind, sha256=sha256)
     )
 
 

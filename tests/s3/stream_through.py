@@ -17,10 +17,9 @@ from lakebed.base.units import KIB, MIB
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import PayloadKind
-from lakebed.s3.objects import put_object
-from lakebed.s3.operations import GetObject, PutObject
-from lakebed.s3.reading import get_object
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_get import GetObject, get_object
+from lakebed.s3.verbs.object_put import PutObject, put_object
 from tests.s3.calls import GivenBody, bytes_of, identity, open_service, request
 from tests.seglake.lakes import BUCKET, body
 

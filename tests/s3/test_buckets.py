@@ -10,21 +10,27 @@ from typing import Any
 import pytest
 
 from lakebed.http.response import Response
-from lakebed.s3 import buckets
+from lakebed.s3.absent_configuration import GetAbsentConfiguration, get_absent_configuration
 from lakebed.s3.auth.identity import PayloadKind
 from lakebed.s3.errors import S3Error
-from lakebed.s3.operations import (
+from lakebed.s3.service import Service
+from lakebed.s3.verbs.bucket import (
     CreateBucket,
     DeleteBucket,
-    GetAbsentConfiguration,
-    GetBucketLocation,
-    GetBucketVersioning,
-    GetObjectTagging,
     HeadBucket,
-    ListBuckets,
-    PutBucketVersioning,
+    create_bucket,
+    delete_bucket,
+    head_bucket,
 )
-from lakebed.s3.service import Service
+from lakebed.s3.verbs.bucket_location import GetBucketLocation, get_bucket_location
+from lakebed.s3.verbs.bucket_versioning import (
+    GetBucketVersioning,
+    PutBucketVersioning,
+    get_bucket_versioning,
+    put_bucket_versioning,
+)
+from lakebed.s3.verbs.buckets import ListBuckets, list_buckets
+from lakebed.s3.verbs.object_tagging import GetObjectTagging, get_object_tagging
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.errors import (
     BadBucketName,
@@ -44,7 +50,7 @@ BUCKET = "photos"
 def create(service: Service, name: str = BUCKET, *, body: str = "", **headers: str) -> Response:
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     made = request("PUT", f"/{name}", headers=named, body=body.encode())
-    return call(buckets.create_bucket, service, CreateBucket(bucket=name), made)
+    return call(create_bucket, service, CreateBucket(bucket=name), made)
 
 
 def constraint(region: str) -> str:
@@ -53,7 +59,7 @@ def constraint(region: str) -> str:
 
 
 def list_all(service: Service, **asked: Any) -> dict[str, Any]:
-    return understood("ListBuckets", call(buckets.list_buckets, service, ListBuckets(**asked)))
+    return understood("ListBuckets", call(list_buckets, service, ListBuckets(**asked)))
 
 
 def names(page: dict[str, Any]) -> list[str]:
@@ -65,11 +71,11 @@ def set_versioning(service: Service, status: str, **headers: str) -> Response:
     inner = f"<Status>{status}</Status>"
     body = f"<VersioningConfiguration>{inner}</VersioningConfiguration>".encode()
     made = request("PUT", f"/{BUCKET}?versioning", headers=named, body=body)
-    return call(buckets.put_bucket_versioning, service, PutBucketVersioning(bucket=BUCKET), made)
+    return call(put_bucket_versioning, service, PutBucketVersioning(bucket=BUCKET), made)
 
 
 def versioning(service: Service) -> object:
-    found = call(buckets.get_bucket_versioning, service, GetBucketVersioning(bucket=BUCKET))
+    found = call(get_bucket_versioning, service, GetBucketVersioning(bucket=BUCKET))
     return understood("GetBucketVersioning", found).get("Status")
 
 
@@ -145,7 +151,7 @@ def test_a_document_is_compared_with_what_was_said_of_it(service: Service) -> No
     made = request("PUT", "/photos", body=body.encode())
     signed = identity(PayloadKind.SIGNED, sha256="0" * 64)
     with pytest.raises(S3Error) as caught:
-        call(buckets.create_bucket, service, CreateBucket(bucket=BUCKET), made, signed)
+        call(create_bucket, service, CreateBucket(bucket=BUCKET), made, signed)
     assert caught.value.code == "XAmzContentSHA256Mismatch"
     assert not service.lake.buckets.list()
     assert create(service, body=body, content_md5=right).status == 200
@@ -154,13 +160,13 @@ def test_a_document_is_compared_with_what_was_said_of_it(service: Service) -> No
 def test_a_document_that_is_too_long_is_not_read(service: Service) -> None:
     made = request("PUT", "/photos", body=[b"<" * 100_000])
     with pytest.raises(S3Error) as caught:
-        call(buckets.create_bucket, service, CreateBucket(bucket=BUCKET), made)
+        call(create_bucket, service, CreateBucket(bucket=BUCKET), made)
     assert (caught.value.code, caught.value.closes) == ("MaxMessageLengthExceeded", True)
 
 
 def test_a_document_may_come_in_pieces(service: Service) -> None:
     made = request("PUT", "/photos", body=[bytes([byte]) for byte in constraint("us").encode()])
-    call(buckets.create_bucket, service, CreateBucket(bucket=BUCKET), made)
+    call(create_bucket, service, CreateBucket(bucket=BUCKET), made)
     assert names(list_all(service)) == [BUCKET]
 
 
@@ -196,21 +202,21 @@ def test_a_bucket_is_deleted_when_it_is_empty(service: Service) -> None:
     create(service)
     service.lake.objects.put(BUCKET, "a", b"")
     with pytest.raises(BucketNotEmpty):
-        call(buckets.delete_bucket, service, DeleteBucket(bucket=BUCKET))
+        call(delete_bucket, service, DeleteBucket(bucket=BUCKET))
     version = service.lake.objects.head(BUCKET, "a").version_id
     service.lake.objects.delete(BUCKET, "a", version_id=version)
-    assert call(buckets.delete_bucket, service, DeleteBucket(bucket=BUCKET)).status == 204
+    assert call(delete_bucket, service, DeleteBucket(bucket=BUCKET)).status == 204
     with pytest.raises(NoSuchBucket):
-        call(buckets.delete_bucket, service, DeleteBucket(bucket=BUCKET))
+        call(delete_bucket, service, DeleteBucket(bucket=BUCKET))
 
 
 def test_a_bucket_tells_its_region(tmp_path: Path) -> None:
     for region, told in (("us-east-1", None), ("eu-west-1", "eu-west-1")):
         with open_service(tmp_path / region, config=EndpointConfig(region=region)) as service:
             create(service)
-            head = call(buckets.head_bucket, service, HeadBucket(bucket=BUCKET))
+            head = call(head_bucket, service, HeadBucket(bucket=BUCKET))
             assert understood("HeadBucket", head)["BucketRegion"] == region
-            found = call(buckets.get_bucket_location, service, GetBucketLocation(bucket=BUCKET))
+            found = call(get_bucket_location, service, GetBucketLocation(bucket=BUCKET))
             body = found.body
             assert isinstance(body, bytes)
             assert (f">{told}<".encode() in body) == (told is not None)
@@ -228,11 +234,11 @@ def test_versioning_is_set_and_told(service: Service) -> None:
 def test_a_bucket_that_is_not_there_is_told_for_every_verb(service: Service) -> None:
     absent = GetAbsentConfiguration(bucket=BUCKET, code="NoSuchBucketPolicy", message="x")
     for verb, operation in (
-        (buckets.head_bucket, HeadBucket(bucket=BUCKET)),
-        (buckets.get_bucket_location, GetBucketLocation(bucket=BUCKET)),
-        (buckets.get_bucket_versioning, GetBucketVersioning(bucket=BUCKET)),
-        (buckets.get_absent_configuration, absent),
-        (buckets.get_object_tagging, GetObjectTagging(bucket=BUCKET, key="k")),
+        (head_bucket, HeadBucket(bucket=BUCKET)),
+        (get_bucket_location, GetBucketLocation(bucket=BUCKET)),
+        (get_bucket_versioning, GetBucketVersioning(bucket=BUCKET)),
+        (get_absent_configuration, absent),
+        (get_object_tagging, GetObjectTagging(bucket=BUCKET, key="k")),
     ):
         with pytest.raises(NoSuchBucket):
             call(verb, service, operation)
@@ -244,15 +250,15 @@ def test_a_configuration_that_no_bucket_has_is_not_found(service: Service) -> No
     create(service)
     absent = GetAbsentConfiguration(bucket=BUCKET, code="NoSuchBucketPolicy", message="x")
     with pytest.raises(S3Error) as caught:
-        call(buckets.get_absent_configuration, service, absent)
+        call(get_absent_configuration, service, absent)
     assert caught.value.code == "NoSuchBucketPolicy"
 
 
 def test_an_object_has_no_tags_if_it_is_there(service: Service) -> None:
     create(service)
     with pytest.raises(NoSuchKey):
-        call(buckets.get_object_tagging, service, GetObjectTagging(bucket=BUCKET, key="k"))
+        call(get_object_tagging, service, GetObjectTagging(bucket=BUCKET, key="k"))
     info = service.lake.objects.put(BUCKET, "k", b"")
-    found = call(buckets.get_object_tagging, service, GetObjectTagging(bucket=BUCKET, key="k"))
+    found = call(get_object_tagging, service, GetObjectTagging(bucket=BUCKET, key="k"))
     told = understood("GetObjectTagging", found)
     assert (told["TagSet"], told["VersionId"]) == ([], info.version_id)

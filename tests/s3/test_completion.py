@@ -12,9 +12,8 @@ from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import to_s3
-from lakebed.s3.operations import CompleteMultipartUpload
 from lakebed.s3.service import Service
-from lakebed.s3.uploads import complete_multipart_upload
+from lakebed.s3.verbs.multipart_upload import CompleteMultipartUpload, complete_multipart_upload
 from lakebed.seglake.digests import BodyDigests
 from lakebed.seglake.model import Algorithm, Versioning
 from tests.s3.bodies import crc32_of, md5_of, sent, signed

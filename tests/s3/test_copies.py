@@ -13,11 +13,16 @@ import pytest
 
 from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
-from lakebed.s3.copies import copy_object, source_of, upload_part_copy
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.listings import list_objects
-from lakebed.s3.operations import CopyObject, ListObjects, UploadPartCopy
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.bucket_objects import ListObjects, list_objects
+from lakebed.s3.verbs.object_copy import (
+    CopyObject,
+    UploadPartCopy,
+    copy_object,
+    source_of,
+    upload_part_copy,
+)
 from lakebed.seglake.model import CHUNK_BYTES, Algorithm, Checksum, Versioning
 from tests.s3.bodies import crc32_of, etag_of, get, put
 from tests.s3.calls import call, document, header, identity, open_service, request, texts

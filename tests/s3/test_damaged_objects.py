@@ -7,9 +7,9 @@ from pathlib import Path
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.model import State
 from tests.http.serving import in_loop, until
-from tests.s3.test_stalled_commits import stalled
 from tests.s3.wire import BUCKET, error_code, s3_wire, signed_request
 from tests.seglake.damaged_lakes import flip, segment_file
+from tests.seglake.stalls import stalled
 
 GET = signed_request("GET", b"/bucket/small")
 

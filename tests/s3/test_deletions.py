@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from lakebed.http.response import Response
-from lakebed.s3 import deletions
 from lakebed.s3.errors import S3Error
-from lakebed.s3.operations import DeleteObject, DeleteObjects
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_delete import DeleteObject, delete_object
+from lakebed.s3.verbs.objects_delete import DeleteObjects, delete_objects
 from lakebed.s3.xml_text import element
 from lakebed.seglake.errors import BadDigest, NoSuchBucket, NoSuchKey, PreconditionFailed
 from lakebed.seglake.model import Versioning
@@ -34,7 +34,7 @@ def delete(
 ) -> Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     operation = DeleteObject(bucket=BUCKET, key=key, version_id=version_id)
-    return call(deletions.delete_object, service, operation, request("DELETE", headers=named))
+    return call(delete_object, service, operation, request("DELETE", headers=named))
 
 
 def told(response: Response) -> tuple[int, str | None, str | None]:
@@ -56,7 +56,7 @@ def delete_many(
         crc = zlib.crc32(body).to_bytes(4, "big")
         headers = {"x-amz-checksum-crc32": base64.b64encode(crc).decode()}
     made = request("POST", f"/{BUCKET}?delete", headers=headers, body=body)
-    found = call(deletions.delete_objects, service, DeleteObjects(bucket=BUCKET), made)
+    found = call(delete_objects, service, DeleteObjects(bucket=BUCKET), made)
     return understood("DeleteObjects", found)
 
 

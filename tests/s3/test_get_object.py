@@ -14,9 +14,8 @@ import pytest
 from lakebed.base.errors import LakebedError
 from lakebed.http.response import Response
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.operations import GetObject
-from lakebed.s3.reading import get_object
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_get import GetObject, get_object
 from lakebed.seglake.errors import Damaged
 from lakebed.seglake.model import Algorithm, Content, State, Versioning
 from lakebed.seglake.multipart import NamedPart

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 
 from lakebed.http.response import Response
-from lakebed.s3 import listings
 from lakebed.s3.errors import S3Error
-from lakebed.s3.operations import (
-    ListMultipartUploads,
+from lakebed.s3.service import Service
+from lakebed.s3.verbs.bucket_objects import (
     ListObjects,
     ListObjectsV2,
-    ListObjectVersions,
+    list_objects,
+    list_objects_v2,
 )
-from lakebed.s3.service import Service
-from lakebed.s3.xml_documents import OWNER_ID
+from lakebed.s3.verbs.bucket_uploads import ListMultipartUploads, list_multipart_uploads
+from lakebed.s3.verbs.bucket_versions import ListObjectVersions, list_object_versions
+from lakebed.s3.xml_text import OWNER_ID
 from lakebed.seglake.errors import NoSuchBucket
 from lakebed.seglake.model import Algorithm, Versioning
 from tests.s3.botocore_answers import understood
@@ -47,23 +48,23 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def list_v1(service: Service, **asked: Any) -> dict[str, Any]:
     operation = ListObjects(bucket=BUCKET, **{"is_url_encoded": True, **asked})
-    return understood("ListObjects", call(listings.list_objects, service, operation))
+    return understood("ListObjects", call(list_objects, service, operation))
 
 
 def list_v2(service: Service, **asked: Any) -> dict[str, Any]:
     operation = ListObjectsV2(bucket=BUCKET, **{"is_url_encoded": True, **asked})
-    return understood("ListObjectsV2", call(listings.list_objects_v2, service, operation))
+    return understood("ListObjectsV2", call(list_objects_v2, service, operation))
 
 
 def list_versions(service: Service, **asked: Any) -> dict[str, Any]:
     operation = ListObjectVersions(bucket=BUCKET, **{"is_url_encoded": True, **asked})
-    found = call(listings.list_object_versions, service, operation)
+    found = call(list_object_versions, service, operation)
     return understood("ListObjectVersions", found)
 
 
 def list_uploads(service: Service, **asked: Any) -> dict[str, Any]:
     operation = ListMultipartUploads(bucket=BUCKET, **asked)
-    found = call(listings.list_multipart_uploads, service, operation)
+    found = call(list_multipart_uploads, service, operation)
     return understood("ListMultipartUploads", found)
 
 
@@ -73,7 +74,7 @@ def entries(page: dict[str, Any]) -> list[str]:
 
 
 def raw(service: Service, operation: ListObjects | ListObjectsV2) -> Response:
-    verb = listings.list_objects if isinstance(operation, ListObjects) else listings.list_objects_v2
+    verb = list_objects if isinstance(operation, ListObjects) else list_objects_v2
     return call(verb, service, operation)
 
 
@@ -181,15 +182,15 @@ def test_a_token_that_was_not_given_out_is_refused(full: Service) -> None:
         assert caught.value.code == "InvalidArgument"
         assert ("ArgumentName", "continuation-token") in caught.value.details
     with pytest.raises(S3Error, match="continuation token"):
-        call(listings.list_objects_v2, full, other)
+        call(list_objects_v2, full, other)
 
 
 def test_a_bucket_that_is_not_there_has_no_pages(full: Service) -> None:
     asked: list[tuple[Callable[..., Any], object]] = [
-        (listings.list_objects, ListObjects(bucket="none")),
-        (listings.list_objects_v2, ListObjectsV2(bucket="none")),
-        (listings.list_object_versions, ListObjectVersions(bucket="none")),
-        (listings.list_multipart_uploads, ListMultipartUploads(bucket="none")),
+        (list_objects, ListObjects(bucket="none")),
+        (list_objects_v2, ListObjectsV2(bucket="none")),
+        (list_object_versions, ListObjectVersions(bucket="none")),
+        (list_multipart_uploads, ListMultipartUploads(bucket="none")),
     ]
     for verb, operation in asked:
         with pytest.raises(NoSuchBucket):

@@ -15,9 +15,8 @@ from lakebed.base.errors import LakebedError
 from lakebed.http.request import ClientGone
 from lakebed.s3.auth.identity import Identity, PayloadKind
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.objects import put_object
-from lakebed.s3.operations import PutObject
 from lakebed.s3.service import Service
+from lakebed.s3.verbs.object_put import PutObject, put_object
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.seglake.errors import BadSize, NoSuchBucket, PreconditionFailed
 from lakebed.seglake.model import Algorithm, Checksum, Versioning

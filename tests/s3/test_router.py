@@ -6,7 +6,9 @@ import dataclasses
 import gzip
 import importlib.resources
 import json
+import pkgutil
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
@@ -14,40 +16,61 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.s3 import operations as ops
+from lakebed.s3 import verbs
+from lakebed.s3.absent_configuration import ABSENT, GetAbsentConfiguration
 from lakebed.s3.errors import STATUSES, S3Error
-from lakebed.s3.router import route
-from lakebed.s3.routes import ROUTES, SELECTORS, Level
-from lakebed.s3.unsupported import ABSENT, SUBRESOURCES
-from tests.s3.calls import refused, request
+from lakebed.s3.router import ROUTES, SELECTORS, VERBS
+from lakebed.s3.unsupported import SUBRESOURCES
+from lakebed.s3.verb import Level, Operation
+from lakebed.s3.verbs.bucket import CreateBucket, DeleteBucket, HeadBucket
+from lakebed.s3.verbs.bucket_location import GetBucketLocation
+from lakebed.s3.verbs.bucket_objects import ListObjects, ListObjectsV2
+from lakebed.s3.verbs.bucket_uploads import ListMultipartUploads
+from lakebed.s3.verbs.bucket_versioning import GetBucketVersioning, PutBucketVersioning
+from lakebed.s3.verbs.bucket_versions import ListObjectVersions
+from lakebed.s3.verbs.buckets import ListBuckets
+from lakebed.s3.verbs.multipart_upload import (
+    AbortMultipartUpload,
+    CompleteMultipartUpload,
+    CreateMultipartUpload,
+)
+from lakebed.s3.verbs.object_attributes import GetObjectAttributes
+from lakebed.s3.verbs.object_copy import CopyObject, UploadPartCopy
+from lakebed.s3.verbs.object_delete import DeleteObject
+from lakebed.s3.verbs.object_get import GetObject, HeadObject
+from lakebed.s3.verbs.object_put import PutObject
+from lakebed.s3.verbs.object_tagging import GetObjectTagging
+from lakebed.s3.verbs.objects_delete import DeleteObjects
+from lakebed.s3.verbs.upload_parts import ListParts, UploadPart
+from tests.s3.calls import refused, request, routed
 
 pytestmark = pytest.mark.thorough
 
 SOURCE = {"x-amz-copy-source": "/b/other"}
 GIVEN = "t"
 
-ASKED: list[tuple[str, str, ops.Operation]] = [
-    ("GET", "/", ops.ListBuckets()),
+ASKED: list[tuple[str, str, Operation]] = [
+    ("GET", "/", ListBuckets()),
     (
         "GET",
         "/?prefix=a&max-buckets=7&continuation-token=t&bucket-region=r&x-id=ListBuckets",
-        ops.ListBuckets(prefix="a", max_buckets=7, continuation_token=GIVEN, region="r"),
+        ListBuckets(prefix="a", max_buckets=7, continuation_token=GIVEN, region="r"),
     ),
-    ("PUT", "/b", ops.CreateBucket(bucket="b")),
-    ("PUT", "/b/?x-id=CreateBucket", ops.CreateBucket(bucket="b")),
-    ("DELETE", "/b", ops.DeleteBucket(bucket="b")),
-    ("HEAD", "/b/", ops.HeadBucket(bucket="b")),
-    ("GET", "/b?location", ops.GetBucketLocation(bucket="b")),
-    ("GET", "/b/?location=", ops.GetBucketLocation(bucket="b")),
-    ("GET", "/b?versioning", ops.GetBucketVersioning(bucket="b")),
-    ("PUT", "/b?versioning", ops.PutBucketVersioning(bucket="b")),
-    ("POST", "/b?delete&x-id=DeleteObjects", ops.DeleteObjects(bucket="b")),
-    ("GET", "/b", ops.ListObjects(bucket="b")),
-    ("GET", "/b?list-type=1&max-keys=", ops.ListObjects(bucket="b")),
+    ("PUT", "/b", CreateBucket(bucket="b")),
+    ("PUT", "/b/?x-id=CreateBucket", CreateBucket(bucket="b")),
+    ("DELETE", "/b", DeleteBucket(bucket="b")),
+    ("HEAD", "/b/", HeadBucket(bucket="b")),
+    ("GET", "/b?location", GetBucketLocation(bucket="b")),
+    ("GET", "/b/?location=", GetBucketLocation(bucket="b")),
+    ("GET", "/b?versioning", GetBucketVersioning(bucket="b")),
+    ("PUT", "/b?versioning", PutBucketVersioning(bucket="b")),
+    ("POST", "/b?delete&x-id=DeleteObjects", DeleteObjects(bucket="b")),
+    ("GET", "/b", ListObjects(bucket="b")),
+    ("GET", "/b?list-type=1&max-keys=", ListObjects(bucket="b")),
     (
         "GET",
         "/b?prefix=a+b%2B&delimiter=%2F&max-keys=5000&marker=m&encoding-type=url",
-        ops.ListObjects(
+        ListObjects(
             bucket="b",
             prefix="a b+",
             delimiter="/",
@@ -59,25 +82,25 @@ ASKED: list[tuple[str, str, ops.Operation]] = [
     (
         "GET",
         "/b?list-type=2&start-after=s&continuation-token=t&fetch-owner=true&max-keys=0",
-        ops.ListObjectsV2(
+        ListObjectsV2(
             bucket="b", start_after="s", continuation_token=GIVEN, fetches_owner=True, max_keys=0
         ),
     ),
     (
         "GET",
         "/b?versions&key-marker=k&version-id-marker=null",
-        ops.ListObjectVersions(bucket="b", key_marker="k", version_id_marker="null"),
+        ListObjectVersions(bucket="b", key_marker="k", version_id_marker="null"),
     ),
     (
         "GET",
         "/b?uploads&max-uploads=3&key-marker=k&upload-id-marker=u",
-        ops.ListMultipartUploads(bucket="b", max_keys=3, key_marker="k", upload_id_marker="u"),
+        ListMultipartUploads(bucket="b", max_keys=3, key_marker="k", upload_id_marker="u"),
     ),
-    ("PUT", "/b/k?x-id=PutObject", ops.PutObject(bucket="b", key="k")),
+    ("PUT", "/b/k?x-id=PutObject", PutObject(bucket="b", key="k")),
     (
         "GET",
         "/b/k?versionId=v&partNumber=3&response-content-type=a%2Fb&anything=else",
-        ops.GetObject(
+        GetObject(
             bucket="b",
             key="k",
             version_id="v",
@@ -85,19 +108,24 @@ ASKED: list[tuple[str, str, ops.Operation]] = [
             overrides=(("content-type", "a/b"),),
         ),
     ),
-    ("HEAD", "/b/k?versionId=null", ops.HeadObject(bucket="b", key="k", version_id="null")),
-    ("GET", "/b/k?tagging", ops.GetObjectTagging(bucket="b", key="k")),
-    ("DELETE", "/b/k?versionId=v", ops.DeleteObject(bucket="b", key="k", version_id="v")),
-    ("POST", "/b/k?uploads", ops.CreateMultipartUpload(bucket="b", key="k")),
+    ("HEAD", "/b/k?versionId=null", HeadObject(bucket="b", key="k", version_id="null")),
+    ("GET", "/b/k?tagging", GetObjectTagging(bucket="b", key="k")),
+    (
+        "GET",
+        "/b/k?attributes&versionId=v",
+        GetObjectAttributes(bucket="b", key="k", version_id="v"),
+    ),
+    ("DELETE", "/b/k?versionId=v", DeleteObject(bucket="b", key="k", version_id="v")),
+    ("POST", "/b/k?uploads", CreateMultipartUpload(bucket="b", key="k")),
     (
         "PUT",
         "/b/k?partNumber=10000&uploadId=u",
-        ops.UploadPart(bucket="b", key="k", upload_id="u", part_number=10_000),
+        UploadPart(bucket="b", key="k", upload_id="u", part_number=10_000),
     ),
     (
         "GET",
         "/b/k?uploadId=u&max-parts=2&part-number-marker=1&encoding-type=url",
-        ops.ListParts(
+        ListParts(
             bucket="b",
             key="k",
             upload_id="u",
@@ -106,55 +134,92 @@ ASKED: list[tuple[str, str, ops.Operation]] = [
             is_url_encoded=True,
         ),
     ),
-    ("POST", "/b/k?uploadId=u", ops.CompleteMultipartUpload(bucket="b", key="k", upload_id="u")),
-    ("DELETE", "/b/k?uploadId=u", ops.AbortMultipartUpload(bucket="b", key="k", upload_id="u")),
+    ("POST", "/b/k?uploadId=u", CompleteMultipartUpload(bucket="b", key="k", upload_id="u")),
+    ("DELETE", "/b/k?uploadId=u", AbortMultipartUpload(bucket="b", key="k", upload_id="u")),
 ]
 
-COPIED: list[tuple[str, ops.Operation]] = [
-    ("/b/k", ops.CopyObject(bucket="b", key="k")),
+COPIED: list[tuple[str, Operation]] = [
+    ("/b/k", CopyObject(bucket="b", key="k")),
     (
         "/b/k?uploadId=u&partNumber=1",
-        ops.UploadPartCopy(bucket="b", key="k", upload_id="u", part_number=1),
+        UploadPartCopy(bucket="b", key="k", upload_id="u", part_number=1),
     ),
 ]
 
 
+ACTIONS = {
+    "CompleteMultipartUpload": "s3:PutObject",
+    "CopyObject": "s3:PutObject",
+    "CreateMultipartUpload": "s3:PutObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "HeadBucket": "s3:ListBucket",
+    "HeadObject": "s3:GetObject",
+    "ListBuckets": "s3:ListAllMyBuckets",
+    "ListMultipartUploads": "s3:ListBucketMultipartUploads",
+    "ListObjectVersions": "s3:ListBucketVersions",
+    "ListObjects": "s3:ListBucket",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListParts": "s3:ListMultipartUploadParts",
+    "UploadPart": "s3:PutObject",
+    "UploadPartCopy": "s3:PutObject",
+}
+"""Where AWS names an action otherwise than the operation."""
+
+
 @pytest.mark.parametrize(("method", "target", "asked"), ASKED)
 def test_what_is_asked_for_is_told_with_all_its_parameters(
-    method: str, target: str, asked: ops.Operation
+    method: str, target: str, asked: Operation
 ) -> None:
-    assert route(request(method, target), domain="") == asked
+    assert routed(request(method, target)) == asked
 
 
 @pytest.mark.parametrize(("target", "asked"), COPIED)
-def test_a_put_with_a_source_is_a_copy(target: str, asked: ops.Operation) -> None:
-    assert route(request("PUT", target, headers=SOURCE), domain="") == asked
+def test_a_put_with_a_source_is_a_copy(target: str, asked: Operation) -> None:
+    assert routed(request("PUT", target, headers=SOURCE)) == asked
 
 
 def test_every_row_of_the_table_is_tried_here() -> None:
     tried = {type(asked) for _, _, asked in ASKED} | {type(asked) for _, asked in COPIED}
-    assert {row.operation for row in ROUTES.values()} - {ops.GetAbsentConfiguration} == tried
+    assert {verb.operation for verb in VERBS} == tried
 
 
-def test_every_operation_is_in_the_table_and_in_it_once() -> None:
-    concrete = {
+def test_every_typed_request_of_a_file_has_one_verb_and_one_place() -> None:
+    names = [module.name for module in pkgutil.iter_modules(verbs.__path__)]
+    declared = [
         kind
-        for kind in vars(ops).values()
-        if isinstance(kind, type) and issubclass(kind, ops.Operation)
-    } - {ops.Operation, ops.OnBucket, ops.OnObject, ops.OnUpload, ops.Listing}
-    found = [
-        row.operation for row in ROUTES.values() if row.operation is not ops.GetAbsentConfiguration
+        for name in names
+        for kind in vars(import_module(f"{verbs.__name__}.{name}")).values()
+        if isinstance(kind, type) and issubclass(kind, Operation) and kind.__module__.endswith(name)
     ]
-    assert sorted(found, key=str) == sorted(concrete - {ops.GetAbsentConfiguration}, key=str)
+    assert sorted(declared, key=str) == sorted((verb.operation for verb in VERBS), key=str)
+    assert len({verb.place for verb in VERBS}) == len(VERBS)
 
 
-@pytest.mark.parametrize("name", sorted(ABSENT))
+def test_whether_a_verb_writes_is_what_its_method_says() -> None:
+    for verb in ROUTES.values():
+        assert verb.writes == (verb.place.method not in ("GET", "HEAD")), verb.operation
+
+
+def test_every_verb_names_the_action_that_aws_authorises_it_by() -> None:
+    same = {verb.operation.__name__ for verb in VERBS} - ACTIONS.keys()
+    actions = {verb.operation.__name__: verb.action for verb in VERBS}
+    assert actions == ACTIONS | {name: f"s3:{name}" for name in same}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        verb.place.subresource
+        for verb in ROUTES.values()
+        if verb.operation is GetAbsentConfiguration
+    ],
+)
 def test_a_configuration_that_no_bucket_has_is_told_by_the_name_aws_has_for_that(
     name: str,
 ) -> None:
-    asked = route(request("GET", f"/b?{name}"), domain="")
-    code, message = ABSENT[name]
-    assert asked == ops.GetAbsentConfiguration(bucket="b", code=code, message=message)
+    asked = routed(request("GET", f"/b?{name}"))
+    code, message, _ = ABSENT[name]
+    assert asked == GetAbsentConfiguration(bucket="b", code=code, message=message)
     assert STATUSES[code] == 404
 
 
@@ -207,10 +272,10 @@ def _requests_of_botocore() -> Iterator[tuple[str, str, str]]:
 def test_what_botocore_asks_for_is_that_or_is_refused(name: str, method: str, target: str) -> None:
     headers = SOURCE if name in ("CopyObject", "UploadPartCopy") else None
     try:
-        asked = type(route(request(method, target, headers=headers), domain="")).__name__
+        asked = type(routed(request(method, target, headers=headers))).__name__
     except S3Error as error:
         assert error.code == "NotImplemented"
-        assert not hasattr(ops, name)
+        assert name not in {verb.operation.__name__ for verb in VERBS}
         return
     is_absent = asked == "GetAbsentConfiguration" and target.partition("?")[2] in ABSENT
     same = {"ListDirectoryBuckets": "ListBuckets"}  # of another service, at the same place
@@ -287,7 +352,7 @@ def test_a_bad_parameter_is_refused_with_its_name_and_value(
     ],
 )
 def test_a_key_is_decoded_once_and_kept(path: str, key: str) -> None:
-    assert route(request("GET", path), domain="") == ops.GetObject(bucket="b", key=key)
+    assert routed(request("GET", path)) == GetObject(bucket="b", key=key)
 
 
 @pytest.mark.parametrize("path", ["/b/%FF", "/b/%", "/b/%zz", "/b/%e2%82", "b/k", "*", "/b?a=%f"])
@@ -311,12 +376,12 @@ def test_a_path_without_a_bucket_is_refused() -> None:
 )
 def test_a_bucket_can_stand_in_the_host(host: str, domain: str, bucket: str) -> None:
     headers = {"host": host}
-    found = route(request("GET", "/b/k", headers=headers), domain=domain)
-    assert found == ops.GetObject(bucket=bucket, key="b/k")
-    assert route(request("GET", "//k", headers=headers), domain=domain) == ops.GetObject(
+    found = routed(request("GET", "/b/k", headers=headers), domain=domain)
+    assert found == GetObject(bucket=bucket, key="b/k")
+    assert routed(request("GET", "//k", headers=headers), domain=domain) == GetObject(
         bucket=bucket, key="/k"
     )
-    assert route(request("PUT", "/", headers=headers), domain=domain) == ops.CreateBucket(
+    assert routed(request("PUT", "/", headers=headers), domain=domain) == CreateBucket(
         bucket=bucket
     )
 
@@ -338,8 +403,8 @@ def test_a_bucket_can_stand_in_the_host(host: str, domain: str, bucket: str) -> 
     ],
 )
 def test_other_hosts_are_path_style(host: str, domain: str) -> None:
-    found = route(request("GET", "/b/k", headers={"host": host}), domain=domain)
-    assert found == ops.GetObject(bucket="b", key="k")
+    found = routed(request("GET", "/b/k", headers={"host": host}), domain=domain)
+    assert found == GetObject(bucket="b", key="k")
 
 
 def test_methods_that_are_none_of_s3_are_refused() -> None:
@@ -356,7 +421,7 @@ def test_any_key_comes_back_from_its_path(key: str) -> None:
         path = "/b/" + quote(key.encode(), safe="/+")
     except UnicodeEncodeError:
         return
-    assert route(request("GET", path), domain="") == ops.GetObject(bucket="b", key=key)
+    assert routed(request("GET", path)) == GetObject(bucket="b", key=key)
 
 
 _HOSTILE = st.text(alphabet="/%+.&=?;#ab2Ff é\x00\xff", max_size=30)
@@ -378,7 +443,7 @@ def test_nothing_but_an_error_of_s3_comes_of_a_request_however_bad(
     made.raw_path = b"/" + path.encode()
     made.raw_query = "&".join(f"{name}={value}" for name, value in parameters).encode()
     try:
-        found = route(made, domain="")
+        found = routed(made)
     except S3Error as error:
         assert error.code in STATUSES
     else:
@@ -390,6 +455,6 @@ def test_any_bytes_are_routed_or_refused(raw: bytes, query: bytes) -> None:
     made = request("GET", "/")
     made.raw_path, made.raw_query = raw, query
     try:
-        route(made, domain="s3.example.com")
+        routed(made, domain="s3.example.com")
     except S3Error as error:
         assert error.code in STATUSES

@@ -6,64 +6,23 @@ The stall is a transaction that waits for the test, so that all behind it queue 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from lakebed.base.errors import Busy
 from lakebed.base.units import MIB
-from lakebed.s3.router import READS
-from lakebed.s3.routes import ROUTES
-from lakebed.seglake.commits import Change, Pending
-from lakebed.seglake.lake import Lake
-from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.model import Chunk
+from lakebed.s3.router import VERBS
 from tests.http.serving import Answer, in_loop, until
 from tests.s3.calls import NAMESPACE
 from tests.s3.changing_requests import CHANGING, LARGE, LARGE_BYTES
 from tests.s3.wire import BUCKET, Wire, error_code, s3_wire, signed_request
+from tests.seglake.stalls import fill, stalled
 
 CLIENTS = 12  # three for each thread of the executor
 QUEUE_BYTES = 4 * MIB
 WAITING = ("PutObject, streamed", "UploadPart, streamed", "UploadPartCopy", "DeleteObjects")
 REFUSED = sorted(CHANGING.keys() - set(WAITING))
-
-
-@contextlib.contextmanager
-def stalled(lake: Lake) -> Iterator[None]:
-    """Nothing is committed before this is left."""
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def apply(_writer: Writer, _chunks: tuple[Chunk, ...]) -> None:
-        has_begun.set()
-        may_end.wait()
-
-    pending = Change(lake._commits, apply).submit()
-    has_begun.wait()
-    try:
-        yield
-    finally:
-        may_end.set()
-        pending.wait()
-
-
-def fill(lake: Lake) -> list[Pending[Any]]:
-    """The queue takes nothing more."""
-    found: list[Pending[Any]] = []
-    with contextlib.suppress(Busy):
-        for number in count():
-            change = lake.objects.small_put(BUCKET, f"filling {number}", bytes(MIB))
-            found.append(change.submit(timeout=0))
-    with contextlib.suppress(Busy):
-        while True:
-            found.append(lake.buckets.creation(BUCKET).submit(timeout=0))
-    return found
 
 
 async def check_others_are_answered(wire: Wire) -> None:
@@ -92,8 +51,7 @@ def check_all_succeeded(answers: list[Answer]) -> None:
 
 def test_every_verb_that_changes_something_is_tried_here() -> None:
     tried = {name.partition(",")[0] for name in CHANGING}
-    changes = {row.operation for place, row in ROUTES.items() if place.method not in READS}
-    assert tried == {operation.__name__ for operation in changes}
+    assert tried == {verb.operation.__name__ for verb in VERBS if verb.writes}
 
 
 @pytest.mark.thorough
@@ -111,7 +69,7 @@ def test_many_that_wait_for_a_stalled_commit_keep_no_other_from_being_answered(
                 await check_others_are_answered(wire)
                 assert not any(one.done() for one in waiting)
             check_all_succeeded(await asyncio.gather(*waiting))
-            assert wire.service.completions.count == 0
+            assert wire.service.awaited_count == 0
 
     run()
 
@@ -124,7 +82,7 @@ def test_more_than_can_wait_are_told_to_slow_down(verb: str, tmp_path: Path) -> 
         async with s3_wire(tmp_path, sync_bytes=QUEUE_BYTES) as wire:
             refused = asked(wire, verb)
             with stalled(wire.service.lake):
-                fill(wire.service.lake)
+                fill(wire.service.lake, BUCKET)
                 for answer in await asyncio.gather(*refused):
                     assert (answer.status, error_code(answer)) == (503, "SlowDown")
                 await check_others_are_answered(wire)
@@ -143,14 +101,16 @@ def test_what_took_long_to_come_waits_for_its_place_in_the_queue(verb: str, tmp_
             service = wire.service
             waiting = asked(wire, verb)
             with stalled(service.lake):
-                full = [asyncio.ensure_future(service.done(one)) for one in fill(service.lake)]
+                full = [
+                    asyncio.ensure_future(service.done(one)) for one in fill(service.lake, BUCKET)
+                ]
                 all_count = len(full) + CLIENTS
-                await until(lambda: service.completions.count == all_count)
+                await until(lambda: service.awaited_count == all_count)
                 await check_others_are_answered(wire)
                 assert not any(one.done() for one in waiting)
             check_all_succeeded(await asyncio.gather(*waiting))
             await asyncio.gather(*full)
-            assert service.completions.count == 0
+            assert service.awaited_count == 0
 
     run()
 
@@ -162,7 +122,7 @@ def test_what_took_long_is_refused_only_if_others_fill_the_queue(verb: str, tmp_
         async with s3_wire(tmp_path, sync_bytes=QUEUE_BYTES) as wire:
             refused = asked(wire, verb)
             with stalled(wire.service.lake):
-                fill(wire.service.lake)
+                fill(wire.service.lake, BUCKET)
                 for answer in await asyncio.gather(*refused):
                     assert (answer.status, error_code(answer)) == (503, "SlowDown")
 
@@ -175,7 +135,7 @@ def test_each_of_many_deletions_that_found_no_place_is_told(tmp_path: Path) -> N
         async with s3_wire(tmp_path, sync_bytes=QUEUE_BYTES) as wire:
             refused = asked(wire, "DeleteObjects")
             with stalled(wire.service.lake):
-                fill(wire.service.lake)
+                fill(wire.service.lake, BUCKET)
                 for answer in await asyncio.gather(*refused):
                     codes = ET.fromstring(answer.body).iter(f"{NAMESPACE}Code")  # noqa: S314
                     assert [code.text for code in codes] == ["SlowDown", "SlowDown"]
@@ -191,10 +151,10 @@ def test_what_was_handed_over_is_waited_for_by_what_finds_no_place(tmp_path: Pat
             changes = [objects.small_put(BUCKET, f"{number}", bytes(MIB)) for number in range(6)]
             with stalled(service.lake):
                 handing = asyncio.gather(*map(service.handed_over, changes))
-                await until(lambda: service.completions.count == 3)
+                await until(lambda: service.awaited_count == 3)
                 assert not handing.done()
             for pending in await handing:
                 assert (await service.done(pending)).size == MIB
-            assert service.completions.count == 0
+            assert service.awaited_count == 0
 
     run()

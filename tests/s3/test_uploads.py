@@ -13,19 +13,14 @@ from lakebed.http.request import ClientGone
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import S3Error, to_s3
-from lakebed.s3.operations import (
+from lakebed.s3.service import Service
+from lakebed.s3.verbs.multipart_upload import (
     AbortMultipartUpload,
     CreateMultipartUpload,
-    ListParts,
-    UploadPart,
-)
-from lakebed.s3.service import Service
-from lakebed.s3.uploads import (
     abort_multipart_upload,
     create_multipart_upload,
-    list_parts,
-    upload_part,
 )
+from lakebed.s3.verbs.upload_parts import ListParts, UploadPart, list_parts, upload_part
 from lakebed.seglake.model import Algorithm
 from tests.s3.bodies import (
     LARGE_BYTES,

@@ -7,16 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.s3.errors import S3Error
-from lakebed.s3.xml_parsing import (
-    COMPLETE_BYTES_MAX,
-    DELETE_BYTES_MAX,
-    SMALL_BYTES_MAX,
-    parse,
-    parse_completion,
-    parse_deletion,
-    parse_location,
-    parse_versioning,
-)
+from lakebed.s3.verbs.bucket import parse_location
+from lakebed.s3.verbs.bucket_versioning import parse_versioning
+from lakebed.s3.verbs.multipart_upload import COMPLETE_BYTES_MAX, parse_completion
+from lakebed.s3.verbs.objects_delete import DELETE_BYTES_MAX, parse_deletion
+from lakebed.s3.xml_parsing import SMALL_BYTES_MAX, parse
 from lakebed.s3.xml_text import NAMESPACE, element, escaped
 from lakebed.seglake.model import Algorithm, Checksum, Condition, Versioning
 from lakebed.seglake.multipart import NamedPart

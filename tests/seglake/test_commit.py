@@ -13,12 +13,14 @@ import pytest
 
 from lakebed.base.checksum import blake3
 from lakebed.base.clock import HybridClock
+from lakebed.base.commit import Barrier
 from lakebed.base.errors import InputError
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.body import Body
-from lakebed.seglake.commit import CommitSink, Request
+from lakebed.seglake.change import Change
+from lakebed.seglake.commit import CommitSink
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import NoSuchBucket, PreconditionFailed
 from lakebed.seglake.meta.database import Database
@@ -48,6 +50,9 @@ class Commit:
             folder, disk=real_disk(), runner=runner, config=SeglakeConfig(), random=Random(2)
         )
         self.sink = CommitSink(self.segments, self.database, self.rules.put_all, clock=runner.clock)
+        self.barrier: Barrier[Change[Any], Any] = Barrier(
+            self.sink, name="objects", runner=runner, wake=lambda: None
+        )
 
     def put(
         self,
@@ -57,7 +62,7 @@ class Commit:
         together: bool = True,
         condition: Condition = NO_CONDITION,
         content: Content = NO_CONTENT,
-    ) -> Request:
+    ) -> Change[ObjectInfo]:
         data = key.encode("utf-8", "replace") + b" is the body"
         body = Body(size=len(data), md5=bytes(16), checksums=(), inline=(blake3(data), data))
 
@@ -68,7 +73,9 @@ class Commit:
         def apply(writer: Any, chunks: Any) -> ObjectInfo:
             return self.rules.put(writer, *plan(chunks), condition)
 
-        return Request(apply, body, plan if together and not condition.is_given else None)
+        return Change(
+            self.barrier, apply, body, plan if together and not condition.is_given else None
+        )
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         with self.database.reading() as reader:
@@ -174,8 +181,9 @@ def test_a_segment_is_recorded_as_long_as_the_last_body_in_it_made_it(
         writer.sync()
         large = Body(5, md5=bytes(16), checksums=(), chunks=(chunk,), segments=(writer.row,))
         commit.segments.give_back(writer)
-        requests = [Request(lambda *_: None, large), commit.put(VERSIONED, "small")]
-        commit.sink.commit(requests if is_last else requests[::-1])
+        written: Change[Any] = Change(commit.barrier, lambda *_: None, large)
+        changes = [written, commit.put(VERSIONED, "small")]
+        commit.sink.commit(changes if is_last else changes[::-1])
         with commit.database.reading() as reader:
             (row,) = reader.segments()
         assert row.size == writer.durable_end > chunk.offset + chunk.length

@@ -11,7 +11,7 @@ from lakebed.aof.config import AofConfig
 from lakebed.base.units import KIB
 from lakebed.client.store import RemoteStore
 from lakebed.host.store import Store
-from lakebed.spark.places.place import Place
+from lakebed.spark.backends import Backend
 from tests.s3.endpoint import Endpoint
 from tests.spark.feeds import SMALL, fill
 from tests.spark.hidden import HiddenFolder
@@ -31,8 +31,10 @@ class Far(NamedTuple):
     path: str
 
     @property
-    def place(self) -> Place:
-        return Place(endpoint=self.endpoint, access_key=self.access_key, secret_key=self.secret_key)
+    def backend(self) -> Backend:
+        return Backend(
+            endpoint=self.endpoint, access_key=self.access_key, secret_key=self.secret_key
+        )
 
     @property
     def keys(self) -> dict[str, str]:
@@ -45,7 +47,7 @@ class Far(NamedTuple):
         return self.keys | {"s3Endpoint": self.s3_endpoint, "table": table} | _texts(more)
 
     def store(self) -> RemoteStore:
-        return self.place.connect()
+        return self.backend.connect()
 
 
 def _texts(options: dict[str, Any]) -> dict[str, str]:

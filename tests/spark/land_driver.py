@@ -15,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land import LandConfig, land
-from lakebed.spark.places.place import Place
 from lakebed.spark.session import session
 
 
@@ -52,7 +52,7 @@ def main(path: str) -> None:
 
 
 def config_of(chosen: dict[str, Any]) -> LandConfig:
-    source = Place(path=chosen.pop("root"))
+    source = Backend(path=chosen.pop("root"))
     return LandConfig(source=source, topics=(chosen.pop("topic"),), values="json", **chosen)
 
 

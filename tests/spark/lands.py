@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.dataset as dataset
 
 from lakebed.client.store import RemoteStore
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land.config import LandConfig, Landing
 from lakebed.spark.jobs.land.data_source import Places, targets
 from lakebed.spark.jobs.land.rows import MessageRows
 from lakebed.spark.jobs.land.task import LandTask, TaskFiles
-from lakebed.spark.places.place import Place
 from lakebed.spark.tables.place import TablePlace
 from tests.s3.endpoint import Endpoint
 from tests.spark.table_places import BUCKET, make_bucket, rows_of
@@ -56,7 +56,7 @@ class Lake:
 
     def config(self, *topics: str, **named: Any) -> LandConfig:
         chosen: dict[str, Any] = {"topics": topics, "table": f"{BUCKET}/tables/{{name}}"}
-        chosen |= {"source": Place(path=str(self.root)), "s3": self.s3}
+        chosen |= {"source": Backend(path=str(self.root)), "s3": self.s3}
         return LandConfig(**{**chosen, **named})
 
     def place(self, table: str) -> TablePlace:

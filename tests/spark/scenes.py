@@ -175,7 +175,7 @@ def run_land(spark: SparkSession, far: Far, checkpoint: str) -> Report:
     return land(
         spark,
         LandConfig(
-            source=far.place,
+            source=far.backend,
             topics=("events",),
             table=f"{BUCKET}/landed/{{name}}",
             s3=s3,
@@ -194,7 +194,7 @@ def landed_rows(spark: SparkSession, far: Far) -> Rows:
 def run_verify(spark: SparkSession, far: Far) -> Report:
     from lakebed.spark.jobs.verify import verify
 
-    return verify(spark, far.place)
+    return verify(spark, far.backend)
 
 
 def run_replay(spark: SparkSession, far: Far, topic: str) -> list[Report]:
@@ -203,8 +203,8 @@ def run_replay(spark: SparkSession, far: Far, topic: str) -> list[Report]:
     from lakebed.spark.jobs.replay import replay
     from lakebed.spark.jobs.span import Origin
 
-    to = Publishing(place=far.place, topic=topic, name="once", creates_topic=True)
-    return [replay(spark, far.place, Origin("audit", is_log=True), to) for _ in range(2)]
+    to = Publishing(backend=far.backend, topic=topic, name="once", creates_topic=True)
+    return [replay(spark, far.backend, Origin("audit", is_log=True), to) for _ in range(2)]
 
 
 def run_transfer(spark: SparkSession, far: Far, topic: str) -> list[Report]:
@@ -218,13 +218,13 @@ def run_transfer(spark: SparkSession, far: Far, topic: str) -> list[Report]:
     options = Options("scene", far.table_options(f"{BUCKET}/exported"), known=PLACE_OPTIONS)
     files = FilesPlace(prefix=table_place(options))
     to = Publishing(
-        place=far.place, topic=topic, creates_topic=True, partitions=2, keeps_partitions=True
+        backend=far.backend, topic=topic, creates_topic=True, partitions=2, keeps_partitions=True
     )
-    there = export_topic(spark, far.place, "events", files, file_bytes=40_000)
+    there = export_topic(spark, far.backend, "events", files, file_bytes=40_000)
     return [there, import_topic(spark, files, to)]
 
 
 def run_tier_history(spark: SparkSession, far: Far) -> Report:
     from lakebed.spark.jobs.tier_history import tier_history
 
-    return tier_history(spark, far.place, ["audit"])
+    return tier_history(spark, far.backend, ["audit"])

@@ -77,6 +77,6 @@ class DyingTopic(DyingSource, TopicSource):
 def commit_one(settings: SinkSettings, run: Run, batches: Batches) -> None:
     """To one partition that has messages: what a commit leaves that is killed half-way."""
     number = min(batches)
-    with writing(settings.place) as store:
+    with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
         topic.commit_batches(run.application, run.version, {number: batches[number]})

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from lakebed.api.topics import TopicState
 from lakebed.base.errors import NotFound
 from lakebed.client.store import RemoteStore
+from lakebed.spark.backends import Backend
 from lakebed.spark.errors import DataLost
-from lakebed.spark.places.place import Place
 from lakebed.store.store import Store
 from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.spark.feeds import SMALL, fill, numbers, rows, topic_reader, topic_stream
@@ -51,12 +51,12 @@ def test_the_identity_is_that_of_the_files(door: LiveApi) -> None:
     with RemoteStore.open(url(door)) as store:
         assert store.topics.open("events").topic_id == expected
         assert store.topic("events").topic_id == expected
-    for place in (Place(endpoint=url(door)), Place(path=door.store.root)):
-        with place.open() as opened:
-            assert opened.topic("events").topic_id == expected
+    for backend in (Backend(endpoint=url(door)), Backend(path=door.store.root)):
+        with backend.open() as opened:
+            assert opened.topics.open("events").topic_id == expected
             make_again(door.store)
             expected = door.store.topic("events").identity.topic_id
-            assert opened.topic("events").topic_id == expected
+            assert opened.topics.open("events").topic_id == expected
 
 
 def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(

@@ -11,9 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakebed.base.errors import InputError
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land import land
 from lakebed.spark.jobs.report import Report
-from lakebed.spark.places.place import Place
 from tests.spark.lands import Lake, started_lake
 from tests.spark.table_places import delta, rows_of
 
@@ -166,8 +166,10 @@ def test_a_late_start_through_an_endpoint_takes_what_comes_then(
     topic = lake.new_topic()
     lake.add(topic, b"before")
     node = lake.node
-    place = Place(endpoint=node.http_url, access_key=node.access_key, secret_key=node.secret_key)
-    chosen = lake.config(topic, source=place, starting_offsets="latest", checkpoint=str(tmp_path))
+    backend = Backend(
+        endpoint=node.http_url, access_key=node.access_key, secret_key=node.secret_key
+    )
+    chosen = lake.config(topic, source=backend, starting_offsets="latest", checkpoint=str(tmp_path))
     assert land(spark, chosen).row_count == 0
     lake.add(topic, b"behind")
     assert land(spark, chosen).row_count == 1

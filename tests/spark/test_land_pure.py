@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from lakebed.base.errors import BadConfig, InputError
 from lakebed.spark.arrow.columns import TIMESTAMP
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.land.config import LandConfig
 from lakebed.spark.jobs.land.decoding import JsonDecoder, check_decodable
 from lakebed.spark.jobs.land.rows import MessageRows, times_of
@@ -36,11 +37,10 @@ from lakebed.spark.jobs.land.shapes import (
     leaf_count,
     left_over,
 )
-from lakebed.spark.places.place import Place
 
 
 def config(**named: Any) -> LandConfig:
-    chosen: dict[str, Any] = {"source": Place(path="/data"), "table": "lake/{name}", "s3": {}}
+    chosen: dict[str, Any] = {"source": Backend(path="/data"), "table": "lake/{name}", "s3": {}}
     if "topics" not in named and "logs" not in named:
         chosen["topics"] = ("events",)
     return LandConfig(**{**chosen, **named})
@@ -98,7 +98,7 @@ def rows_of(
         ({"task_bytes": 0}, "1 at least"),
         ({"interval_s": -1.0}, "negative"),
         ({"table_format": "parquet", "optimizes_at_end": True}, "only Delta"),
-        ({"source": Place(endpoint="http://node")}, "the folder of the checkpoint"),
+        ({"source": Backend(endpoint="http://node")}, "the folder of the checkpoint"),
         ({"vacuum_retention_h": 0.0}, "the least is 168"),
         ({"vacuum_retention_h": 167.9}, "the least is 168"),
         ({"vacuum_retention_h": float("nan")}, "the least is 168"),

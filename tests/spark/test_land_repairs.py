@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from lakebed.base.errors import InputError
 from lakebed.spark.jobs.land import dead_letter_retry, land
@@ -18,7 +18,7 @@ from lakebed.spark.jobs.land.dead_letter_retry import retry_dead_letters
 from lakebed.spark.jobs.land.rows import DEAD_LETTER
 from lakebed.spark.jobs.land.target import target_of
 from lakebed.spark.jobs.land.task import TaskFiles
-from lakebed.spark.jobs.land.wider_columns import wider_types
+from lakebed.spark.jobs.land.wider_columns import widened, wider_types
 from lakebed.spark.tables.upkeep import optimize
 from tests.spark.lands import Lake, by_offset, messages, started_lake
 from tests.spark.table_places import delta, rows_of
@@ -87,6 +87,19 @@ def test_only_columns_of_whole_numbers_are_widened() -> None:
     texts = ['{"a":true,"b":"x","c":1.5}', '{"a":9223372036854775808}', '{"a":null}']
     assert wider_types(schema, texts) == {}
     assert wider_types(schema, [*texts, '{"a":1e3}']) == {"a": DoubleType()}
+
+
+def test_numbers_beyond_a_double_stay_rescued_and_hold_up_no_others() -> None:
+    digits = "1" + "0" * 400
+    texts = ['{"n":1e400}', f'{{"n":{digits}}}', '{"n":10.5}']
+    schema = StructType([StructField("n", LongType()), StructField("_rescued", StringType())])
+    assert wider_types(schema, texts) == {"n": DoubleType()}
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([None] * 3, pa.int64()), pa.array(texts)], names=["n", "_rescued"]
+    )
+    wider = StructType([StructField("n", DoubleType()), schema["_rescued"]])
+    rows = widened(batch, wider, ["n"], "_rescued").to_pydict()
+    assert rows == {"n": [None, None, 10.5], "_rescued": [*texts[:2], None]}
 
 
 def bury(lake: Lake, config: LandConfig, *values: bytes, first: int, batch: int) -> None:

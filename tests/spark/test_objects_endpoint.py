@@ -15,7 +15,7 @@ from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Corrupt, LakebedError
 from lakebed.client.caller import Caller
 from lakebed.seglake.model import Versioning
-from lakebed.spark.sources import object_places
+from lakebed.spark.sources import object_backends
 from lakebed.spark.sources.objects import NAME, ObjectsSource
 from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.http_api.test_guard import FIRST, guarding
@@ -142,9 +142,9 @@ def test_pages_of_any_size_have_everything(
     door: LiveApi, monkeypatch: pytest.MonkeyPatch, view: str, size: int
 ) -> None:
     expected = by_path(door, view=view)
-    monkeypatch.setattr(object_places, "VERSIONS_PAGE", size)
-    monkeypatch.setattr(object_places, "MANIFESTS_PAGE", size)
-    monkeypatch.setattr(object_places, "PARTS_PAGE", size)
+    monkeypatch.setattr(object_backends, "VERSIONS_PAGE", size)
+    monkeypatch.setattr(object_backends, "MANIFESTS_PAGE", size)
+    monkeypatch.setattr(object_backends, "PARTS_PAGE", size)
     assert by_endpoint(door, view=view) == expected
     monkeypatch.setattr(stored_objects, "MANIFEST_BYTES", size * 200)
     assert by_endpoint(door, view=view) == expected
@@ -161,7 +161,7 @@ def test_pages_behind_the_keys_that_are_wanted_are_not_asked_for(
         return call(self, operation, *args, **named)
 
     monkeypatch.setattr(Caller, "call", noting)
-    monkeypatch.setattr(object_places, "VERSIONS_PAGE", 1)
+    monkeypatch.setattr(object_backends, "VERSIONS_PAGE", 1)
     few = [EqualTo(("bucket",), "plain"), GreaterThan(("key",), "a"), LessThan(("key",), "c")]
     rows = by_endpoint(door, *few, view="versions")
     assert [row["key"] for row in rows] == ["a\0b", "a/../../etc/passwd"]
@@ -194,7 +194,7 @@ def test_a_writer_beside_goes_on_and_nothing_that_stays_is_missed(
 ) -> None:
     """Between the pages that are read versions come and go, also those that were told last."""
     for name in ("VERSIONS_PAGE", "MANIFESTS_PAGE"):
-        monkeypatch.setattr(object_places, name, 3)
+        monkeypatch.setattr(object_backends, name, 3)
     with door_of(tmp_path) as door:
         bucket = door.store.bucket("one", versioning=Versioning.ENABLED)
         for number in range(20):

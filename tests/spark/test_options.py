@@ -8,14 +8,14 @@ import pytest
 
 from lakebed.base.errors import BadConfig
 from lakebed.base.units import MIB
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 
 KNOWN = ("topic", "topics", "partitionBytes", "maxRows", "pinSeconds", "startingTimestamp", "flag")
 
 
 def options(**given: str) -> Options:
-    return Options("lakebed.topic", given, known=[*PLACE_OPTIONS, *KNOWN])
+    return Options("lakebed.topic", given, known=[*BACKEND_OPTIONS, *KNOWN])
 
 
 def test_names_are_known_in_any_case() -> None:
@@ -97,28 +97,28 @@ def test_what_is_wrong_is_told_with_the_option(name: str, text: str, read: Any) 
 
 
 def test_a_path_is_of_the_drivers_folder() -> None:
-    assert place_of(options(path="/data/../data/store")) == Place(path="/data/store")
-    assert place_of(options(path="file:///data/store")).path == "/data/store"
+    assert backend_of(options(path="/data/../data/store")) == Backend(path="/data/store")
+    assert backend_of(options(path="file:///data/store")).path == "/data/store"
 
 
 def test_keys_go_with_an_endpoint_alone_and_together() -> None:
     with pytest.raises(BadConfig, match="goes with endpoint"):
-        place_of(options(path="/data", accessKey="a"))
+        backend_of(options(path="/data", accessKey="a"))
     with pytest.raises(BadConfig, match="one of both is missing"):
-        place_of(options(endpoint="http://h:1", accessKey="a"))
+        backend_of(options(endpoint="http://h:1", accessKey="a"))
     with pytest.raises(BadConfig, match="must be a URL"):
-        place_of(options(endpoint="h:1"))
+        backend_of(options(endpoint="h:1"))
 
 
 def test_keys_that_are_left_out_are_those_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEBED_ACCESS_KEY", "mine")
     monkeypatch.setenv("LAKEBED_SECRET_KEY", "hidden")
-    place = place_of(options(endpoint="http://127.0.0.1:9001"))
-    assert (place.access_key, place.secret_key) == ("mine", "hidden")
+    backend = backend_of(options(endpoint="http://127.0.0.1:9001"))
+    assert (backend.access_key, backend.secret_key) == ("mine", "hidden")
 
 
 def test_a_secret_is_in_no_text() -> None:
-    place = place_of(options(endpoint="http://key:hidden@h:1"))
-    other = place_of(options(endpoint="http://h:1", accessKey="a", secretKey="hidden"))
-    for text in (str(place), repr(place), str(other), repr(other)):
+    backend = backend_of(options(endpoint="http://key:hidden@h:1"))
+    other = backend_of(options(endpoint="http://h:1", accessKey="a", secretKey="hidden"))
+    for text in (str(backend), repr(backend), str(other), repr(other)):
         assert "hidden" not in text

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.api.marks import INDEXES_MAX, bytes_at, topic_marks
-from lakebed.api.plans import Mark
 from lakebed.base.units import MIB
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.view import SegmentInfo
 from lakebed.spark.splits import Extent, Piece, split
+from lakebed.store.split_points import INDEXES_MAX, SplitPoint, bytes_at, topic_split_points
 
 
 def extent(key: str, count: int, size: int, *, is_cut_anywhere: bool = True) -> Extent[str]:
-    return Extent(key, [Mark(0, 0), Mark(count, size)], is_cut_anywhere)
+    return Extent(key, [SplitPoint(0, 0), SplitPoint(count, size)], is_cut_anywhere)
 
 
 def sizes(splits: Sequence[Sequence[Piece[str]]]) -> list[int]:
@@ -52,11 +51,11 @@ def test_what_has_no_place_to_be_cut_at_stays_whole() -> None:
     assert len(split([one], bytes_max=10 * MIB, count_min=1)) == 1
 
 
-def test_cuts_are_at_marks_where_they_must_be() -> None:
-    marks = [Mark(at, at * MIB) for at in (0, 7, 13, 20, 31, 40)]
-    found = split([Extent("a", marks, False)], bytes_max=10 * MIB, count_min=1)
+def test_cuts_are_at_split_points_where_they_must_be() -> None:
+    points = [SplitPoint(at, at * MIB) for at in (0, 7, 13, 20, 31, 40)]
+    found = split([Extent("a", points, False)], bytes_max=10 * MIB, count_min=1)
     places = {piece.start for one in found for piece in one} | {40}
-    assert places <= {mark.at for mark in marks}
+    assert places <= {point.at for point in points}
     assert len(found) > 2
 
 
@@ -72,11 +71,11 @@ def extents(draw: st.DrawFn) -> list[Extent[int]]:
         steps = draw(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 500)), max_size=12))
         at = draw(st.integers(0, 1000))
         size = draw(st.integers(0, 1000))
-        marks = [Mark(at, size)]
+        points = [SplitPoint(at, size)]
         for count, more in steps:
             at, size = at + count, size + more
-            marks.append(Mark(at, size))
-        found.append(Extent(key, marks, draw(st.booleans())))
+            points.append(SplitPoint(at, size))
+        found.append(Extent(key, points, draw(st.booleans())))
     return found
 
 
@@ -89,11 +88,11 @@ def test_all_is_read_once_and_in_order(
     assert all(found)
     for one in given_extents:
         mine = [piece for piece in pieces if piece.key == one.key]
-        at = one.marks[0].at
+        at = one.split_points[0].at
         for piece in mine:
             assert (piece.start, piece.start < piece.end) == (at, True)
             at = piece.end
-        assert at == one.marks[-1].at
+        assert at == one.split_points[-1].at
     assert sum(piece.size for piece in pieces) == sum(one.size for one in given_extents)
     if all(one.is_cut_anywhere for one in given_extents):
         assert max(sizes_of(found), default=0) <= 2 * bytes_max + 500
@@ -107,19 +106,29 @@ def segment(base: int, behind: int, size: int, *, is_sealed: bool = True) -> Seg
     return SegmentInfo(base, behind, f"{base}.log", RECORDS_START + size, is_sealed)
 
 
-def test_marks_follow_the_segments_and_their_indexes() -> None:
+def test_split_points_follow_the_segments_and_their_indexes() -> None:
     segments = [segment(0, 100, 1000), segment(100, 200, 3000)]
     index = {0: [(40, RECORDS_START + 900)], 100: []}
-    marks = topic_marks(segments, lambda info: index[info.base_offset], start=0, end=200)
-    assert marks == [Mark(0, 0), Mark(40, 900), Mark(100, 1000), Mark(200, 4000)]
-    part = topic_marks(segments, lambda info: index[info.base_offset], start=20, end=150)
-    assert part == [Mark(20, 450), Mark(40, 900), Mark(100, 1000), Mark(150, 2500)]
+    points = topic_split_points(segments, lambda info: index[info.base_offset], start=0, end=200)
+    assert points == [
+        SplitPoint(0, 0),
+        SplitPoint(40, 900),
+        SplitPoint(100, 1000),
+        SplitPoint(200, 4000),
+    ]
+    part = topic_split_points(segments, lambda info: index[info.base_offset], start=20, end=150)
+    assert part == [
+        SplitPoint(20, 450),
+        SplitPoint(40, 900),
+        SplitPoint(100, 1000),
+        SplitPoint(150, 2500),
+    ]
 
 
 def test_an_index_that_does_not_fit_is_left_out() -> None:
     wrong = [(40, RECORDS_START + 5000), (30, RECORDS_START + 1), (500, RECORDS_START + 2)]
-    marks = topic_marks([segment(0, 100, 1000)], lambda _: wrong, start=0, end=100)
-    assert marks == [Mark(0, 0), Mark(30, 1), Mark(100, 1000)]
+    points = topic_split_points([segment(0, 100, 1000)], lambda _: wrong, start=0, end=100)
+    assert points == [SplitPoint(0, 0), SplitPoint(30, 1), SplitPoint(100, 1000)]
 
 
 def test_of_many_segments_only_those_read_in_part_have_their_index_looked_at() -> None:
@@ -131,10 +140,10 @@ def test_of_many_segments_only_those_read_in_part_have_their_index_looked_at() -
         return []
 
     end = segments[-1].next_offset
-    topic_marks(segments, look, start=5, end=end)
+    topic_split_points(segments, look, start=5, end=end)
     assert looked == [0]
 
 
 @pytest.mark.parametrize(("at", "size"), [(-5, 0), (0, 0), (5, 50), (10, 100), (99, 100)])
-def test_bytes_between_marks_are_spread_evenly(at: int, size: int) -> None:
-    assert bytes_at([Mark(0, 0), Mark(10, 100)], at) == size
+def test_bytes_between_split_points_are_spread_evenly(at: int, size: int) -> None:
+    assert bytes_at([SplitPoint(0, 0), SplitPoint(10, 100)], at) == size

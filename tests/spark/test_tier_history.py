@@ -11,9 +11,9 @@ from pyarrow import csv, parquet
 from lakebed.aof.manifest.records import Payload, UploadDone, UploadFailed, UploadStarted
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.host.store import Store
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tier_history import tier_history
-from lakebed.spark.places.place import Place
 from tests.aof.tiers.tiered_logs import write_segments
 from tests.cli.manifest_stores import (
     CONFIG,
@@ -59,7 +59,7 @@ def test_the_tables_say_what_happened(spark: SparkSession, tmp_path: Path) -> No
     residency = make(root)
     failures: list[Payload] = [UploadStarted(RETRIED), UploadFailed(RETRIED, 3)] * 2
     append_all(root, [*failures, UploadStarted(RETRIED), UploadDone(RETRIED, "e")], segment_id=0)
-    report = tier_history(spark, Place(path=str(root)), output=output)
+    report = tier_history(spark, Backend(path=str(root)), output=output)
     assert report.is_good
     stays = {(row["log"], row["tier"]): row for row in table(output, "time_in_tier")}
     counts = {place: (row["ended"], row["go_on"]) for place, row in stays.items()}
@@ -125,7 +125,7 @@ def test_history_that_was_removed_begins_with_the_oldest_snapshot(
         log.tiers.evict([2], warm=True)
     for path in chunk_files(root)[:2]:
         path.unlink()
-    report = tier_history(spark, Place(path=str(root)), ["orders"], output=output, plots=False)
+    report = tier_history(spark, Backend(path=str(root)), ["orders"], output=output, plots=False)
     assert any("oldest snapshot" in line for line in report.lines)
     stays = {row["tier"]: (row["ended"], row["go_on"]) for row in table(output, "time_in_tier")}
     assert stays == {0: (0, 2), 1: (1, 0), 2: (0, 3)}
@@ -139,7 +139,7 @@ def test_damage_is_told_and_the_rest_is_counted(spark: SparkSession, tmp_path: P
     with Store.open(root, config=CONFIG) as store:
         fill_chunks(store.log("orders"), until=2)
     flip(chunk_files(root)[1], 200)
-    report = tier_history(spark, Place(path=str(root)), ["orders"])
+    report = tier_history(spark, Backend(path=str(root)), ["orders"])
     assert not report.is_good
     assert report.facts["problems"] == 1
     assert "chunk 1: corrupt" in report.lines[0]
@@ -171,12 +171,12 @@ def test_over_an_endpoint_the_tables_are_the_same(
     with open_api(tmp_path, config=CONFIG) as door:
         write_segments(door.store.log("quiet"), 2)
         door.store.log("empty")
-        there = Place(endpoint=f"http://any:any@{HOST}:{door.port}")
+        there = Backend(endpoint=f"http://any:any@{HOST}:{door.port}")
         reports = {}
-        for name, place in (("path", Place(path=str(root))), ("endpoint", there)):
-            reports[name] = tier_history(spark, place, output=tmp_path / name, plots=False)
+        for name, backend in (("path", Backend(path=str(root))), ("endpoint", there)):
+            reports[name] = tier_history(spark, backend, output=tmp_path / name, plots=False)
             with pytest.raises(Exception, match="there is no log payments"):
-                tier_history(spark, place, ["orders", "payments"])
+                tier_history(spark, backend, ["orders", "payments"])
     told = {name: facts_of(report) for name, report in reports.items()}
     assert told["endpoint"] == told["path"]
     assert reports["endpoint"].is_good is not is_damaged

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.seglake.model import State
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.tasks import BYTES_WORTH_A_TASK, grouped
 from lakebed.spark.jobs.verify import check, verify
-from lakebed.spark.places.place import Place
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store_check import verify_store
 from lakebed.store.store_check_lines import report_lines
@@ -55,8 +55,8 @@ def root(whole: Path, tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(tmp_path / "root")
 
 
-def at(root: Path) -> Place:
-    return Place(path=str(root))
+def at(root: Path) -> Backend:
+    return Backend(path=str(root))
 
 
 @pytest.mark.spark

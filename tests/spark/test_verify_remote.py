@@ -11,10 +11,10 @@ import pytest
 from lakebed.api.jobs import JOBS
 from lakebed.base.damage_ledger import Loss
 from lakebed.seglake.model import State
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs import verify_remote_segments
 from lakebed.spark.jobs.verify import verify
 from lakebed.spark.jobs.verify_remote import check_in_task, join_remote, plan_in_task
-from lakebed.spark.places.place import Place
 from lakebed.store.store_check import StoreReport, verify_store
 from tests.http_api.live_api import HOST, LiveApi, open_api
 from tests.store.lake_tiers import CONFIG
@@ -33,18 +33,18 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def door(root: Path) -> Iterator[LiveApi]:
     settings: dict[str, Any] = {"config": CONFIG, "object_config": OBJECTS, "topic_config": TOPICS}
-    with open_api(root.parent, api_options={"works": JOBS}, **settings) as opened:
+    with open_api(root.parent, api_options={"jobs": JOBS}, **settings) as opened:
         yield opened
 
 
-def at(door: LiveApi) -> Place:
-    return Place(endpoint=f"http://{HOST}:{door.port}")
+def at(door: LiveApi) -> Backend:
+    return Backend(endpoint=f"http://{HOST}:{door.port}")
 
 
-def checked(place: Place, *, tier2: bool = True) -> StoreReport:
+def checked(backend: Backend, *, tier2: bool = True) -> StoreReport:
     """As the job does it, in this process."""
-    plan = plan_in_task(tier2, place)
-    return join_remote(plan, check_in_task(place, plan.pieces))
+    plan = plan_in_task(tier2, backend)
+    return join_remote(plan, check_in_task(backend, plan.pieces))
 
 
 def test_damage_on_record_is_reported_until_it_is_acknowledged(door: LiveApi) -> None:
@@ -93,15 +93,15 @@ def test_damage_in_each_engine_is_found_from_afar(
 def test_what_moves_or_goes_between_listing_and_reading_is_looked_for(
     root: Path, door: LiveApi
 ) -> None:
-    place = at(door)
-    plan = plan_in_task(True, place)
+    backend = at(door)
+    plan = plan_in_task(True, backend)
     log = door.store.log("orders")
     log.tiers.hydrate([0])
     log.tiers.upload([4])
     log.tiers.evict([4])
     partition = door.store.topic("events").partition(0)
     partition.truncate_before(20)
-    report = join_remote(plan, check_in_task(place, plan.pieces))
+    report = join_remote(plan, check_in_task(backend, plan.pieces))
     assert report.is_good, report
     assert report.topics[0].report.segments == 5
     assert report.logs[0].report.segments == 7

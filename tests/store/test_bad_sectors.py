@@ -17,6 +17,7 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.message import Message
 from lakebed.keratin.reader import PartitionReader
 from lakebed.seglake.meta.connection import connect, connect_read_only
+from lakebed.store.group import Group
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.repair import repair
 from lakebed.store.store import Store
@@ -149,3 +150,39 @@ def test_a_group_settles_nothing_that_cannot_be_read(root: Path) -> None:
         group = store.topic("clicks").group("billing")
         rest = [message.offset for message in group.lease(max_messages=COUNT)]
         assert leased + rest == list(range(COUNT)), "the disk is good again"
+
+
+def consumed(group: Group) -> Iterator[int]:
+    """The offsets of all that a group delivers, before the error if there is one."""
+    with contextlib.suppress(DiskError):
+        while messages := group.lease(max_messages=10):
+            group.ack_all(messages)
+            yield from (message.offset for message in messages)
+
+
+def test_a_group_stops_before_a_bad_sector_and_settles_nothing_behind_it(root: Path) -> None:
+    with open_bad(root) as store:
+        group = store.topic("clicks").group("billing")
+        seen = list(consumed(group))
+        with pytest.raises(DiskError, match=second_segment(root, "topic").name):
+            group.lease()
+        assert seen == list(range(len(seen)))
+        assert 64 + BAD_START // 1100 - 4 < len(seen) < 64 + BAD_START // 1000
+        assert group.lag() == {0: COUNT - len(seen)}
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:
+        group = store.topic("clicks").group("billing")
+        found = group.lease(max_messages=COUNT)
+        assert [message.offset for message in found] == list(range(len(seen), COUNT))
+        assert {message.delivery_count for message in found} == {1}
+
+
+def test_a_group_goes_on_behind_a_bad_sector_once_the_topic_is_repaired(root: Path) -> None:
+    with open_bad(root) as store:
+        seen = list(consumed(store.topic("clicks").group("billing")))
+    with open_bad(root) as store:
+        (lost,) = repair_topic(store, "clicks", progress=lambda *_: None).lost
+        assert lost.start == len(seen)
+        assert lost.end - lost.start < 10
+    with Store.open(root, config=CONFIG, topic_config=TOPIC_CONFIG) as store:  # a new file
+        group = store.topic("clicks").group("billing")
+        assert list(consumed(group)) == list(range(lost.end, COUNT))

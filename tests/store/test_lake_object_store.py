@@ -106,7 +106,7 @@ def test_metadata_that_are_no_database_say_nothing_of_an_object(tmp_path: Path) 
             with pytest.raises(Unavailable, match="not a database"):
                 call()
     with Store.open(tmp_path, read_only=True) as reading, pytest.raises(Unavailable):
-        list(reading.reader("orders").read())
+        list(reading.log("orders").read())
     (tmp_path / "meta.db").write_bytes(whole)
     with open_store(tmp_path) as store:
         check_log(store, written)

@@ -54,7 +54,7 @@ def test_a_cold_log_is_in_the_store_itself_and_read_from_there(tmp_path: Path) -
 def test_readers_find_cold_segments_beside_the_writer_and_after_it(tmp_path: Path) -> None:
     def read() -> list[bytes]:
         with Store.open(tmp_path, read_only=True) as reading:
-            return [bytes(record.payload) for record in reading.reader("orders").read()]
+            return [bytes(record.payload) for record in reading.log("orders").read()]
 
     with open_store(tmp_path) as store:
         written = write_cold(store)
@@ -68,7 +68,7 @@ def test_who_needs_no_objects_gets_none(tmp_path: Path) -> None:
         store.topic("events").append_batch([b"one"]).result()
     assert address(tmp_path) == OWN_STORE
     with Store.open(tmp_path, read_only=True) as reading:
-        assert [bytes(record.payload) for record in reading.reader("orders").read()] == written
+        assert [bytes(record.payload) for record in reading.log("orders").read()] == written
     assert not (tmp_path / "objects").exists()
     assert list(tmp_path.glob("meta.db*")) == []
 
@@ -146,13 +146,13 @@ def test_a_simulated_store_is_read_only_through_its_own_disk() -> None:
         Store.open("/store", read_only=True, disk=world.disk, runner=world.runner) as reading,
         pytest.raises(BadConfig, match="Tier 2 is inside its store"),
     ):
-        list(reading.reader("orders").read())
+        list(reading.log("orders").read())
     with contextlib.closing(SimulatedDatabases(world.disk)) as databases:
         connector = databases.connect
         with Store.open(
             "/store", read_only=True, disk=world.disk, runner=world.runner, connector=connector
         ) as reading:
-            assert [bytes(one.payload) for one in reading.reader("orders").read()] == written
+            assert [bytes(one.payload) for one in reading.log("orders").read()] == written
 
 
 @pytest.mark.parametrize("delete", [False, True])
@@ -246,6 +246,6 @@ def test_a_log_ten_times_its_local_tiers_is_read_back_in_full(tmp_path: Path) ->
         cold = [place for place in log.tiers.residency() if place.tiers == (2,)]
         assert len(cold) > 40, "most of it is in Tier 2 alone"
         with Store.open(tmp_path, read_only=True) as reading:
-            assert [bytes(one.payload) for one in reading.reader("orders").read()] == written
+            assert [bytes(one.payload) for one in reading.log("orders").read()] == written
     with open_store(tmp_path, config=config, shared=shared) as store:
         check_log(store, written)

@@ -45,9 +45,9 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def test_topics_are_listed_and_found(writing: Store, reading: ReadOnlyStore) -> None:
-    assert reading.topics() == []
+    assert reading.topics.names() == []
     writing.topics.create("orders", partitions=3, settings={"retention_ms": 5000})
-    assert reading.topics() == ["orders"]
+    assert reading.topics.names() == ["orders"]
     topic = reading.topic("orders")
     assert topic is reading.topic("orders")
     assert topic.partition_count == len(topic.partitions) == 3
@@ -71,6 +71,24 @@ def test_what_does_not_exist_is_told_and_not_remembered(
         topic.group("billing")
     writing.topic("orders").group("billing")
     assert topic.group("billing").lag() == {0: 0}
+
+
+def test_a_topic_that_was_created_again_is_opened_anew(
+    writing: Store, reading: ReadOnlyStore
+) -> None:
+    writing.topic("orders").append_batch([b"old"]).result()
+    before = reading.topic("orders")
+    assert before.partition(0).get(0).value == b"old"
+    writing.topics.configure("orders", {"retention_ms": 5000})
+    assert reading.topic("orders") is before
+    writing.topics.delete("orders")
+    with pytest.raises(NotFound, match="there is no topic orders"):
+        reading.topic("orders")
+    writing.topic("orders", partitions=2).append_batch([b"new"], partition=0).result()
+    again = reading.topic("orders")
+    assert again.topic_id == writing.topic("orders").topic_id != before.topic_id
+    assert again.partition_count == 2
+    assert again.partition(0).get(0).value == b"new"
 
 
 def test_messages_are_read_beside_the_writer(writing: Store, reading: ReadOnlyStore) -> None:

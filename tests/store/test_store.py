@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,7 @@ def test_what_is_appended_is_read_by_a_read_only_opener_beside_the_writer(tmp_pa
         append(store, "orders", b"one", b"two")
         with Store.open(tmp_path, read_only=True) as reading:
             assert isinstance(reading.log("orders"), ReadOnlyLog)
-            payloads = [record.payload for record in reading.reader("orders").read()]
+            payloads = [record.payload for record in reading.log("orders").read()]
             assert payloads == [b"one", b"two"]
             assert reading.logs() == store.logs() == ["orders"]
 
@@ -100,7 +101,23 @@ def test_a_log_is_the_same_object_each_time(tmp_path: Path) -> None:
         assert isinstance(store.log("orders"), Aof)
     with Store.open(tmp_path, read_only=True) as reading:
         assert reading.log("orders") is reading.log("orders")
-        assert reading.reader("orders") is reading.reader("orders")
+
+
+def test_a_log_that_was_created_again_is_opened_anew_for_reading(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        append(store, "orders", b"old")
+    with Store.open(tmp_path, read_only=True) as reading:
+        before = reading.log("orders")
+        assert [record.payload for record in before.read()] == [b"old"]
+        shutil.rmtree(tmp_path / "aof" / "orders")
+        with pytest.raises(NotFound, match="there is no log orders"):
+            reading.log("orders")
+        with Store.open(tmp_path) as store:
+            append(store, "orders", b"new", b"newer")
+            again = reading.log("orders")
+            assert again.stream_id == store.log("orders").stream_id
+            assert [record.payload for record in again.read()] == [b"new", b"newer"]
+            assert reading.log("orders") is again
 
 
 def test_threads_that_ask_at_once_get_one_log(tmp_path: Path) -> None:
@@ -194,7 +211,7 @@ def test_a_reader_writes_nothing(tmp_path: Path) -> None:
         append(store, "orders", b"one")
     before = tree(tmp_path)
     with Store.open(tmp_path, read_only=True) as reading:
-        assert [record.payload for record in reading.reader("orders").read()] == [b"one"]
+        assert [record.payload for record in reading.log("orders").read()] == [b"one"]
         with pytest.raises(NotFound, match="there is no log missing"):
             reading.log("missing")
     assert tree(tmp_path) == before
@@ -246,7 +263,7 @@ def test_a_root_of_a_bare_manager_is_read_and_adopted(tmp_path: Path) -> None:
         manager.open("orders").append_record(b"one")
     with Store.open(tmp_path, read_only=True) as reading:
         assert reading.version is None
-        assert [record.payload for record in reading.reader("orders").read()] == [b"one"]
+        assert [record.payload for record in reading.log("orders").read()] == [b"one"]
     with Store.open(tmp_path) as store:
         assert store.version.version == 1
         assert store.logs() == ["orders"]

@@ -218,7 +218,9 @@ def test_the_writer_marks_what_is_damaged_and_only_that(root: Path) -> None:
     ]
     steps: list[tuple[int, int]] = []
     with open_store(root) as store:
-        told = store.mark_damaged(versions + others, progress=lambda *step: steps.append(step))
+        told = store.maintenance.mark_objects(
+            versions + others, progress=lambda *step: steps.append(step)
+        )
         assert store.bucket("photos").head("big").state is State.DAMAGED
         assert store.bucket("photos").head("small").state is State.ACTIVE
     assert told.marked == tuple(versions)
@@ -237,7 +239,7 @@ def test_a_mark_is_made_of_what_is_on_the_disk_whatever_is_cached(root: Path) ->
         flip_chunk(root, "photos", "small")
         assert photos.read("small") == b"some bytes", "it is cached"
         version = NamedVersion("photos", "small", photos.head("small").version_id)
-        assert store.mark_damaged([version]).marked == (version,)
+        assert store.maintenance.mark_objects([version]).marked == (version,)
         assert photos.head("small").state is State.DAMAGED
 
 
@@ -245,7 +247,7 @@ def test_the_mark_of_an_object_that_is_whole_again_is_cleared(root: Path) -> Non
     flip_chunk(root, "photos", "small")
     versions = versions_to_mark(verify_store(root).objects)
     with open_store(root) as store:
-        store.mark_damaged(versions)
+        store.maintenance.mark_objects(versions)
     flip_chunk(root, "photos", "small")  # as from a backup
     report = verify_store(root)
     assert report.is_good
@@ -255,7 +257,7 @@ def test_the_mark_of_an_object_that_is_whole_again_is_cleared(root: Path) -> Non
         assert photos.head("small").state is State.DAMAGED
         with pytest.raises(Damaged):
             photos.copy("small", "copy")
-        assert store.mark_damaged(versions).whole == tuple(versions)
+        assert store.maintenance.mark_objects(versions).whole == tuple(versions)
         assert photos.head("small").state is State.ACTIVE
         assert [row.state for row in photos.list("small")] == [State.ACTIVE]
         photos.copy("small", "copy")
@@ -267,7 +269,7 @@ def test_an_object_of_tier_2_is_marked_as_well(root: Path) -> None:
     [version] = versions_to_mark(verify_store(root).objects)
     assert version.bucket == BUCKET
     with open_store(root) as store:
-        assert store.mark_damaged([version]).marked == (version,)
+        assert store.maintenance.mark_objects([version]).marked == (version,)
 
 
 def _version_id(root: Path, bucket: str, key: str) -> str:

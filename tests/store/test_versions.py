@@ -147,7 +147,7 @@ def test_a_store_from_before_releases_were_noted_is_opened_and_noted(root: Path)
     (root / "store.json").write_bytes(golden)
     (root / "topics/events/1/commit.bin").unlink()
     with open_store(root) as store:
-        assert store.version == version.StoreVersion(1, 1_700_000_000_000, VERSION)
+        assert store.version == version.StoreVersion(1, 1_700_000_000_000, program=VERSION)
     assert len(everything(root)["logs"]) == 2  # type: ignore[arg-type]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from lakebed.host.store import Store
 from lakebed.keratin.config import TopicConfig
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.manifest import decode
 from lakebed.seglake.model import Versioning
 from lakebed.store.lake_object_store import BUCKET
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.store import Store
 from tests.aof.tiers.tiered_logs import write_segments
 from tests.seglake.damaged_lakes import flip, segment_file
 from tests.store.lake_tiers import CONFIG, SHARED

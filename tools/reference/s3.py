@@ -16,11 +16,11 @@ from botocore.model import ServiceModel
 
 from lakebed.http.body import WholeBody
 from lakebed.http.request import Request
+from lakebed.s3.absent_configuration import GetAbsentConfiguration
 from lakebed.s3.errors import STATUSES, S3Error
-from lakebed.s3.operations import GetAbsentConfiguration, Operation
-from lakebed.s3.router import route
-from lakebed.s3.routes import ROUTES
-from lakebed.s3.unsupported import HEADERS, HEADERS_STARTING, SUPPORTED_HEADERS, check_headers
+from lakebed.s3.router import SUPPORTED_HEADERS, VERBS, check_headers, route
+from lakebed.s3.unsupported import HEADERS, HEADERS_STARTING
+from lakebed.s3.verb import Operation
 from tools.reference.markdown import code, codes, plain, table
 from tools.reference.markdown import page as page_of
 from tools.reference.sources import docstring
@@ -99,7 +99,7 @@ def operations() -> Iterator[Asked]:
 def verdict(asked: Asked) -> Verdict:
     """What the router makes of it."""
     try:
-        found = route(_request(asked), domain="")
+        _, found = route(_request(asked), domain="")
     except S3Error as error:
         state = REFUSED if error.code == "NotImplemented" else NOT_THERE
         return Verdict(state, code(error.code))
@@ -142,7 +142,7 @@ def _row(asked: Asked, judged: Verdict) -> tuple[str, ...]:
     asked_by = [f"?{name}" for name in asked.parameters] + [name.lower() for name in asked.headers]
     taken: frozenset[str] = frozenset()
     if judged.state == SERVED:
-        taken = next(one.parameters for one in ROUTES.values() if one.operation is type(judged.by))
+        taken = next(verb.parameters for verb in VERBS if verb.operation is type(judged.by))
     return (
         asked.name,
         asked.method,

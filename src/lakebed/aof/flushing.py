@@ -67,7 +67,7 @@ class Flushing:
             on_room=on_change,  # behind `_on_durable`, whose hearers may have come too early
         )
         self._end_file = DurableEndFile(disk, paths.durable_end, writer_epoch=writer_epoch)
-        self._ticket: Ticket[Chunk, None] | None = None  # guarded by the mutex, as is the next
+        self._ticket: Ticket[None] | None = None  # guarded by the mutex, as is the next
         self._retry_at_ns = 0
 
     @property

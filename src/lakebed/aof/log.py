@@ -285,10 +285,14 @@ class Aof:
         return self._reader.read(start, end)
 
     def read_batches(
-        self, start: RecordId | None = None, end: RecordId | None = None
+        self,
+        start: RecordId | None = None,
+        end: RecordId | None = None,
+        *,
+        batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
         """The same as columns, many at a time: much faster."""
-        return self._reader.read_batches(start, end)
+        return self._reader.read_batches(start, end, batch_bytes_max=batch_bytes_max)
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
         """The durable records before `start`, newest first."""
@@ -334,6 +338,11 @@ class Aof:
     def segments(self) -> Sequence[SegmentInfo]:
         with self._state.mutex:
             return self._state.chain.readable()
+
+    def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
+        """All segments, and the durable end, which they contain."""
+        durable_end = self.durable_end()  # first: the segments listed after it contain it
+        return self.segments(), durable_end
 
     def durable_end(self) -> RecordId:
         return self._state.durable

@@ -1,4 +1,6 @@
-"""A log seen from beside its writer, by another process. Writes nothing: no repair, no lock.
+"""A log that is only read, from its files. Writes nothing: no repair, no lock.
+
+    for record in ReadOnlyLog(root, "orders", disk=disk, runner=runner).read(): ...
 
 How far it may be read is what the writer published in `durable_end`, if the machine was not
 started anew since: exactly that far, for bytes behind it may vanish and their places be used again.
@@ -13,27 +15,33 @@ first and up to 50 ms later.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.damage import OnSkipped
 from lakebed.aof.end_scan import scan_end
+from lakebed.aof.follower import Follower
 from lakebed.aof.format import RECORDS_START, DurableEnd
 from lakebed.aof.holds import Positioned
+from lakebed.aof.identity import load_identity
 from lakebed.aof.listing import Listing, list_segments
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end
+from lakebed.aof.reader import LogReader
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.catalogue import ColdCatalogue
 from lakebed.aof.tiers.cold import ColdSegments
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.errors import Closed, Corrupt, NotFound
+from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, read_file
 from lakebed.base.poll import Poll, poll_until, read_overwritten
 from lakebed.base.runner import Runner
 
 
 class ReadOnlyLog:
-    """A `LogView` of the log's files. Thread-safe. `NotFound` if there is no such log."""
+    """A `LogView` of itself. Thread-safe; an iterator it gave belongs to one thread. `NotFound` if
+    there is no such log."""
 
     def __init__(
         self,
@@ -45,6 +53,7 @@ class ReadOnlyLog:
         services: TierServices | None = None,
     ) -> None:
         """`services` tells how Tier 2 is reached; by default as if nothing were configured."""
+        self.name = name
         self._paths = LogPaths(root, name)
         self._disk = disk
         self._runner = runner
@@ -58,6 +67,8 @@ class ReadOnlyLog:
         self._scanned: tuple[DurableEnd | None, RecordId] | None = None
         self._poll = Poll(f"look at the end of {name}", runner=runner, look=self.durable_end)
         self.refresh()
+        self._opened_id = self._known_id()
+        self._reader = LogReader(self)
 
     @property
     def disk(self) -> Disk:
@@ -66,6 +77,60 @@ class ReadOnlyLog:
     @property
     def runner(self) -> Runner:
         return self._runner
+
+    @property
+    def stream_id(self) -> int | None:
+        """Which log this is, by `log.json`; None if it has none. `Corrupt` if that is damaged."""
+        try:
+            return load_identity(self._disk, self._paths).stream_id
+        except NotFound:
+            return None
+
+    def is_replaced(self) -> bool:
+        """Whether the log was deleted, or deleted and created again, since this was opened."""
+        return self._known_id() != self._opened_id
+
+    # Reading: see `LogReader`.
+
+    def get(self, record_id: RecordId) -> Record:
+        """The record with that id."""
+        return self._reader.get(record_id)
+
+    def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
+        """The durable records of `[start, end)`, oldest first."""
+        return self._reader.read(start, end)
+
+    def read_batches(
+        self,
+        start: RecordId | None = None,
+        end: RecordId | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,
+    ) -> Iterator[RecordBatch]:
+        """The same as columns, many at a time: much faster."""
+        return self._reader.read_batches(
+            start,
+            end,
+            batch_bytes_max=batch_bytes_max,
+            skip_damage=skip_damage,
+            on_skipped=on_skipped,
+        )
+
+    def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
+        """The durable records before `start`, newest first."""
+        return self._reader.read_backward(start)
+
+    def seek_timestamp(self, timestamp_ns: int) -> RecordId:
+        """Where the first record is that is not older."""
+        return self._reader.seek_timestamp(timestamp_ns)
+
+    def follow(self, start: RecordId | None = None) -> Follower:
+        """Records from `start` (or the oldest) on, waiting for new ones; pin them to keep them."""
+        return Follower(self, start)
+
+    # What readers see: see `lakebed.aof.view.LogView`.
 
     @property
     def ignored_count(self) -> int:
@@ -84,6 +149,12 @@ class ReadOnlyLog:
 
     def segments(self) -> Sequence[SegmentInfo]:
         return self._listing.segments
+
+    def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
+        """All segments as they are now, and the durable end, which they contain."""
+        durable_end = self.durable_end()  # first: the segments listed after it contain it
+        self.refresh()
+        return self.segments(), durable_end
 
     def refresh(self) -> None:
         """List the folder again."""
@@ -122,8 +193,9 @@ class ReadOnlyLog:
         return self._poll.subscribe(callback)
 
     def close(self) -> None:
-        """Wake whoever waits. Idempotent."""
+        """Close its files and wake every waiting reader. Idempotent."""
         self._is_closed = True
+        self._reader.close()
         self._poll.close()
         self._poll.notify()
 
@@ -132,6 +204,13 @@ class ReadOnlyLog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _known_id(self) -> int | None:
+        """None if nothing says which log it is, or nothing that can be read."""
+        try:
+            return self.stream_id
+        except LakebedError:
+            return None
 
     def _load_published(self) -> DurableEnd | None:
         """What the writer published; None if nothing that can be read."""

@@ -4,7 +4,7 @@
   describes itself by it, the client calls by it;
 - `topics`, `groups`, `logs`, `objects`, `admin`: the calls of each family, with what goes in and
   what comes out;
-- `plans`, `planner` and `marks`: planned reads, made by the server or by a reader of the files;
+- `plans`: planned reads;
 - `media`: how that is written, as JSON or as MessagePack;
 - `problems`: errors as problem documents, and back into the same errors;
 - `leased_message`, `dead_letter`, `pin`: values that both sides hand out.

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.base.units import MIB
+from lakebed.store.read_plan import TopicRange
 from lakebed.store.staged_batch import CommittedPartition
 
 INT64_MAX = (1 << 63) - 1
@@ -146,15 +147,6 @@ class Offset(Struct, frozen=True):
     offset: int
 
 
-class TopicRange(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages `[start, end)` of a partition."""
-
-    topic: str
-    partition: int
-    start: Count
-    end: Count
-
-
 class AdvanceTopics(Struct, frozen=True, forbid_unknown_fields=True):
     ranges: list[TopicRange]
     max_messages: Count | None = None
@@ -287,7 +279,8 @@ OFFSETS_FOR_TIME: Final = Operation(
 ADVANCE_TOPICS: Final = Operation(
     "advance_topics", "POST", "/v1/advance",
     "How far to read partitions within a limit so that they advance in time together: the oldest "
-    "messages first", AdvancedTopics, body=AdvanceTopics, tag=_TAG, is_repeatable=True,
+    "messages first", AdvancedTopics, body=AdvanceTopics, tag=_TAG, target="Topics.advance",
+    is_repeatable=True,
 )  # fmt: skip
 TRUNCATE: Final = Operation(
     "truncate", "POST", "/v1/topics/{topic}/partitions/{partition}/truncate",

@@ -34,6 +34,7 @@ from lakebed.cli.stores import (
 if TYPE_CHECKING:
     from lakebed.aof.batch import RecordBatch
     from lakebed.aof.damage import SkippedRange
+    from lakebed.aof.read_only import ReadOnlyLog
     from lakebed.aof.record_id import RecordId
     from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
@@ -224,14 +225,14 @@ def tail(
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
     with reaching_tier2(log), open_to_read(run) as store:
-        view, reader = store.log(log), store.reader(log)
-        end = view.durable_end()
-        last = list(islice(reader.read_backward(), count))
+        reading = store.log(log)
+        end = reading.durable_end()
+        last = list(islice(reading.read_backward(), count))
         if not follow:
             printer.records(reversed(last))
             return
         try:
-            _follow(store, log, last[-1].record_id if last else end, printer)
+            _follow(reading, last[-1].record_id if last else end, printer)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPT_EXIT_CODE) from None
 
@@ -265,12 +266,11 @@ def seal(context: typer.Context, log: LogName) -> None:
     lakebed aof seal orders
     """
     from lakebed.cli.writers import as_named_here
-    from lakebed.store.store import Store
 
     run = invocation(context)
     with open_to_write(run, log) as store:
         sealed = store.log(log).seal_current_segment(timeout=60.0)
-        if sealed is not None and not isinstance(store, Store):
+        if sealed is not None:
             (path,) = as_named_here([sealed.path], store, run.root)
             sealed = sealed._replace(path=path)
     if sealed is None:
@@ -427,11 +427,10 @@ def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[
         yield batch
 
 
-def _follow(store: ReadOnlyStore, log: str, start: RecordId, printer: RecordPrinter) -> None:
-    from lakebed.aof.follower import Follower
+def _follow(log: ReadOnlyLog, start: RecordId, printer: RecordPrinter) -> None:
     from lakebed.cli import output
 
-    with closing(Follower(store.log(log), start)) as follower:
+    with closing(log.follow(start)) as follower:
         while (batch := follower.next_batch()) is not None:
             printer.batch(batch)
             output.flush()

@@ -19,7 +19,7 @@ from lakebed.cli.stores import (
 )
 
 if TYPE_CHECKING:
-    from lakebed.client.store import RemoteStore
+    from lakebed.cli.writers import Writer
     from lakebed.store.repair import RepairReport
     from lakebed.store.tier_verification import CopyReport
 
@@ -86,18 +86,13 @@ def repair(
 
 def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
     from lakebed.cli.log_tables import repair_lines
-    from lakebed.store.repair import repair as repair_log
-    from lakebed.store.store import Store
 
     with quiet("lakebed.aof"), Progress("repair") as progress:
         if dry_run:
             report = _foreseen(run, log, progress)
         else:
             with open_to_write(run, log) as store:
-                if isinstance(store, Store):
-                    report = repair_log(store, log, progress=progress.update)
-                else:
-                    report = _asked(run, store, log, progress, dry_run=False)
+                report = _repaired(run, store, log, progress, dry_run=False)
     document = {"log": log, "dry_run": dry_run, **report._asdict()}
     run.output.result(document, lines=repair_lines(log, report, dry_run=dry_run))
 
@@ -116,18 +111,15 @@ def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
     if isinstance(found, RepairReport):
         return found
     with found:
-        return _asked(run, found, log, progress, dry_run=True)
+        return _repaired(run, found, log, progress, dry_run=True)
 
 
-def _asked(
-    run: Invocation, store: RemoteStore, log: str, progress: Progress, *, dry_run: bool
+def _repaired(
+    run: Invocation, store: Writer, log: str, progress: Progress, *, dry_run: bool
 ) -> RepairReport:
-    """By the program that has the store open."""
-    from lakebed.cli.writers import as_named_here, ask
-    from lakebed.store.repair import RepairReport
+    from lakebed.cli.writers import as_named_here
 
-    arguments = {"log": log, "dry_run": dry_run}
-    report = ask(store, "aof-repair", arguments, report=RepairReport, progress=progress)
+    report = store.maintenance.repair_log(log, dry_run=dry_run, progress=progress.update)
     return report._replace(
         problems=as_named_here(report.problems, store, run.root),
         quarantined=as_named_here(report.quarantined, store, run.root),

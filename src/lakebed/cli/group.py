@@ -69,7 +69,7 @@ def list_groups(
 
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        topics = store.topics() if topic is None else [store.topic(topic).name]
+        topics = store.topics.names() if topic is None else [store.topic(topic).name]
         rows = [
             _row(store, name, group)
             for name in topics

@@ -13,8 +13,8 @@ from lakebed.cli.spark_options import CaFile, Conf, Endpoint, Master, Remote, Wi
 from lakebed.cli.spark_run import Ground, Needs, run_job
 
 if TYPE_CHECKING:
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.report import Report
-    from lakebed.spark.places.place import Place
 
 
 def verify(
@@ -44,7 +44,7 @@ def verify(
         from lakebed.spark.jobs.verify import verify as run_verify
 
         return run_verify(
-            ground.spark, ground.place, tier2=tier2, mark=mark, watcher=ground.watcher
+            ground.spark, ground.backend, tier2=tier2, mark=mark, watcher=ground.watcher
         )
 
     wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
@@ -84,7 +84,7 @@ def tier_history(
 
         return run_history(
             ground.spark,
-            ground.place,
+            ground.backend,
             logs or (),
             output=output,
             plots=plots,
@@ -97,16 +97,16 @@ def tier_history(
         wishes,
         job,
         needs=Needs.NOTHING,
-        check=lambda place: _require_logs(place, logs or ()),
+        check=lambda backend: _require_logs(backend, logs or ()),
     )
 
 
-def _require_logs(place: Place, names: Sequence[str]) -> None:
+def _require_logs(backend: Backend, names: Sequence[str]) -> None:
     from lakebed.base.errors import NotFound
 
-    with place.open() as store:
+    with backend.open() as store:
         known = store.logs()
     for name in names:
         if name not in known:
             there = ", ".join(sorted(known)[:20]) or "none"
-            raise NotFound(f"{place}: there is no log {name}; logs that there are: {there}")
+            raise NotFound(f"{backend}: there is no log {name}; logs that there are: {there}")

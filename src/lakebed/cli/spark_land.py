@@ -23,9 +23,9 @@ from lakebed.cli.spark_options import (
 from lakebed.cli.spark_run import Ground, Needs, require_spark, run_job
 
 if TYPE_CHECKING:
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.land import LandConfig
     from lakebed.spark.jobs.report import Report
-    from lakebed.spark.places.place import Place
 
 
 class Format(StrEnum):
@@ -185,9 +185,9 @@ def land(
     run_job(
         invocation(context),
         wishes.with_s3(s3_endpoint),
-        lambda ground: _land(ground, config(source=ground.place, s3=ground.s3)),
+        lambda ground: _land(ground, config(source=ground.backend, s3=ground.s3)),
         needs=Needs.S3,
-        check=lambda place: _check(place, config(source=place, s3={})),
+        check=lambda backend: _check(backend, config(source=backend, s3={})),
     )
 
 
@@ -197,11 +197,11 @@ def _land(ground: Ground, config: LandConfig) -> Report:
     return run_land(ground.spark, config, watcher=ground.watcher)
 
 
-def _check(place: Place, config: LandConfig) -> None:
+def _check(backend: Backend, config: LandConfig) -> None:
     """That everything is there."""
     from lakebed.spark.jobs.span import Origin, Span, resolve
 
     names: Mapping[bool, tuple[str, ...]] = {False: config.topics, True: config.logs}
     for is_log, ones in names.items():
         for name in ones:
-            resolve(place, Origin(name, is_log=is_log), Span())
+            resolve(backend, Origin(name, is_log=is_log), Span())

@@ -38,8 +38,8 @@ from lakebed.cli.stores import DAMAGED_EXIT_CODE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.report import Report
-    from lakebed.spark.places.place import Place
 
 LOG_NAME = "spark.log"
 
@@ -57,7 +57,7 @@ class Ground:
     """What a job is given. `s3` are the options that name the S3, as `lakebed.table` has them."""
 
     spark: SparkSession
-    place: Place
+    backend: Backend
     s3: Mapping[str, str] = field(repr=False)  # they have a secret
     watcher: TerminalWatcher
 
@@ -71,14 +71,14 @@ def run_job(
     job: Job,
     *,
     needs: Needs,
-    check: Callable[[Place], object] | None = None,
+    check: Callable[[Backend], object] | None = None,
 ) -> None:
     """`check` is called before anything is started: what is wrong is told at once."""
     require_spark()
     options = wishes.spark_options()
-    place = place_of_wishes(run, wishes)
+    backend = backend_of_wishes(run, wishes)
     if check is not None:
-        check(place)
+        check(backend)
     scratch = Path(tempfile.mkdtemp(prefix="lakebed-spark-"))
     runner = ThreadRunner()
     watcher = TerminalWatcher(run.output, runner=runner)
@@ -94,7 +94,7 @@ def run_job(
                 watcher.say(f"Spark UI: {ui}")
             with interrupts.let_through():
                 began_ns = runner.clock.monotonic_ns()
-                report = job(Ground(spark, place, s3, watcher))
+                report = job(Ground(spark, backend, s3, watcher))
                 seconds = (runner.clock.monotonic_ns() - began_ns) / NS_PER_S
     except KeyboardInterrupt:
         _remove(scratch)
@@ -126,10 +126,10 @@ def require_spark() -> None:
         raise SparkUnavailable(f"{error.name} is not installed: install lakebed[spark]") from error
 
 
-def place_of_wishes(run: Invocation, wishes: Wishes) -> Place:
+def backend_of_wishes(run: Invocation, wishes: Wishes) -> Backend:
     """The endpoint, with keys of the environment, or the files of the root."""
+    from lakebed.spark.backends import BACKEND_OPTIONS, backend_of
     from lakebed.spark.options import Options
-    from lakebed.spark.places.place import PLACE_OPTIONS, place_of
 
     if wishes.endpoint is None:
         if wishes.ca_file is not None and wishes.s3_endpoint is None:
@@ -137,7 +137,7 @@ def place_of_wishes(run: Invocation, wishes: Wishes) -> Place:
         given = {"path": str(run.require_root())}
     else:
         given = {"endpoint": wishes.endpoint, "caFile": str(wishes.ca_file or "")}
-    return place_of(Options("lakebed spark", given, known=PLACE_OPTIONS))
+    return backend_of(Options("lakebed spark", given, known=BACKEND_OPTIONS))
 
 
 def _session(wishes: Wishes, options: dict[str, str], scratch: Path) -> SparkSession:

@@ -33,10 +33,10 @@ from lakebed.cli.spark_options import (
 from lakebed.cli.spark_run import Ground, Needs, require_spark, run_job
 
 if TYPE_CHECKING:
+    from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.publishing import Publishing
     from lakebed.spark.jobs.report import Report
     from lakebed.spark.jobs.span import Span
-    from lakebed.spark.places.place import Place
 
     MakePublishing = Callable[..., Publishing]
 
@@ -106,13 +106,15 @@ def _run_replay(
 
     origin = Origin(name, is_log=is_log)
 
-    def check(place: Place) -> None:
-        resolve(place, origin, span)
-        publishing(place=place).check()
+    def check(backend: Backend) -> None:
+        resolve(backend, origin, span)
+        publishing(backend=backend).check()
 
     def job(ground: Ground) -> Report:
-        to = publishing(place=ground.place)
-        return run_replay(ground.spark, ground.place, origin, to, span=span, watcher=ground.watcher)
+        to = publishing(backend=ground.backend)
+        return run_replay(
+            ground.spark, ground.backend, origin, to, span=span, watcher=ground.watcher
+        )
 
     run_job(run, wishes, job, needs=Needs.STORE, check=check)
 
@@ -167,7 +169,7 @@ def export(
 
     def job(ground: Ground) -> Report:
         to = files_place(files, ground.s3)
-        return exporting(ground.spark, ground.place, topic, to, watcher=ground.watcher)
+        return exporting(ground.spark, ground.backend, topic, to, watcher=ground.watcher)
 
     wishes = Wishes(master=master, remote=remote, conf=conf, endpoint=endpoint, ca_file=ca_file)
     run_job(
@@ -175,7 +177,7 @@ def export(
         wishes.with_s3(s3_endpoint),
         job,
         needs=Needs.S3 if is_bucket(files) else Needs.NOTHING,
-        check=lambda place: resolve(place, Origin(topic), span),
+        check=lambda backend: resolve(backend, Origin(topic), span),
     )
 
 
@@ -226,13 +228,13 @@ def _run_import(run: Invocation, wishes: Wishes, publishing: MakePublishing, fil
     from lakebed.spark.jobs.parquet_files import parquet_files
     from lakebed.spark.jobs.transfer import import_topic
 
-    def check(place: Place) -> None:
-        publishing(place=place).check()
+    def check(backend: Backend) -> None:
+        publishing(backend=backend).check()
         if not is_bucket(files):
             parquet_files(files_place(files, {}))
 
     def job(ground: Ground) -> Report:
-        to = publishing(place=ground.place)
+        to = publishing(backend=ground.backend)
         return import_topic(ground.spark, files_place(files, ground.s3), to, watcher=ground.watcher)
 
     needs = Needs.S3 if is_bucket(files) else Needs.STORE

@@ -6,8 +6,7 @@ return when what they were asked for is done: here, or by the program that has t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,10 +22,7 @@ from lakebed.cli.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lakebed.cli.writers import Writer
-    from lakebed.store.tier_moves import Outcome, TierMoves
+    from lakebed.store.tier_moves import Outcome
 
 _SEGMENT_MAX = (1 << 32) - 1
 
@@ -36,28 +32,6 @@ Segments = Annotated[
         metavar="[SEGMENT]...", min=0, max=_SEGMENT_MAX, help="Segments' numbers; else all sealed."
     ),
 ]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What is done to segments, and how the program that has the store open is asked to do it."""
-
-    kind: str
-    move: Callable[[TierMoves], Outcome]
-    segments: list[int] | None = None
-    arguments: Mapping[str, object] = field(default_factory=dict)
-
-    def done_by(self, store: Writer, log: str, progress: Progress) -> Outcome:
-        from lakebed.cli.writers import ask
-        from lakebed.store.store import Store
-        from lakebed.store.tier_moves import Outcome, TierMoves
-
-        if isinstance(store, Store):
-            return self.move(TierMoves(store, log, progress=progress.update))
-        arguments = {"log": log, **self.arguments}
-        if self.segments:
-            arguments["segments"] = self.segments
-        return ask(store, self.kind, arguments, report=Outcome, progress=progress)
 
 
 def tiers(context: typer.Context, log: LogName) -> None:
@@ -89,8 +63,7 @@ def upload(context: typer.Context, log: LogName, segment: Segments = None) -> No
     lakebed aof upload orders
     lakebed aof upload orders 0 1
     """
-    work = Work("aof-upload", lambda moves: moves.upload(segment or None), segment)
-    _move(invocation(context), log, "uploaded", work)
+    _move(invocation(context), log, "uploaded", "upload", segments=segment or None)
 
 
 def retry_upload(context: typer.Context, log: LogName, segment: Segments = None) -> None:
@@ -100,8 +73,7 @@ def retry_upload(context: typer.Context, log: LogName, segment: Segments = None)
     lakebed aof retry-upload orders
     lakebed aof retry-upload orders 0 1
     """
-    work = Work("aof-retry-upload", lambda moves: moves.retry_upload(segment or None), segment)
-    _move(invocation(context), log, "uploaded", work)
+    _move(invocation(context), log, "uploaded", "retry_upload", segments=segment or None)
 
 
 def evict(
@@ -116,9 +88,7 @@ def evict(
     lakebed aof evict orders
     lakebed aof evict orders 0 1 --warm
     """
-    move = lambda moves: moves.evict(segment or None, warm=warm)  # noqa: E731
-    work = Work("aof-evict", move, segment, {"warm": warm})
-    _move(invocation(context), log, "evicted", work)
+    _move(invocation(context), log, "evicted", "evict", segments=segment or None, warm=warm)
 
 
 def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> None:
@@ -128,8 +98,7 @@ def hydrate(context: typer.Context, log: LogName, segment: Segments = None) -> N
     lakebed aof hydrate orders
     lakebed aof hydrate orders 0 1
     """
-    work = Work("aof-hydrate", lambda moves: moves.hydrate(segment or None), segment)
-    _move(invocation(context), log, "hydrated", work)
+    _move(invocation(context), log, "hydrated", "hydrate", segments=segment or None)
 
 
 def migrate_tier2(
@@ -157,10 +126,7 @@ def migrate_tier2(
     lakebed aof migrate-tier2 orders s3://bucket/prefix
     lakebed aof migrate-tier2 orders s3://bucket/prefix --delete
     """
-    from lakebed.aof.tiers.migration import Migrated
     from lakebed.cli.move_tables import migrated_document, migrated_lines
-    from lakebed.cli.writers import ask
-    from lakebed.store.store import Store
 
     run = invocation(context)
     with (
@@ -168,11 +134,9 @@ def migrate_tier2(
         Progress("migrate") as progress,
         open_to_write(run, log) as store,
     ):
-        if isinstance(store, Store):
-            done = store.migrate_tier2(log, url, delete=delete, progress=progress.update)
-        else:
-            arguments = {"log": log, "address": url, "delete": delete}
-            done = ask(store, "aof-migrate-tier2", arguments, report=Migrated, progress=progress)
+        done = store.maintenance.migrate_tier2(
+            log, address=url, delete=delete, progress=progress.update
+        )
     run.output.result(migrated_document(log, done), lines=migrated_lines(log, done))
     if done.missing:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -182,19 +146,20 @@ def repair_objects(run: Invocation, log: str) -> None:
     """`lakebed aof repair LOG --tier2`."""
     from lakebed.cli.move_tables import are_all_mended, repaired_document, repaired_lines
 
-    work = Work("aof-repair-tier2", lambda moves: moves.repair())
     with reaching_tier2(log), Progress("repair") as progress, open_to_write(run, log) as store:
-        outcome = work.done_by(store, log, progress)
+        outcome = store.maintenance.repair_tier2(log, progress=progress.update)
     _tell(run, log, outcome, repaired_document(log, outcome), repaired_lines(log, outcome))
     if not are_all_mended(outcome):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _move(run: Invocation, log: str, done: str, work: Work) -> None:
+def _move(run: Invocation, log: str, done: str, method: str, **arguments: Any) -> None:
+    """`method` is one of `Maintenance`."""
     from lakebed.cli.move_tables import moved_document, moved_lines
 
     with reaching_tier2(log), Progress(done) as progress, open_to_write(run, log) as store:
-        outcome = work.done_by(store, log, progress)
+        move = getattr(store.maintenance, method)
+        outcome = move(log, **arguments, progress=progress.update)
     _tell(run, log, outcome, moved_document(log, outcome, done), moved_lines(log, outcome, done))
 
 

@@ -82,7 +82,7 @@ def list_topics(context: typer.Context) -> None:
     found: list[TopicSummary] = []
     problems: dict[str, str] = {}
     with open_to_read(run) as store:
-        for name in store.topics():
+        for name in store.topics.names():
             try:
                 found.append(summarise_topic(store.topic(name), defaults=store.topic_config))
             except DataError as error:

@@ -12,7 +12,7 @@ from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write
 
 if TYPE_CHECKING:
-    from lakebed.client.store import RemoteStore
+    from lakebed.cli.writers import Writer
     from lakebed.store.topic_repair import TopicRepair
 
 
@@ -57,8 +57,6 @@ def repair(
     lakebed topic repair orders
     """
     from lakebed.cli.topic_tables import repair_document, repair_lines
-    from lakebed.store.store import Store
-    from lakebed.store.topic_repair import repair_topic
 
     run = invocation(context)
     with quiet("lakebed.keratin"), Progress("repair") as progress:
@@ -66,10 +64,7 @@ def repair(
             report = _foreseen(run, topic, progress)
         else:
             with open_topic_to_write(run, topic, damaged=True) as store:
-                if isinstance(store, Store):
-                    report = repair_topic(store, topic, progress=progress.update)
-                else:
-                    report = _asked(run, store, topic, progress, dry_run=False)
+                report = _repaired(run, store, topic, progress, dry_run=False)
     run.output.result(
         repair_document(topic, report, dry_run=dry_run),
         lines=repair_lines(topic, report, dry_run=dry_run),
@@ -88,18 +83,15 @@ def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     if isinstance(found, TopicRepair):
         return found
     with found:
-        return _asked(run, found, topic, progress, dry_run=True)
+        return _repaired(run, found, topic, progress, dry_run=True)
 
 
-def _asked(
-    run: Invocation, store: RemoteStore, topic: str, progress: Progress, *, dry_run: bool
+def _repaired(
+    run: Invocation, store: Writer, topic: str, progress: Progress, *, dry_run: bool
 ) -> TopicRepair:
-    """By the program that has the store open."""
-    from lakebed.cli.writers import as_named_here, ask
-    from lakebed.store.topic_repair import TopicRepair
+    from lakebed.cli.writers import as_named_here
 
-    arguments = {"topic": topic, "dry_run": dry_run}
-    report = ask(store, "topic-repair", arguments, report=TopicRepair, progress=progress)
+    report = store.maintenance.repair_topic(topic, dry_run=dry_run, progress=progress.update)
     return report._replace(
         problems=as_named_here(report.problems, store, run.root),
         quarantined=as_named_here(report.quarantined, store, run.root),

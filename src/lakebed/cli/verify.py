@@ -72,7 +72,7 @@ def _mark(run: Invocation, report: StoreReport) -> MarkReport:
     if not versions:
         return MarkReport()
     with quiet("lakebed"), Progress("mark") as progress, open_writer(run.root) as store:
-        return store.mark_damaged(versions, progress=progress.update)
+        return store.maintenance.mark_objects(versions, progress=progress.update)
 
 
 def _document(report: StoreReport) -> dict[str, object]:

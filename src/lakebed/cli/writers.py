@@ -11,20 +11,17 @@ closing the store; then it is told as `Locked`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lakebed.base.errors import LakebedError
-    from lakebed.cli.progress import Progress
     from lakebed.client.store import RemoteStore
     from lakebed.host.store import Store
 
 Writer: TypeAlias = "Store | RemoteStore"
-Report = TypeVar("Report")
 Found = TypeVar("Found")
 
 LOCK_WAIT_S = 5.0
@@ -92,43 +89,11 @@ def _whichever_works(
         )
 
 
-def ask(
-    store: RemoteStore,
-    work: str,
-    arguments: Mapping[str, Any],
-    *,
-    report: type[Report],
-    progress: Progress,
-) -> Report:
-    """Have long work done by who has the store open; `report` is what comes of it."""
-    from lakebed.api.job_reports import report_of
-
-    with busy_there(store):
-        return report_of(report, store.work(work, arguments, progress=progress.update))
-
-
-@contextmanager
-def busy_there(store: RemoteStore) -> Iterator[None]:
-    """Where the program that has the store open is in the way, it is said what to do."""
-    from lakebed.base.errors import Busy
-
-    try:
-        yield
-    except Busy as error:
-        if type(error) is not Busy or "end that program" in str(error):
-            raise
-        process_id = store.state().process_id
-        raise Busy(
-            f"{error}; the program that has the store open (process {process_id}) is in the way: "
-            "end it, or try again later"
-        ) from None
-
-
-def as_named_here(texts: Sequence[str], store: RemoteStore, root: Path) -> tuple[str, ...]:
-    """What begins with a path as the other program spells it: with the root as it is named here."""
+def as_named_here(texts: Sequence[str], store: Writer, root: Path) -> tuple[str, ...]:
+    """Texts that begin with a path of the store, with its root as it is named here."""
     if not texts:
         return ()
-    there = store.state().root
+    there = os.path.abspath(store.root)
     return tuple(_as_named_here(text, there, root) for text in texts)
 
 

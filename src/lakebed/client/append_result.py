@@ -17,15 +17,6 @@ class AppendResult:
         self._outcome = outcome
         self.partition = partition  # which one the messages went to
 
-    @property
-    def batch(self) -> object:
-        """It is told alone."""
-        return self
-
-    @property
-    def is_done(self) -> bool:
-        return True
-
     def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - it is done
         """The base offset and the count."""
         if isinstance(self._outcome, LakebedError):
@@ -46,10 +37,6 @@ class AppendResult:
     def add_done_callback(self, callback: Callable[[AppendResult], None]) -> None:
         """It is called now."""
         callback(self)
-
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """It is called now."""
-        callback()
 
     def __repr__(self) -> str:
         state = "failed" if isinstance(self._outcome, LakebedError) else repr(self._outcome)

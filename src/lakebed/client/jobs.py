@@ -1,4 +1,4 @@
-"""Long work in a store that another process has open: started there, and waited for here."""
+"""Starts a job in a store that another process has open, and waits for its end."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import Any
 from lakebed.api import admin as wire
 from lakebed.api.problems import error_of
 from lakebed.base.errors import Busy, LakebedError
-from lakebed.base.progress import Progress
+from lakebed.base.progress import Progress, no_progress
 from lakebed.client.caller import Caller
 
 _WAIT_MS = 500  # between two looks at how far it is
 
 
-def run_work(
-    caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress | None
+def run_job(
+    caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """What came of it, or the error that it failed with. Whoever interrupts it cancels it."""
+    """Returns its result, or raises what it failed with. An interrupted caller cancels it."""
     body = wire.StartWork(kind=kind, arguments=dict(arguments))
     state = caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}
     try:
         while state.state == "running":
-            if progress is not None:
-                progress(state.done, state.total)
+            progress(state.done, state.total)
             query = wire.WaitQuery(wait_ms=_WAIT_MS)
             state = caller.call(wire.GET_WORK, names, query=query, wait_s=_WAIT_MS / 1000)
     except LakebedError:
@@ -34,8 +33,7 @@ def run_work(
         with contextlib.suppress(LakebedError):
             caller.call(wire.CANCEL_WORK, names)
         raise
-    if progress is not None:
-        progress(state.done, state.total)
+    progress(state.done, state.total)
     return _outcome(state)
 
 

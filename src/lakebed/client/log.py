@@ -1,6 +1,7 @@
 """A log of a store that another process has open: as `lakebed.aof.log.Aof`.
 
-Records come a page at a time, and one page is held at a time. An append is never sent twice: if its
+Records come a page at a time, or as batches from the segments' own bytes, which are verified again
+here; one page or batch is held at a time. An append is never sent twice: if its
 answer is lost, nobody knows whether it is there. Retention does not wait for who follows from here:
 pin the segments.
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
+from lakebed.aof.span import plan
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs as wire
@@ -152,10 +154,26 @@ class RemoteLog:
         return (record for page in pages for record in records_of(page))
 
     def read_batches(
-        self, start: RecordId | None = None, end: RecordId | None = None
+        self,
+        start: RecordId | None = None,
+        end: RecordId | None = None,
+        *,
+        batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time."""
-        return self._batches(self._pages(start, end))
+        """The same as columns, many at a time: much faster."""
+        from lakebed.client.log_segments import read_spans
+
+        segments, durable_end = self.segments_and_end()
+        first = None if start is None else RecordId(start)
+        stop = None if end is None else RecordId(end)
+        return read_spans(
+            self,
+            plan(segments, durable_end, start=first, end=stop),
+            durable_end if stop is None else min(stop, durable_end),
+            fetch_bytes=batch_bytes_max or PAGE_BYTES,
+            runner=self._caller.runner,
+            read_pages=self._page_batches,
+        )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
         """The durable records before `start`, newest first."""
@@ -289,9 +307,9 @@ class RemoteLog:
                 return
             page = self.page(RecordId(page.next), end=end)
 
-    def _batches(self, pages: Iterator[wire.Records]) -> Iterator[RecordBatch]:
+    def _page_batches(self, start: RecordId, end: RecordId) -> Iterator[RecordBatch]:
         base_offsets: dict[int, int] = {}
-        for page in pages:
+        for page in self._pages(start, end):
             needed = {RecordId(one).segment_index for one in page.record_ids}
             if not needed <= base_offsets.keys():
                 base_offsets = {one.segment_id: one.base_offset for one in self.segments()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lakebed.api.operation import Operation
-from lakebed.api.plans import PlannedRead, PlannedReads, PlanReads
+from lakebed.api.plans import PlannedReads, PlanReads
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
+from lakebed.store.read_plan import PlannedRead
 
 
 def plan_reads(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from lakebed.api import admin, logs
 from lakebed.api import objects as wire_objects
-from lakebed.api.plans import PLAN_LOGS, PlannedRead, PlanReads, WantedRead
-from lakebed.base.progress import Progress, no_progress
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
 from lakebed.base.runner import Runner, ThreadRunner
 from lakebed.client.address import Address, PathLike, address_of
 from lakebed.client.caller import ANSWER_S, Caller
 from lakebed.client.damage import RemoteDamage
-from lakebed.client.jobs import run_work
 from lakebed.client.log import RemoteLog
 from lakebed.client.patience import RETRY_S
 from lakebed.client.pins import RemotePins
@@ -25,14 +23,15 @@ from lakebed.client.producers import Producers
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
 from lakebed.client.topics import RemoteTopics
+from lakebed.store.read_plan import PlannedRead, WantedRead
 
 # Imported when somebody asks for it: what has only topics needs nothing of the object store.
 if TYPE_CHECKING:
     from lakebed.client.bucket import RemoteBucket
     from lakebed.client.keys import RemoteKeys
+    from lakebed.client.maintenance import RemoteMaintenance
     from lakebed.client.manifest_log import RemoteManifestLog
     from lakebed.seglake.model import BucketInfo, Versioning
-    from lakebed.store.damage_marks import MarkReport, NamedVersion
 
 
 class RemoteStore:
@@ -105,7 +104,7 @@ class RemoteStore:
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `RemoteTopics.plan`, of logs."""
+        """As `plan_topics`, of logs."""
         return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
@@ -123,6 +122,13 @@ class RemoteStore:
         `InputError` if it is there with another number of them.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points: one call, however many they are."""
+        return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def buckets(self) -> list[BucketInfo]:
         """All of them, by name."""
@@ -170,35 +176,17 @@ class RemoteStore:
         """The settings that count, by section; secrets are told as whether there is one."""
         return self._caller.call(admin.CONFIGURATION).sections
 
-    def work(
-        self,
-        kind: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        progress: Progress | None = None,
-    ) -> dict[str, Any]:
-        """Start long work and wait for its end: what came of it, or the error it failed with."""
-        return run_work(self._caller, kind, arguments or {}, progress)
+    @property
+    def maintenance(self) -> RemoteMaintenance:
+        """Verification, repair and moves between tiers: done by the program that has it open."""
+        from lakebed.client.maintenance import RemoteMaintenance
 
-    def mark_damaged(
-        self,
-        versions: Sequence[NamedVersion],
-        *,
-        progress: Progress = no_progress,
-    ) -> MarkReport:
-        """Have those versions looked at again: the damaged ones are marked, the mark of the others
-        is cleared."""
-        from lakebed.api.job_reports import report_of
-        from lakebed.api.jobs import VERSIONS_MAX
-        from lakebed.store.damage_marks import MarkReport
+        return RemoteMaintenance(self._caller)
 
-        report = MarkReport()
-        for start in range(0, len(versions), VERSIONS_MAX):
-            some = versions[start : start + VERSIONS_MAX]
-            document = self.work("objects-mark", {"versions": [list(version) for version in some]})
-            report = report.joined(report_of(MarkReport, document))
-            progress(start + len(some), len(versions))
-        return report
+    @property
+    def root(self) -> str:
+        """The folder, as the program that has it open calls it."""
+        return self.state().root
 
     def close(self) -> None:
         """End what is under way, with `Closed`, and close all connections. Idempotent."""

@@ -24,6 +24,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
 from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.stroma.config import GroupConfig
 
@@ -39,7 +40,9 @@ class RemoteTopic:
         self.name = state.name
         self.topic_id = state.topic_id  # of when it was opened; empty if the server tells none
         self.config = _config_of(state)
-        self.partition_states = tuple(state.partitions)  # of when it was opened
+        self._bounds = [
+            topic_bounds(each.start_offset, each.high_watermark) for each in state.partitions
+        ]
         self._partitions = tuple(
             RemotePartition(caller, producing, state.name, number)
             for number in range(len(state.partitions))
@@ -58,6 +61,10 @@ class RemoteTopic:
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
+
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition could be read at when the topic was opened."""
+        return list(self._bounds)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """The first message of every partition at or after that moment; else where it ends."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from lakebed.api import topics as wire
-from lakebed.api.plans import PLAN_TOPICS, PlannedRead, PlanReads, WantedRead
 from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
-from lakebed.client.plans import plan_reads
 from lakebed.client.producing import Producing
 from lakebed.client.topic import RemoteTopic
+from lakebed.store.read_plan import TopicRange
 
 
 class RemoteTopics:
@@ -55,22 +54,15 @@ class RemoteTopics:
         """Remove a topic, its messages, its groups and its dead letters, for good."""
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
 
-    def plan(
-        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
-    ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
-        return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
-
     def advance(
         self,
-        ranges: Sequence[wire.TopicRange],
+        ranges: Sequence[TopicRange],
         *,
-        messages_max: int | None,
-        bytes_max: int | None,
+        max_messages: int | None,
+        max_bytes: int | None,
     ) -> list[int]:
         """Where to stop in each range so that event time advances in all of them together."""
-        body = wire.AdvanceTopics(list(ranges), max_messages=messages_max, max_bytes=bytes_max)
+        body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = self._caller.call(wire.ADVANCE_TOPICS, body=body).ends
         if len(ends) != len(ranges):
             raise BadAnswer("advance_topics: the answer has another number of ranges")

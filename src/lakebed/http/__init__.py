@@ -4,5 +4,5 @@
 bodies by `body` and `chunks`, and leaves each request to `answering`, which calls the handler and
 writes by `response_head`, `sending` and `writing`. `request` and `response` are what a handler gets
 and gives, `refusal` what is told when there is no handler to ask. `limits` bounds everything a
-client can make us hold or wait for. `asgi` makes a handler of an ASGI application.
+client can make us hold or wait for.
 """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakebed.http.connection import Connection
+    from lakebed.http.handshake import Handshake
 
 
 class ConnectionRoom:
@@ -17,10 +18,10 @@ class ConnectionRoom:
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
-        self._connections: set[Connection] = set()
-        self._strangers: dict[Connection, None] = {}  # the oldest first
+        self._connections: set[Connection | Handshake] = set()
+        self._strangers: dict[Connection | Handshake, None] = {}  # the oldest first
 
-    def welcome(self, connection: Connection, *, is_known: bool) -> int:
+    def welcome(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
         room = self.count_max - len(self._connections) - 1
         if room < 0 and self._close_stranger():
@@ -34,7 +35,7 @@ class ConnectionRoom:
         """It had a request with a key."""
         self._strangers.pop(connection, None)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection | Handshake) -> None:
         self._connections.discard(connection)
         self._strangers.pop(connection, None)
 

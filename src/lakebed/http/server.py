@@ -21,12 +21,14 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 from lakebed.base.clock import Clock, SystemClock
 from lakebed.base.files import forking
 from lakebed.http.answering import Handler
 from lakebed.http.connection import Connection
 from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.handshake import Handshake
 from lakebed.http.head import HeadReader
 from lakebed.http.limits import Limits
 from lakebed.http.refusal import Refusal, plain_text
@@ -74,6 +76,7 @@ class Server:
         self.is_draining = False
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
+        self._handshakes: set[Handshake] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -82,15 +85,8 @@ class Server:
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
-        listener = await self.loop.create_server(
-            self._connect,
-            host,
-            port,
-            backlog=BACKLOG,
-            ssl=None if tls is None else tls.context,
-            ssl_handshake_timeout=None if tls is None else self.limits.header_s,
-            ssl_shutdown_timeout=None if tls is None else self.limits.linger_s,
-        )
+        connect = self._connect if tls is None else partial(Handshake, self, tls)
+        listener = await self.loop.create_server(connect, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
         taken: int = listener.sockets[0].getsockname()[1]
         return taken
@@ -120,6 +116,7 @@ class Server:
         self.is_draining = True
         for connection in tuple(self._connections):
             connection.drain()
+        self._end_handshakes()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_empty.wait(), timeout_s)
         return self.close()
@@ -132,6 +129,7 @@ class Server:
         was_empty = self._is_empty.is_set()
         for connection in tuple(self._connections):
             connection.abort()
+        self._end_handshakes()
         forking.let_go(self)
         return was_empty
 
@@ -140,7 +138,8 @@ class Server:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         listening = [one for listener in self._listeners for one in listener.sockets]
         connected = [connection.socket for connection in self._connections]
-        for one in [*listening, *connected]:
+        connecting = [handshake.socket for handshake in self._handshakes]
+        for one in [*listening, *connected, *connecting]:
             if one is not None and one.fileno() >= 0:
                 os.dup2(nothing, one.fileno(), inheritable=False)
         os.close(nothing)
@@ -154,13 +153,17 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        return len(self._connections)
+        """Those whose handshake is under way included."""
+        return len(self._connections) + len(self._handshakes)
 
     # For the connections.
 
-    def welcome(self, connection: Connection, *, is_known: bool) -> int:
+    def welcome(self, connection: Connection | Handshake, *, is_known: bool) -> int:
         """How many more there is room for; it is counted in any case."""
-        self._connections.add(connection)
+        if isinstance(connection, Handshake):
+            self._handshakes.add(connection)
+        else:
+            self._connections.add(connection)
         self._is_empty.clear()
         return self._room.welcome(connection, is_known=is_known)
 
@@ -168,17 +171,21 @@ class Server:
         """A request of it had a key."""
         self._room.know(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection | Handshake) -> None:
         self._room.forget(connection)
-        self._connections.discard(connection)
+        if isinstance(connection, Handshake):
+            self._handshakes.discard(connection)
+        else:
+            self._connections.discard(connection)
         self._note_if_empty()
 
-    def run(self, work: Coroutine[object, object, None]) -> None:
+    def run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """To its end, whether or not the connection lasts that long."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         self._is_empty.clear()
         task.add_done_callback(self._ran)
+        return task
 
     def tell_done(
         self, request: Request | None, status: int, received: int, sent: int, duration_ns: int
@@ -199,6 +206,10 @@ class Server:
     def _note_if_empty(self) -> None:
         if not self._connections and not self._tasks:
             self._is_empty.set()
+
+    def _end_handshakes(self) -> None:
+        for handshake in tuple(self._handshakes):
+            handshake.abort()
 
     def _connect(self) -> Connection:
         return Connection(self)

@@ -35,6 +35,10 @@ class Owner(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+async def _store(service: Service, _call: Call) -> object:
+    return service.store
+
+
 async def _topics(service: Service, _call: Call) -> object:
     return service.store.topics
 
@@ -52,6 +56,7 @@ def _only_reads(call: Call) -> bool:
 
 
 OWNERS: Final[Mapping[str, Owner]] = {
+    "Store": Owner(_store),
     "Topics": Owner(_topics),
     "Topic": Owner(_topic, ("topic",)),
     "Partition": Owner(_partition, ("topic", "partition")),

@@ -12,7 +12,6 @@ from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lakes import commit, lake_of
 from lakebed.http_api.service import Service
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo, Versioning
@@ -21,39 +20,39 @@ UNVERSIONED: Final = "unversioned"  # what people say for `disabled`
 
 
 async def list_buckets(service: Service, _call: Call) -> objects.BucketList:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return objects.BucketList(list(map(state_of, await service.run(lake.buckets.list))))
 
 
 async def ensure_bucket(service: Service, call: Call) -> objects.BucketState:
     asked = await call.document(objects.NewBucket)
     versioning = None if asked.versioning is None else versioning_of(asked.versioning)
-    lake = await lake_of(service)
+    lake = await service.lake()
     change = lake.buckets.creation(call.names["bucket"], versioning=versioning)
-    return state_of(await commit(service, change))
+    return state_of(await service.commit(change))
 
 
 async def describe_bucket(service: Service, call: Call) -> objects.BucketState:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return state_of(await service.run(partial(lake.buckets.get, call.names["bucket"])))
 
 
 async def set_versioning(service: Service, call: Call) -> objects.BucketState:
     asked = await call.document(objects.SetVersioning)
-    lake = await lake_of(service)
+    lake = await service.lake()
     change = lake.buckets.configuration(call.names["bucket"], versioning_of(asked.versioning))
-    return state_of(await commit(service, change))
+    return state_of(await service.commit(change))
 
 
 async def delete_bucket(service: Service, call: Call) -> None:
-    lake = await lake_of(service)
+    lake = await service.lake()
     await service.run(partial(lake.buckets.check_deletable, call.names["bucket"]))
-    while not await commit(service, lake.buckets.deletion(call.names["bucket"])):
+    while not await service.commit(lake.buckets.deletion(call.names["bucket"])):
         pass
 
 
 async def list_objects(service: Service, call: Call) -> objects.ObjectPage:
-    lake = await lake_of(service)
+    lake = await service.lake()
     query: objects.ListQuery = call.query
 
     def work() -> objects.ObjectPage:

@@ -14,8 +14,8 @@ from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.api.problems import Refused
 from lakebed.base.errors import TooLarge
 from lakebed.base.units import KIB
+from lakebed.edge.budget import Share
 from lakebed.http.request import Request
-from lakebed.http_api.budget import Share
 
 Kind = TypeVar("Kind", bound=Struct)
 Made = TypeVar("Made")

@@ -22,9 +22,9 @@ from lakebed.http_api.message_lines import line_of
 from lakebed.http_api.service import Service
 from lakebed.keratin.message import Message
 from lakebed.keratin.partition import Partition
-from lakebed.store.topic_partition import TopicPartition
+from lakebed.keratin.read_only import ReadOnlyPartition
 
-ReadablePartition = Partition | TopicPartition
+ReadablePartition = Partition | ReadOnlyPartition
 
 _WINDOW_BYTES_MIN = 64 * KIB
 _WINDOW_BYTES_MAX = 2 * MIB

@@ -10,19 +10,18 @@ from lakebed.api import objects
 from lakebed.api.operation import Operation
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lakes import lake_of
 from lakebed.http_api.service import Service
 from lakebed.seglake.keys import KeyInfo
 
 
 async def list_keys(service: Service, _call: Call) -> objects.KeyList:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return objects.KeyList(list(map(state_of, await service.run(lake.keys.list))))
 
 
 async def create_key(service: Service, call: Call) -> objects.CreatedKey:
     asked = await call.document(objects.NewKey)
-    lake = await lake_of(service)
+    lake = await service.lake()
     create = partial(lake.keys.create, label=asked.label, inflight_max=asked.inflight_max)
     made = await service.run(create)
     return objects.CreatedKey(state_of(made.info), made.secret)
@@ -30,7 +29,7 @@ async def create_key(service: Service, call: Call) -> objects.CreatedKey:
 
 async def enable_key(service: Service, call: Call) -> objects.KeyState:
     asked = await call.document(objects.SetEnabled)
-    lake = await lake_of(service)
+    lake = await service.lake()
     change = lake.keys.enable if asked.is_enabled else lake.keys.disable
     return state_of(await service.run(partial(change, call.names["access_key"])))
 

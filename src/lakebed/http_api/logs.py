@@ -5,24 +5,22 @@ A log is created by `open_log` alone: whoever misspells a name is told so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from lakebed.aof.log import Aof
-from lakebed.aof.paths import LogPaths
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs
 from lakebed.api.operation import Operation
 from lakebed.api.topics import WAIT_MS_MAX
-from lakebed.base.errors import InputError, NotFound
+from lakebed.base.errors import InputError
 from lakebed.http_api.call import Call
 from lakebed.http_api.flushes import Flushes
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.service import Service
-from lakebed.store.store import Store
 
 U64_MAX: Final = (1 << 64) - 1
 
@@ -42,30 +40,19 @@ _opened: Final[WeakKeyDictionary[Service, dict[str, OpenLog]]] = WeakKeyDictiona
 
 async def find_log(service: Service, call: Call) -> OpenLog:
     """The log that is called upon; `NotFound` if there is none, and none is created."""
-    return await _get(service, call.names["log"], existing_log)
+    return await _get(service, call.names["log"], service.store.open_log)
 
 
-async def _get(service: Service, name: str, opening: Any) -> OpenLog:
+async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> OpenLog:
     """A log is looked for once, and again after it was closed."""
     known = _opened.setdefault(service, {})
     found = known.get(name)
     if found is None or found.log.is_closed:
-        log = await service.run(partial(opening, service.store, name))
+        log = await service.run(partial(opening, name))
         found = known.get(name)
         if found is None or found.log is not log:
             found = known[name] = OpenLog(log)
     return found
-
-
-def existing_log(store: Store, name: str) -> Aof:
-    """`NotFound` if there is none, and none is created."""
-    if not store.disk.is_folder(LogPaths(store.root, name).segments):
-        raise NotFound(f"there is no log {name}; open it to create it")
-    return store.log(name)
-
-
-def _created(store: Store, name: str) -> Aof:
-    return store.log(name)
 
 
 def seconds_of(timeout_ms: int | None) -> float:
@@ -94,7 +81,7 @@ async def list_logs(service: Service, _call: Call) -> logs.LogNames:
 
 
 async def open_log(service: Service, call: Call) -> logs.LogState:
-    return state_of((await _get(service, call.names["log"], _created)).log)
+    return state_of((await _get(service, call.names["log"], service.store.log)).log)
 
 
 async def describe_log(service: Service, call: Call) -> logs.LogState:

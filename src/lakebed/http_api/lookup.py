@@ -5,9 +5,9 @@ from __future__ import annotations
 from lakebed.http_api.call import Call
 from lakebed.http_api.service import Service
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.store.group import Group
 from lakebed.store.read_only_topic import ReadOnlyTopic
-from lakebed.store.topic_partition import TopicPartition
 from lakebed.store.topics import StoreTopic
 
 
@@ -36,14 +36,14 @@ async def partition_of(service: Service, call: Call) -> Partition:
     return await service.run(lambda: topics.open(name).partition(number))
 
 
-async def readable_partition_of(service: Service, call: Call) -> Partition | TopicPartition:
+async def readable_partition_of(service: Service, call: Call) -> Partition | ReadOnlyPartition:
     """For a call that only reads: it is also answered while the disk takes no writes."""
     topics, name, number = service.store.topics, call.names["topic"], call.number("partition")
     opened = _opened_partition(service, name, number)
     if opened is not None:
         return opened
 
-    def open_to_read() -> Partition | TopicPartition:
+    def open_to_read() -> Partition | ReadOnlyPartition:
         return topics.open_to_read(name, partition=number).partition(number)
 
     return await service.run(open_to_read)

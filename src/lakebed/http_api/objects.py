@@ -6,7 +6,7 @@ store before a byte of it leaves, so memory stays bounded whatever its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -15,15 +15,12 @@ from lakebed.api.operation import Operation
 from lakebed.api.problems import problem_of
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import shown
+from lakebed.edge.read_ahead import read_ahead
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.incoming import pumped
-from lakebed.http_api.lakes import commit, handed_over, lake_of, receiving
 from lakebed.http_api.service import Service
-from lakebed.http_api.streaming import streamed
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.commits import Change, Pending
 from lakebed.seglake.model import Algorithm, Condition, Content, ObjectInfo
 from lakebed.seglake.names import check_content
 from lakebed.seglake.ranges import ByteRange
@@ -43,7 +40,7 @@ _NO_TYPES: Final = frozenset({"", media.BYTES, "application/x-www-form-urlencode
 
 
 async def put_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await lake_of(service)
+    lake = await service.lake()
     bucket, key, query = call.names["bucket"], call.names["key"], call.query
     content = _content_of(call)
     condition = Condition(if_match=query.if_match, if_none_match=query.if_none_match)
@@ -58,16 +55,12 @@ async def put_object(service: Service, call: Call) -> objects.ObjectState:
             condition=condition,
             algorithm=algorithm,
         )
-        return state_of(await commit(service, change))
-    with (
-        receiving(service) as reception,
-        lake.objects.begin_put(
-            bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
-        ) as put,
-    ):
+        return state_of(await service.commit(change))
+    with lake.objects.begin_put(
+        bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
+    ) as put:
         await service.run(put.check)  # rather than have the body sent
-        change = await pumped(service, body, put, reception)
-    return state_of(await service.done(await handed_over(service, change)))
+        return state_of(await service.bodies.store(body, put))
 
 
 def _content_of(call: Call) -> Content:
@@ -98,7 +91,7 @@ def _algorithm_of(name: str | None) -> Algorithm | None:
 
 
 async def get_object(service: Service, call: Call) -> Response:
-    lake = await lake_of(service)
+    lake = await service.lake()
     query: objects.GetQuery = call.query
     byte_range = None
     if query.first is not None or query.last is not None:
@@ -121,11 +114,11 @@ async def get_object(service: Service, call: Call) -> Response:
         ("Lakebed-Modified-Ms", str(info.modified_ms)),
     ]
     pieces = iter(reader) if call.request.is_secure else reader.places()
-    return Response(200, headers, await streamed(service, pieces), length=len(reader))
+    return Response(200, headers, await read_ahead(service, pieces), length=len(reader))
 
 
 async def describe_object(service: Service, call: Call) -> objects.ObjectState:
-    lake = await lake_of(service)
+    lake = await service.lake()
     head = partial(
         lake.objects.head,
         call.names["bucket"],
@@ -138,10 +131,10 @@ async def describe_object(service: Service, call: Call) -> objects.ObjectState:
 async def delete_object(service: Service, call: Call) -> objects.DeletedState:
     from lakebed.seglake.objects import Doomed
 
-    lake = await lake_of(service)
+    lake = await service.lake()
     query: objects.DeleteQuery = call.query
     doomed = Doomed(call.names["key"], query.version_id, Condition(if_match=query.if_match))
-    deleted = await commit(service, lake.objects.deletion(call.names["bucket"], doomed))
+    deleted = await service.commit(lake.objects.deletion(call.names["bucket"], doomed))
     return _deleted(deleted)
 
 
@@ -150,35 +143,17 @@ async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
     from lakebed.seglake.objects import Doomed
 
     asked = await call.document(objects.DeleteMany)
-    lake = await lake_of(service)
+    lake = await service.lake()
     doomed = [Doomed(one.key, one.version_id) for one in asked.objects]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], doomed))
-    return objects.DeletedMany(await _each_deleted(service, call, changes))
+    deleted = await service.commit_each(changes)
+    return objects.DeletedMany([_outcome(one, call.request.id) for one in deleted])
 
 
-async def _each_deleted(
-    service: Service, call: Call, changes: Sequence[Change[Deleted] | LakebedError]
-) -> list[objects.DeleteOutcome]:
-    """All are handed over before the first is waited for: they share batches."""
-    handed: list[Pending[Deleted] | LakebedError] = []
-    for change in changes:
-        try:
-            if isinstance(change, LakebedError):
-                handed.append(change)
-            else:
-                handed.append(await handed_over(service, change))
-        except LakebedError as error:
-            handed.append(error)
-    outcomes = []
-    for one in handed:
-        try:
-            if isinstance(one, LakebedError):
-                raise one
-            outcomes.append(objects.DeleteOutcome(deleted=_deleted(await service.done(one))))
-        except LakebedError as error:
-            problem = problem_of(error, request_id=call.request.id)
-            outcomes.append(objects.DeleteOutcome(problem=problem))
-    return outcomes
+def _outcome(deleted: Deleted | LakebedError, request_id: str) -> objects.DeleteOutcome:
+    if isinstance(deleted, LakebedError):
+        return objects.DeleteOutcome(problem=problem_of(deleted, request_id=request_id))
+    return objects.DeleteOutcome(deleted=_deleted(deleted))
 
 
 def _deleted(deleted: Deleted) -> objects.DeletedState:

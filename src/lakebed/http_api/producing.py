@@ -26,18 +26,20 @@ from lakebed.api.topics import (
     WireProducer,
 )
 from lakebed.base.clock import NS_PER_MS
+from lakebed.base.commit import Ticket
 from lakebed.base.errors import Busy, InputError, LakebedError
 from lakebed.http_api.call import Call
 from lakebed.http_api.lookup import topic_of
 from lakebed.http_api.message_lines import read_lines
 from lakebed.http_api.service import Service
-from lakebed.keratin.append_future import AppendFuture, graver
+from lakebed.keratin.append_future import graver
 from lakebed.keratin.config import Ack
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.partitioner import divided
 from lakebed.keratin.work import Append
+from lakebed.keratin.work import Appended as Stored
 from lakebed.store.topics import StoreTopic
 
 _ROOM_S: Final = 0.002  # between two looks whether there is room
@@ -60,8 +62,9 @@ async def produce(service: Service, call: Call) -> Produced:
     )
     timeout_ms = asked.timeout_ms or 0
     if len(prepared) == 1:
-        future = _submit(prepared[0]) or await _submit_later(prepared[0], timeout_ms)
-        return Produced([_appended(future, await service.done(future))])
+        only = prepared[0]
+        ticket = _submit(only) or await _submit_later(only, timeout_ms)
+        return Produced([_appended(only, await service.done(ticket))])
     return await _append_all(service, prepared, timeout_ms)
 
 
@@ -71,16 +74,16 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
     A failure is told as it is only if nothing was appended.
     """
     appended: list[Appended] = []
-    futures: list[AppendFuture] = []
+    tickets: list[Ticket[Stored]] = []
     failure: LakebedError | None = None
     try:
         for one in prepared:
-            futures.append(_submit(one) or await _submit_later(one, timeout_ms))
+            tickets.append(_submit(one) or await _submit_later(one, timeout_ms))
     except LakebedError as error:
         failure = error.with_traceback(None)  # its frames hold the messages
-    for future in futures:
+    for one, ticket in zip(prepared, tickets, strict=False):  # those that were queued
         try:
-            appended.append(_appended(future, await service.done(future)))
+            appended.append(_appended(one, await service.done(ticket)))
         except LakebedError as error:
             failure = graver(failure, error.with_traceback(None))
     if failure is None:
@@ -91,7 +94,7 @@ async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_m
     raise PartlyAppended(failure, parts) from failure
 
 
-def _submit(prepared: _Prepared) -> AppendFuture | None:
+def _submit(prepared: _Prepared) -> Ticket[Stored] | None:
     """Queue it; None if there is no room."""
     try:
         return prepared.partition.submit(prepared.append, timeout=0, is_awaited=True)
@@ -99,21 +102,20 @@ def _submit(prepared: _Prepared) -> AppendFuture | None:
         return None
 
 
-async def _submit_later(prepared: _Prepared, timeout_ms: int) -> AppendFuture:
+async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
     """Queue it when there is room; `Busy` if there is none in time."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + timeout_ms / 1000
     while clock() < until_s:
         await asyncio.sleep(_ROOM_S)
-        future = _submit(prepared)
-        if future is not None:
-            return future
+        ticket = _submit(prepared)
+        if ticket is not None:
+            return ticket
     raise Busy(f"{prepared.partition.name}: the queue of writes is full")
 
 
-def _appended(future: AppendFuture, result: tuple[int, int]) -> Appended:
-    base_offset, count = result
-    return Appended(future.partition, base_offset, count)
+def _appended(prepared: _Prepared, stored: Stored) -> Appended:
+    return Appended(prepared.partition.number, stored.base_offset, stored.message_count)
 
 
 def _both(

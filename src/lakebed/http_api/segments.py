@@ -32,8 +32,8 @@ from lakebed.http_api.lookup import readable_partition_of
 from lakebed.http_api.service import Service
 from lakebed.http_api.stored import Stored, answer_range, stored_file
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
-from lakebed.store.topic_partition import TopicPartition
 
 _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
 
@@ -163,7 +163,7 @@ async def topic_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_log_file(
-    partition: Partition | TopicPartition, base_offset: int, generation: int | None
+    partition: Partition | ReadOnlyPartition, base_offset: int, generation: int | None
 ) -> Stored:
     """A sealed file is replaced by a smaller one before the partition says so: its size tells."""
     for _ in range(_TRIES):
@@ -184,7 +184,7 @@ def _open_log_file(
     raise Busy(f"{partition.name}: segment {base_offset} is being replaced by a smaller one")
 
 
-def _find_log_file(partition: Partition | TopicPartition, base_offset: int) -> TopicSegmentInfo:
+def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -> TopicSegmentInfo:
     for info in partition.segments():
         if info.base_offset == base_offset:
             return info

@@ -9,10 +9,10 @@ from lakebed.aof.tiers.ranges import FileSource, RangeSource
 from lakebed.api import media
 from lakebed.base.files import File
 from lakebed.base.units import MIB
+from lakebed.edge.read_ahead import Read, read_ahead
 from lakebed.http.response import FileSlice, Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.service import Service
-from lakebed.http_api.streaming import Made, streamed
 from lakebed.seglake.errors import BadRange
 
 PIECE_BYTES: Final = 1 * MIB
@@ -27,7 +27,7 @@ class Stored(NamedTuple):
     descriptor: int | None = None
     check_end: Callable[[], None] = lambda: None  # before the last piece: all were of one object
 
-    def pieces(self, start: int, end: int) -> Iterator[Made]:
+    def pieces(self, start: int, end: int) -> Iterator[Read]:
         """Read, also if they are sent from the file: the loop must not wait for the disk."""
         for offset in range(start, end, PIECE_BYTES):
             length = min(PIECE_BYTES, end - offset)
@@ -55,6 +55,6 @@ async def answer_range(
     end = stored.size if length is None else min(stored.size, offset + length)
     if call.request.is_secure:
         stored = stored._replace(descriptor=None)
-    body = await streamed(service, stored.pieces(offset, end), stored.source.close)
+    body = await read_ahead(service, stored.pieces(offset, end), stored.source.close)
     headers = [("Content-Type", media.BYTES), ("Lakebed-Size", str(stored.size)), *stored.headers]
     return Response(200, headers, body, length=end - offset)

@@ -13,7 +13,6 @@ from lakebed.api import stored_objects as wire
 from lakebed.api.operation import Operation
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.lakes import lake_of
 from lakebed.http_api.service import Service
 from lakebed.seglake.lake import Lake
 from lakebed.seglake.listing import ListedVersion
@@ -24,17 +23,17 @@ from lakebed.seglake.stored_pages import KeyRange, ListedPart
 
 
 async def list_stored_versions(service: Service, call: Call) -> wire.StoredVersions:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return await service.run(partial(_versions, lake, call.names["bucket"], call.query))
 
 
 async def list_stored_parts(service: Service, call: Call) -> wire.StoredParts:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return await service.run(partial(_parts, lake, call.names["bucket"], call.query))
 
 
 async def sample_keys(service: Service, call: Call) -> wire.KeySample:
-    lake = await lake_of(service)
+    lake = await service.lake()
     return await service.run(partial(_sample, lake, only_current=call.query.only_current))
 
 

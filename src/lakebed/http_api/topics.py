@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Final
 
 from lakebed.api import topics
 from lakebed.api.operation import Operation
 from lakebed.api.topics import (
-    AdvancedTopics,
-    AdvanceTopics,
     Configure,
     EnsuredTopic,
     NewTopic,
     PartitionState,
     TopicState,
 )
-from lakebed.base.errors import NoSpace, WriteFailed
+from lakebed.base.errors import DiskError, NoSpace
 from lakebed.http_api.call import Call
 from lakebed.http_api.fetching import fetch, fetch_raw
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.lookup import readable_topic_of, topic_of
 from lakebed.http_api.producing import produce
 from lakebed.http_api.service import Service
-from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.store.read_only_topic import ReadOnlyTopic
-from lakebed.store.topics import StoreTopic, StoreTopics
+from lakebed.store.topics import StoreTopic
 
 
 async def create_topic(service: Service, call: Call) -> TopicState:
@@ -47,7 +43,7 @@ async def ensure_topic(service: Service, call: Call) -> TopicState:
     def ensure() -> TopicState:
         try:
             return _state(topics.ensure(name, partitions=asked.partitions, settings=asked.settings))
-        except (NoSpace, WriteFailed):
+        except (NoSpace, DiskError):
             state = _state(topics.open_to_read(name))  # it is there, and can be read
             if asked.partitions not in (None, len(state.partitions)):
                 raise
@@ -65,23 +61,6 @@ async def configure_topic(service: Service, call: Call) -> TopicState:
     asked, topic = await call.document(Configure), await topic_of(service, call)
     await service.run(lambda: service.store.topics.configure(topic.name, asked.settings))
     return await service.run(lambda: _state(topic))
-
-
-async def advance_topics(service: Service, call: Call) -> AdvancedTopics:
-    query = await call.document(AdvanceTopics)
-    return AdvancedTopics(await service.run(partial(_advance, service.store.topics, query)))
-
-
-def _advance(topics: StoreTopics, query: AdvanceTopics) -> list[int]:
-    opened = [
-        topics.open_to_read(each.topic, partition=each.partition).partition(each.partition)
-        for each in query.ranges
-    ]
-    ranges = [
-        PartitionRange(partition, each.start, each.end)
-        for partition, each in zip(opened, query.ranges, strict=True)
-    ]
-    return advance_partitions(ranges, messages_max=query.max_messages, bytes_max=query.max_bytes)
 
 
 def _state(topic: StoreTopic | ReadOnlyTopic) -> TopicState:
@@ -105,5 +84,4 @@ HANDLERS: Final[Mapping[Operation[Any], Handler]] = {
     topics.PRODUCE: produce,
     topics.FETCH: fetch,
     topics.FETCH_RAW: fetch_raw,
-    topics.ADVANCE_TOPICS: advance_topics,
 }

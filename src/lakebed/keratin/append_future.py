@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Protocol, cast
+from typing import Protocol
 
 from lakebed.base.commit import Ticket
 from lakebed.base.errors import Busy, InputError, LakebedError, NoSpace, TooManyFiles
 from lakebed.keratin.errors import AppendedPart, PartlyAppended
-from lakebed.keratin.work import Appended, Work
+from lakebed.keratin.work import Appended
 
 _NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 
@@ -22,36 +22,23 @@ class AppendFuture:
 
     __slots__ = ("_ticket", "partition")
 
-    def __init__(self, ticket: Ticket[Work, object], *, partition: int) -> None:
+    def __init__(self, ticket: Ticket[Appended], *, partition: int) -> None:
         self._ticket = ticket
         self.partition = partition  # which one the messages go to
-
-    @property
-    def batch(self) -> object:
-        """The same for all appends that are told at once."""
-        return self._ticket.batch
-
-    @property
-    def is_done(self) -> bool:
-        return self._ticket.is_done
 
     def result(self, timeout: float | None = None) -> Appended:
         """The base offset and the count, once acknowledged.
 
         `OutcomeUnknown` if the seconds passed first: the append is queued, and may still be done.
         """
-        return cast("Appended", self._ticket.wait(timeout))
+        return self._ticket.wait(timeout)
 
     def wait(self, timeout: float | None = None) -> Appended:
         """As `result`."""
         return self.result(timeout)
 
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """As `add_done_callback`, for who knows whose it is. Once a batch is enough."""
-        self._ticket.when_done(callback)
-
     def done(self) -> bool:
-        return self.is_done
+        return self._ticket.is_done
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:
         """Why it failed; None if it did not. `OutcomeUnknown` if the seconds passed first."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.commit import Barrier, Linger
+from lakebed.base.commit import Barrier, Linger, Ticket
 from lakebed.base.counters import Counters
 from lakebed.base.damage_ledger import DamageLedger, DamageRecord, Loss
 from lakebed.base.errors import InputError, LakebedError
@@ -42,7 +42,7 @@ from lakebed.keratin.segment import Numbers
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.upkeep import IsPinned, Upkeep
 from lakebed.keratin.view import SegmentInfo
-from lakebed.keratin.work import SYNC, Append, Change, Work
+from lakebed.keratin.work import SYNC, Append, Appended, Change, Work
 from lakebed.keratin.writer import PartitionWriter, Told
 
 _log = logging.getLogger(__name__)
@@ -217,7 +217,7 @@ class Partition:
             not_before_ms=not_before_ms,
             ack=ack,
         )
-        return self.submit(append, timeout=timeout)
+        return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
 
     def prepare(
         self,
@@ -257,7 +257,7 @@ class Partition:
             keys=[key],
             headers=[headers],
         )
-        return self.submit(append)
+        return AppendFuture(self.submit(append), partition=self.number)
 
     def append_record_batch(
         self, batch: Buffer, *, ack: Ack | None = None, timeout: float | None = None
@@ -265,7 +265,7 @@ class Partition:
         """Append one record batch as Kafka's clients send it, all of it or nothing."""
         ack = ack or self.config.ack_level
         append = build_batch_append(batch, config=self.config, ack=ack)
-        return self.submit(append, timeout=timeout)
+        return AppendFuture(self.submit(append, timeout=timeout), partition=self.number)
 
     def sync(self) -> None:
         """Make durable what was acknowledged after its write alone."""
@@ -320,7 +320,7 @@ class Partition:
 
     def submit(
         self, append: Append, *, timeout: float | None = None, is_awaited: bool = False
-    ) -> AppendFuture:
+    ) -> Ticket[Appended]:
         """Queue what was prepared. `is_awaited`: somebody waits for it without a thread, so it
         waits for no others."""
         ticket = self._barrier.submit(
@@ -330,7 +330,7 @@ class Partition:
             timeout=timeout,
             is_awaited=is_awaited,
         )
-        return AppendFuture(ticket, partition=self.number)
+        return cast("Ticket[Appended]", ticket)  # what the writer returns for an append
 
     # Reading.
 

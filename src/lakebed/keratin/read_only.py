@@ -1,4 +1,7 @@
-"""A partition seen from beside its writer, by another process. Writes nothing: no repair, no lock.
+"""A partition that is only read, from its files. Writes nothing: no repair, no lock.
+
+    partition = ReadOnlyPartition(paths, disk=disk, runner=runner)
+    for message in partition.scan_from(0): ...
 
 How far it may be read is what the writer published in `durable_end`, if the machine was not
 started anew since: exactly that far, for messages behind it may vanish and their offsets be given
@@ -14,7 +17,7 @@ Nobody wakes a reader in another process: waiting is looking at `durable_end` ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from lakebed.base.damage_ledger import DamageRecord, LedgerCache
@@ -23,11 +26,16 @@ from lakebed.base.files import Disk, read_file
 from lakebed.base.poll import Poll, poll_until, read_overwritten
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.durable_end import decode_durable_end
+from lakebed.keratin.follower import Follower
 from lakebed.keratin.format import DURABLE_END, RECORDS_START, DurableEnd, ManifestSegment
 from lakebed.keratin.log_bytes import LogBytes, open_log
 from lakebed.keratin.manifest import MANIFEST_BYTES_MAX, PartitionManifest, decode_manifest
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
+from lakebed.keratin.reader import Fetched, PartitionReader
 from lakebed.keratin.view import SegmentInfo
 from lakebed.kernels import Stop
 
@@ -43,12 +51,15 @@ class Listing(NamedTuple):
 
 
 class ReadOnlyPartition:
-    """A `PartitionView` of the partition's files. Thread-safe. `NotFound` if there is none."""
+    """Thread-safe. A `PartitionView` of itself: it sees what is durable, which grows while a writer
+    appends."""
 
     def __init__(self, paths: PartitionPaths, *, disk: Disk, runner: Runner) -> None:
+        """`NotFound` if there is no such partition."""
         if not disk.is_folder(paths.segments):
             raise NotFound(f"{paths.segments}: there is no such partition")
-        self._paths = paths
+        self.paths = paths
+        self.number = paths.number
         self._disk = disk
         self._runner = runner
         self._boot_id = disk.boot_id()
@@ -61,10 +72,13 @@ class ReadOnlyPartition:
         self._poll = Poll(
             f"look at the end of {paths.name}", runner=runner, look=self.high_watermark
         )
+        self._reader = PartitionReader(self)
+
+    # What it is.
 
     @property
     def name(self) -> str:
-        return self._paths.name
+        return self.paths.name
 
     @property
     def disk(self) -> Disk:
@@ -78,12 +92,14 @@ class ReadOnlyPartition:
         return self._listing().segments
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
-        return self._damage.lost_offsets(self._paths.topic, self._paths.number)
+        return self._damage.lost_offsets(self.paths.topic, self.paths.number)
 
     def start_offset(self) -> int:
+        """The first message that may be read."""
         return self._listing().start_offset
 
     def high_watermark(self) -> int:
+        """The offset after the last durable message."""
         published = self._load_published()
         if published is not None and published.boot_id == self._boot_id:
             return published.next_offset
@@ -98,9 +114,57 @@ class ReadOnlyPartition:
         self._check_open()
         return self._poll.subscribe(callback)
 
+    # Reading.
+
+    def scan_from(
+        self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
+    ) -> Iterator[Message]:
+        """The messages from that offset on, one by one."""
+        return self._reader.scan_from(offset, max_bytes=max_bytes, max_messages=max_messages)
+
+    def read_batches(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,
+    ) -> Iterator[MessageBatch]:
+        """The messages of `[start, end)` as columns; all there are by default."""
+        return self._reader.read_batches(
+            start,
+            end,
+            batch_bytes_max=batch_bytes_max,
+            skip_damage=skip_damage,
+            on_skipped=on_skipped,
+        )
+
+    def read(
+        self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
+    ) -> Iterator[Message]:
+        """The messages of `[start, end)`, one by one."""
+        return self._reader.read(start, end, skip_damage=skip_damage)
+
+    def follow(self, start: int | None = None) -> Follower:
+        """The messages from there on, waiting for more when there are none."""
+        return Follower(self, start)
+
+    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+        """Raw records from that offset on, as they stand in the log."""
+        return self._reader.fetch(offset, max_bytes)
+
+    def get(self, offset: int) -> Message:
+        return self._reader.get(offset)
+
+    def offset_for_time(self, timestamp_ms: int) -> int:
+        """The first message at or after that moment; the high watermark if there is none."""
+        return self._reader.offset_for_time(timestamp_ms)
+
     def close(self) -> None:
-        """Wake whoever waits. Idempotent."""
+        """Close its files and wake every waiting reader. Idempotent."""
         self._is_closed = True
+        self._reader.close()
         self._poll.close()
         self._poll.notify()
 
@@ -113,7 +177,7 @@ class ReadOnlyPartition:
     def _load_published(self) -> DurableEnd | None:
         """What the writer published; None if nothing that can be read."""
         self._check_open()
-        path = self._paths.durable_end
+        path = self.paths.durable_end
 
         def read() -> DurableEnd:
             return decode_durable_end(
@@ -129,7 +193,7 @@ class ReadOnlyPartition:
 
     def _load_manifest(self) -> tuple[bytes, PartitionManifest | None]:
         """Its bytes and what they say; None if it is missing or damaged."""
-        path = self._paths.manifest
+        path = self.paths.manifest
         try:
             data = read_file(self._disk, path, size_max=MANIFEST_BYTES_MAX)
             with self._mutex:
@@ -151,7 +215,7 @@ class ReadOnlyPartition:
         is_current = published is not None and published.boot_id == self._boot_id
         bases = []
         if not is_current or manifest is None or _has_rolled(manifest, published):
-            bases = self._paths.bases(self._disk)
+            bases = self.paths.bases(self._disk)
         cause = (published, data, bases)
         with self._mutex:
             if self._listed is not None and self._listed[0] == cause:
@@ -195,13 +259,13 @@ class ReadOnlyPartition:
         return Listing(tuple(segments), min(start_offset, high_watermark), high_watermark)
 
     def _sealed(self, segment: ManifestSegment) -> SegmentInfo:
-        path = self._paths.segment(segment.base_offset, SegmentFile.LOG)
+        path = self.paths.segment(segment.base_offset, SegmentFile.LOG)
         return SegmentInfo(
             segment.base_offset, segment.last_offset + 1, path, segment.log_bytes, is_sealed=True
         )
 
     def _unsealed(self, base: int, next_offset: int, end: int) -> SegmentInfo:
-        path = self._paths.segment(base, SegmentFile.LOG)
+        path = self.paths.segment(base, SegmentFile.LOG)
         return SegmentInfo(base, next_offset, path, end, is_sealed=False)
 
     def _scan(self, base: int, published: DurableEnd | None) -> tuple[int, int, Stop]:
@@ -209,7 +273,7 @@ class ReadOnlyPartition:
         start, next_offset = RECORDS_START, base
         if published is not None and published.base_offset == base:
             start, next_offset = published.position, published.next_offset
-        path = self._paths.segment(base, SegmentFile.LOG)
+        path = self.paths.segment(base, SegmentFile.LOG)
         try:
             log = open_log(self._disk, path, base_offset=base, is_sealed=False)
         except NotFound:
@@ -228,7 +292,7 @@ class ReadOnlyPartition:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed(f"{self._paths.name}: the partition is closed")
+            raise Closed(f"{self.paths.name}: the partition is closed")
 
 
 def scan_end(log: LogBytes, position: int, next_offset: int) -> tuple[int, int, Stop]:

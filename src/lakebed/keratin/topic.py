@@ -42,6 +42,11 @@ class Topic:
         self._turn = 0  # which partition is next; a lost count only changes the turn
 
     @property
+    def topic_id(self) -> str:
+        """Another one, if the topic was deleted and created again."""
+        return self.identity.topic_id
+
+    @property
     def partition_count(self) -> int:
         return self.identity.partition_count
 
@@ -144,7 +149,8 @@ class Topic:
         futures: list[AppendFuture] = []
         try:
             for partition, append in prepared:
-                futures.append(partition.submit(append, timeout=timeout))
+                ticket = partition.submit(append, timeout=timeout)
+                futures.append(AppendFuture(ticket, partition=partition.number))
         except LakebedError as error:
             raise after_failure(error, futures) from error
         return futures

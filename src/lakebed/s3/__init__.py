@@ -1,7 +1,6 @@
-"""The S3 API over the object store: `app` answers requests, `router` says what they ask for.
+"""The S3 API over the object store: `app` authenticates, routes and runs a request.
 
-`operations` are the typed requests, one class a verb, and each family of verbs has a file:
-`buckets`, `listings`, `objects`, `copies`, `deletions`, `uploads`. `auth` knows who asks,
-`incoming` is a body on its way in, `xml` all documents, `errors` the one table from what went
-wrong to what is told.
+`verbs` has one file per subresource, and `verb` what such a file declares; `router` derives its
+tables from them. `auth` authenticates, `incoming` receives a body, `xml_text` and `xml_parsing`
+are what the documents share, `errors` is the one table from errors of the store to those of S3.
 """

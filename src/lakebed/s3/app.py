@@ -1,62 +1,31 @@
-"""The endpoint: who asks is made sure of, what they ask for is found, carried out and answered.
+"""Authenticates, routes, admits and runs one S3 request.
 
-Whatever goes wrong is told as S3 tells it. What is our own mistake is told as `InternalError`,
-and logged with the id of the request.
+Errors are answered as S3 errors, an unexpected exception as `InternalError`; `edge.failures` says
+what is logged of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import Any, Final
+from collections.abc import Awaitable, Mapping
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from lakebed.base.events import event
+from lakebed.base.errors import LakebedError
+from lakebed.edge.budget import Share
+from lakebed.edge.failures import Failures
 from lakebed.http.refusal import Refusal
-from lakebed.http.request import Asked, ClientGone, Request
+from lakebed.http.request import Asked, Request
 from lakebed.http.response import Response
-from lakebed.s3 import buckets, copies, deletions, listings, objects, operations, reading, uploads
 from lakebed.s3.auth.authenticator import Authenticator
 from lakebed.s3.auth.identity import Identity
-from lakebed.s3.auth.inflight import InflightLimit
-from lakebed.s3.errors import HOST_ID, STATUSES, XML, S3Error, error_document, response_of
-from lakebed.s3.operations import Operation
+from lakebed.s3.errors import HOST_ID, XML, S3Error, error_document, response_of
 from lakebed.s3.router import route
 from lakebed.s3.service import Service
+from lakebed.s3.verb import AnyVerb, Operation
 from lakebed.seglake.key_ring import KeyRing
 
 _log = logging.getLogger(__name__)
-
-Verb = Callable[[Service, Any, Request, Identity], Response | Awaitable[Response]]
-
-VERBS: Final[Mapping[type[Operation], Verb]] = {
-    operations.ListBuckets: buckets.list_buckets,
-    operations.CreateBucket: buckets.create_bucket,
-    operations.DeleteBucket: buckets.delete_bucket,
-    operations.HeadBucket: buckets.head_bucket,
-    operations.GetBucketLocation: buckets.get_bucket_location,
-    operations.GetBucketVersioning: buckets.get_bucket_versioning,
-    operations.PutBucketVersioning: buckets.put_bucket_versioning,
-    operations.GetAbsentConfiguration: buckets.get_absent_configuration,
-    operations.GetObjectTagging: buckets.get_object_tagging,
-    operations.ListObjects: listings.list_objects,
-    operations.ListObjectsV2: listings.list_objects_v2,
-    operations.ListObjectVersions: listings.list_object_versions,
-    operations.ListMultipartUploads: listings.list_multipart_uploads,
-    operations.DeleteObjects: deletions.delete_objects,
-    operations.DeleteObject: deletions.delete_object,
-    operations.PutObject: objects.put_object,
-    operations.GetObject: reading.get_object,
-    operations.HeadObject: reading.head_object,
-    operations.CopyObject: copies.copy_object,
-    operations.UploadPartCopy: copies.upload_part_copy,
-    operations.CreateMultipartUpload: uploads.create_multipart_upload,
-    operations.UploadPart: uploads.upload_part,
-    operations.ListParts: uploads.list_parts,
-    operations.CompleteMultipartUpload: uploads.complete_multipart_upload,
-    operations.AbortMultipartUpload: uploads.abort_multipart_upload,
-}
 
 _CODES: Final[Mapping[int, str]] = {
     400: "BadRequest",
@@ -75,24 +44,26 @@ class App:
         self._service = service
         self._domain = service.config.domain
         self._authenticator = Authenticator(keys, config=service.config, clock=service.clock)
-        self._limit = InflightLimit(keys, config=service.config)
+        self._budget = service.budget
+        self._failures = Failures(_failure, logger=_log, clock=service.clock)
 
     def __call__(self, request: Request) -> Response | Awaitable[Response]:
+        share: Share | None = None
         try:
             identity = self._authenticator.authenticate(request)
-            operation = route(request, domain=self._domain)
+            verb, operation = route(request, domain=self._domain)
             bucket: str = getattr(operation, "bucket", "")
             request.asked = Asked(type(operation).__name__, bucket, identity.access_key)
-            verb = VERBS[type(operation)]
-            if not self._limit.try_enter(identity):
+            share = self._budget.try_admit(identity, held_bytes=_held_bytes(request))
+            if share is None:
                 return self._answer_later(verb, operation, request, identity)
-            request.at_end(partial(self._limit.leave, identity))
-            result = verb(self._service, operation, request, identity)
+            request.at_end(share.release)
+            result = verb.handle(self._service, operation, request, identity)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
-            return self._failed(error, request)
+            return self._failed(error, request, share)
         if isinstance(result, Response):
             return _signed(result, request)
-        return self._answer(result, request)
+        return self._answer(result, request, share)
 
     @property
     def replays_detected(self) -> int:
@@ -100,6 +71,7 @@ class App:
 
     def refusal(self, refusal: Refusal) -> Response:
         """What the protocol refused, as S3 tells it."""
+        self._failures.note_refusal(refusal)
         code = _CODES.get(refusal.status, "BadRequest")
         document = error_document(
             S3Error(code, refusal.reason), request_id=refusal.request_id, resource="/"
@@ -107,41 +79,42 @@ class App:
         headers = [XML, ("x-amz-request-id", refusal.request_id), ("x-amz-id-2", HOST_ID)]
         return Response(refusal.status, headers, document, closes=True)
 
-    async def _answer(self, result: Awaitable[Response], request: Request) -> Response:
+    async def _answer(
+        self, result: Awaitable[Response], request: Request, share: Share
+    ) -> Response:
         try:
             return _signed(await result, request)
         except Exception as error:  # noqa: BLE001 - as above
-            return self._failed(error, request)
+            return self._failed(error, request, share)
 
     async def _answer_later(
-        self, verb: Verb, operation: Operation, request: Request, identity: Identity
+        self, verb: AnyVerb, operation: Operation, request: Request, identity: Identity
     ) -> Response:
         """When the key it is signed with has a place free."""
+        share: Share | None = None
         try:
-            await self._limit.enter(identity)
-            request.at_end(partial(self._limit.leave, identity))
-            result = verb(self._service, operation, request, identity)
+            share = await self._budget.admit(identity, held_bytes=_held_bytes(request))
+            request.at_end(share.release)
+            result = verb.handle(self._service, operation, request, identity)
             response = result if isinstance(result, Response) else await result
             return _signed(response, request)
         except Exception as error:  # noqa: BLE001 - as above
-            return self._failed(error, request)
+            return self._failed(error, request, share)
 
-    def _failed(self, error: Exception, request: Request) -> Response:
-        if isinstance(error, ClientGone):
-            raise error  # nobody is there to be told
-        resource = unquote_to_bytes(request.raw_path).decode(errors="replace")
-        response = response_of(error, request, resource)
-        if response.status == STATUSES["InternalError"]:
-            event(
-                _log,
-                "request_failed",
-                level=logging.ERROR,
-                request_id=request.id,
-                method=request.method,
-                error=f"{type(error).__name__}: {error}",
-            )
-            _log.debug("request %s", request.id, exc_info=error)
-        return _signed(response, request)
+    def _failed(self, error: Exception, request: Request, share: Share | None) -> Response:
+        return _signed(self._failures.response(error, request, share), request)
+
+
+def _failure(error: LakebedError, request: Request) -> Response:
+    """The answer to a request that failed."""
+    resource = unquote_to_bytes(request.raw_path).decode(errors="replace")
+    return response_of(error, request, resource)
+
+
+def _held_bytes(request: Request) -> int:
+    """What a request holds from its beginning: a small body. Larger ones are `service.bodies`'."""
+    whole = request.body.whole
+    return 0 if whole is None else len(whole)
 
 
 def _signed(response: Response, request: Request) -> Response:

@@ -17,8 +17,9 @@ from email.utils import formatdate
 from functools import lru_cache
 from typing import Final
 
-from lakebed.s3.errors import S3Error, invalid_argument
+from lakebed.s3.errors import S3Error, invalid_argument, to_s3
 from lakebed.s3.service import Service
+from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import Content, ObjectInfo, State, Versioning
 from lakebed.seglake.objects import NO_CONTENT
 
@@ -103,6 +104,17 @@ def told_version(service: Service, info: ObjectInfo) -> str | None:
         return info.version_id
     versioning = service.lake.buckets.get(info.bucket).versioning
     return None if versioning is Versioning.DISABLED else info.shown_version_id
+
+
+def marker_refusal(error: MethodNotAllowed) -> S3Error:
+    """Refuses to read a delete marker by its version id, and says when it was made."""
+    refusal = to_s3(error)
+    return S3Error(
+        refusal.code,
+        str(refusal),
+        headers=(*refusal.headers, ("Last-Modified", http_date(error.modified_ms))),
+        details=refusal.details,
+    )
 
 
 def quoted(etag: str) -> str:

@@ -1,8 +1,7 @@
 """A body on its way in: taken out of its framing, checked, and handed to the store.
 
 A small one is there with its head and is handled at once, in the loop's thread. A larger one is
-gathered into pieces; while one piece is decoded, hashed, written and synced in another thread, the
-next one is received. So at most two pieces of a request are in memory, whatever its size.
+received piece by piece (`edge.body_pump`), and each piece is decoded in the thread that stores it.
 
 What may be lost: nothing was promised. A body that breaks off, or is not what was said of it, is
 given up, and nothing of it is stored.
@@ -10,14 +9,12 @@ given up, and nothing of it is stored.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextvars import copy_context
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from lakebed.base.layout import Buffer
-from lakebed.http.receiving import Reception, Sent, gathered
+from lakebed.edge.body_pump import Sent
 from lakebed.http.request import Request
 from lakebed.s3.auth.chunked import ChunkedDecoder
 from lakebed.s3.auth.identity import Identity, PayloadKind
@@ -25,7 +22,7 @@ from lakebed.s3.checksums import HEADERS, checksum_of_body
 from lakebed.s3.errors import S3Error, invalid_argument
 from lakebed.s3.service import Service
 from lakebed.seglake.body import INLINE_BYTES_MAX
-from lakebed.seglake.commits import Change
+from lakebed.seglake.change import Change
 from lakebed.seglake.errors import BadSize
 from lakebed.seglake.model import Algorithm, Checksum
 from lakebed.seglake.objects import Put
@@ -69,62 +66,34 @@ class Incoming:
         """All of one that is here, and the checksum behind it, which is still to be compared."""
         whole = self._body.whole
         assert whole is not None, "it has not come yet"
-        decoded = self._decoded(whole)
+        decoded = self.decoded(whole)
         data = whole if self._decoder is None else b"".join(decoded)
-        checksum = self._check_end()
+        checksum = self.check_end()
         self._check_length()
         return data, checksum
 
     async def into(self, service: Service, put: Put[Result]) -> Result:
         """What it became, durable."""
+        sink = _DecodedPut(self, put)
         if not self.is_here:
-            with service.receiving() as reception:
-                change = await self._pumped(service, put, reception)
-                pending = await service.handed_over(change)
-            return await service.done(pending)
+            return await service.bodies.store(self._body, sink)
         assert self._body.whole is not None
         with put:
-            self._take(put, (self._body.whole,))
-            change = self._ended(put)
+            sink.write(self._body.whole)
+            change = sink.change()
         return await service.commit(change)
 
     async def whole(self) -> bytes:
         """All of it: only for a length that was looked at before."""
         data = bytearray()
-        async for pieces in gathered(self._body):
-            for piece in pieces:
-                for decoded in self._decoded(piece):
-                    data += decoded
-        self._check_end()
+        async for piece in self._body:
+            for decoded in self.decoded(piece):
+                data += decoded
+        self.check_end()
         self._check_length()
         return bytes(data)
 
-    async def _pumped(
-        self, service: Service, put: Put[Result], reception: Reception
-    ) -> Change[Result]:
-        loop = asyncio.get_running_loop()
-        within = copy_context().run  # one at a time, as `at_work` is
-        at_work: asyncio.Future[Change[Result] | None] | None = None
-        try:
-            async for pieces in gathered(self._body, reception):
-                if at_work is not None:
-                    await asyncio.shield(at_work)
-                at_work = loop.run_in_executor(service.executor, within, self._take, put, pieces)
-            if at_work is not None:
-                await asyncio.shield(at_work)
-            at_work = loop.run_in_executor(service.executor, within, self._ended, put)
-            change = await asyncio.shield(at_work)
-            assert change is not None
-            return change
-        finally:
-            await _leave(put, at_work)
-
-    def _take(self, put: Put[Result], pieces: Sequence[Sent]) -> None:
-        for piece in pieces:
-            for decoded in self._decoded(piece):
-                put.write(decoded)
-
-    def _decoded(self, piece: Sent) -> Sequence[Buffer]:
+    def decoded(self, piece: Sent) -> Sequence[Buffer]:
         """The bytes of the body in a piece of what is sent."""
         decoded: Sequence[Buffer] = (piece,)
         if self._decoder is not None:
@@ -140,13 +109,7 @@ class Incoming:
         if self._came_bytes != self.length:
             raise BadSize(f"{self._came_bytes} bytes came, {self.length} were announced")
 
-    def _ended(self, put: Put[Result]) -> Change[Result]:
-        checksum = self._check_end()
-        if checksum is not None:
-            put.expect(checksum)
-        return put.change()
-
-    def _check_end(self) -> Checksum | None:
+    def check_end(self) -> Checksum | None:
         """The checksum that was told behind the body, still to be compared with it."""
         if self._sha256 is not None and self._sha256.hexdigest() != self._sha256_given:
             raise S3Error(
@@ -170,6 +133,28 @@ class Incoming:
         return checksum_of_body(self._trailer, value)
 
 
+class _DecodedPut(Generic[Result]):
+    """The sink of a body: its pieces are taken out of their framing, and what they say is checked.
+
+    In any thread, one call at a time.
+    """
+
+    def __init__(self, incoming: Incoming, put: Put[Result]) -> None:
+        self._incoming = incoming
+        self._put = put
+        self.give_up = put.give_up
+
+    def write(self, data: Sent) -> None:
+        for decoded in self._incoming.decoded(data):
+            self._put.write(decoded)
+
+    def change(self) -> Change[Result]:
+        checksum = self._incoming.check_end()
+        if checksum is not None:
+            self._put.expect(checksum)
+        return self._put.change()
+
+
 def can_trail(identity: Identity) -> bool:
     """Whether something can follow the body."""
     return identity.payload.kind in _TRAILED
@@ -187,12 +172,3 @@ def announced_length(headers: Mapping[str, str], *, is_framed: bool) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
         raise invalid_argument("A length must be a whole number", name=name, value=value)
     return int(value)
-
-
-async def _leave(put: Put[Result], at_work: asyncio.Future[Change[Result] | None] | None) -> None:
-    """Give up what was not ended, once no other thread is at it."""
-    if at_work is not None:
-        await asyncio.wait([at_work])
-        if not at_work.cancelled():
-            at_work.exception()  # looked at, for another one may be told
-    put.give_up()

@@ -11,6 +11,8 @@ from typing import Final
 
 from lakebed.s3.addressing import decoded
 from lakebed.s3.errors import S3Error, invalid_argument
+from lakebed.seglake.listing import PAGE_MAX
+from lakebed.seglake.multipart import PART_NUMBER_MAX
 
 INTEGER_MAX: Final = 2**31 - 1
 PARAMETERS_MAX: Final = 100
@@ -85,6 +87,32 @@ class Query:
 
     def is_true(self, name: str) -> bool:
         return self.text(name).lower() == "true"
+
+    def count(self, name: str) -> int:
+        """How many entries a page may have; `PAGE_MAX` if nothing was given."""
+        number = self.number(name)
+        return PAGE_MAX if number is None else number
+
+    def is_url_encoded(self) -> bool:
+        value = self.text("encoding-type")
+        if value not in ("", "url"):
+            raise invalid_argument(
+                "Invalid Encoding Method specified in Request", name="encoding-type", value=value
+            )
+        return value == "url"
+
+    def version_id(self) -> str | None:
+        """Printable ASCII, because it may be returned in a header."""
+        value = self.filled("versionId")
+        if value is not None and not (value.isascii() and value.isprintable()):
+            raise invalid_argument("Invalid version id specified", name="versionId", value=value)
+        return value
+
+    def upload_id(self) -> str:
+        return self.filled("uploadId") or ""
+
+    def part_number(self) -> int | None:
+        return self.number("partNumber", minimum=1, maximum=PART_NUMBER_MAX)
 
     def hoisted(self) -> Mapping[str, str]:
         """Headers that stand in a presigned URL; as in any header, all characters are printable.

@@ -1,36 +1,82 @@
-"""What a request asks for: a typed operation, from its method, raw path, query and headers.
+"""Finds the verb of a request and reads its typed request from path and query.
 
-Nothing is guessed. Whatever is in the table (`routes`) is that; what S3 has and is not supported
-is refused by name (`unsupported`); and a write with a parameter or a header that nobody knows is
-refused too, since it may mean that something else should be written.
+The tables are derived from what the files in `verbs` declare. Nothing is guessed: a subresource of
+S3 without a route is refused by name (`unsupported`), and a write with a parameter or a header that
+no verb declares is refused too, since it may mean that something else should be written.
 """
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Final
 
 from lakebed.http.request import Request
+from lakebed.s3 import absent_configuration, verbs
 from lakebed.s3.addressing import Address, address_of
 from lakebed.s3.errors import S3Error, invalid_argument
-from lakebed.s3.operations import Operation
 from lakebed.s3.query import Query
-from lakebed.s3.routes import ROUTES, SELECTORS, Level, Place, Route
-from lakebed.s3.unsupported import check_headers, not_implemented
+from lakebed.s3.unsupported import HEADERS, HEADERS_STARTING, SUBRESOURCES, not_implemented
+from lakebed.s3.verb import AnyVerb, Level, Operation, Place
 
-READS: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 HARMLESS: Final = frozenset({"x-id", "AWSAccessKeyId", "Signature", "Expires"})
-"""Parameters that say nothing, or are for `auth`, who refuses them (`AWSAccessKeyId` …)."""
+"""Parameters that mean nothing, or that `auth` refuses (`AWSAccessKeyId` and the like)."""
+
+_SHARED_HEADERS: Final = frozenset(
+    {
+        "x-amz-checksum-algorithm",
+        "x-amz-checksum-crc32",
+        "x-amz-checksum-crc32c",
+        "x-amz-checksum-crc64nvme",
+        "x-amz-checksum-sha1",
+        "x-amz-checksum-sha256",
+        "x-amz-checksum-type",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-security-token",
+        "x-amz-trailer",
+    }
+)
+"""Headers that authentication and bodies read, whatever the verb."""
 
 _COPY_SOURCE: Final = "x-amz-copy-source"
 _NO_QUERY: Final = Query(b"")
+_REFUSED_HEADER: Final = "A header you provided implies functionality that is not implemented"
 
 
-def route(request: Request, *, domain: str) -> Operation:
-    """What is asked for; `S3Error` if that cannot be.
+def _declared() -> tuple[AnyVerb, ...]:
+    """Collects the verbs of every module in `verbs`, in the order of the modules' names.
 
-    Headers that stand in the query of a presigned URL are among `request.headers` afterwards. So
-    it comes after authentication, which looks at the headers that were sent.
+    A folder is listed instead of a tuple of modules, so that a new subresource is one new file.
+    It is listed once, when this module is imported.
+    """
+    names = sorted(module.name for module in pkgutil.iter_modules(verbs.__path__))
+    modules = [import_module(f"{verbs.__name__}.{name}") for name in names]
+    return tuple(verb for module in modules for verb in module.VERBS)
+
+
+VERBS: Final[tuple[AnyVerb, ...]] = _declared()
+
+ROUTES: Final[Mapping[Place, AnyVerb]] = {
+    verb.place: verb for verb in (*absent_configuration.VERBS, *VERBS)
+}
+
+SELECTORS: Final = SUBRESOURCES | {place.subresource for place in ROUTES if place.subresource}
+"""All parameters that select a route; a request has at most one of them."""
+
+SUPPORTED_HEADERS: Final = _SHARED_HEADERS.union(*(verb.headers for verb in VERBS))
+"""All `x-amz-` headers that are read."""
+
+
+def route(request: Request, *, domain: str) -> tuple[AnyVerb, Operation]:
+    """Returns the verb of a request and its typed request; `S3Error` if there is none.
+
+    Moves headers from the query of a presigned URL into `request.headers`. So it runs after
+    authentication, which looks at the headers that were sent.
     """
     method = request.method
     if method not in METHODS:
@@ -38,39 +84,50 @@ def route(request: Request, *, domain: str) -> Operation:
     query = Query(request.raw_query) if request.raw_query else _NO_QUERY
     hoist(request, query)
     address = address_of(request.raw_path, host=request.headers.get("host", ""), domain=domain)
-    is_write = method not in READS
-    check_headers(request.headers, is_write=is_write)
-    found = _find(request, address, query)
-    if is_write:
-        _check_parameters(found, query)
-    return found.read(address, query)
+    verb = _find(request, address, query)
+    check_headers(request.headers, is_write=verb.writes)
+    if verb.writes and query.names:
+        _check_parameters(verb, query)
+    return verb, verb.operation.read(address, query)
 
 
 def hoist(request: Request, query: Query) -> None:
-    """A header that was sent goes before one that stands in the query."""
-    if found := query.hoisted():
-        request.headers = {**found, **request.headers}
+    """Adds the headers that stand in the query; one that was sent as a header wins."""
+    if headers := query.hoisted():
+        request.headers = {**headers, **request.headers}
 
 
-def _find(request: Request, address: Address, query: Query) -> Route:
-    subresource = _subresource(query)
-    place = Place(
-        request.method,
-        _level(address),
-        subresource,
-        has_source=request.method == "PUT" and _COPY_SOURCE in request.headers,
-    )
-    found = ROUTES.get(place)
-    if found is not None:
-        return found
+def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
+    """Refuses what would not happen; in a write also what no verb knows."""
+    for name, value in headers.items():
+        if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:
+            continue
+        if name.startswith("x-amz-meta-"):
+            continue
+        taken = HEADERS.get(name)
+        if taken is None:
+            if is_write or name.startswith(HEADERS_STARTING):
+                raise not_implemented(_REFUSED_HEADER, header=name)
+        elif taken.values is not None and value.strip().lower() not in taken.values:
+            if taken.code == "NotImplemented":
+                raise not_implemented(_REFUSED_HEADER, header=name)
+            raise S3Error(taken.code, f"The value of {name} is not one that is supported")
+
+
+def _find(request: Request, address: Address, query: Query) -> AnyVerb:
+    method, level = request.method, _level(address)
+    subresource = _subresource(query) if query.names else ""
+    has_source = method == "PUT" and _COPY_SOURCE in request.headers
+    verb = ROUTES.get(Place(method, level, subresource, has_source))
+    if verb is not None:
+        return verb
     if subresource:
         raise not_implemented(
-            f"{request.method} of the subresource {subresource} is not implemented",
-            parameter=subresource,
+            f"{method} of the subresource {subresource} is not implemented", parameter=subresource
         )
-    if place.level is not Level.SERVICE and request.method == "POST":
+    if level is not Level.SERVICE and method == "POST":
         raise not_implemented("Uploads by POST are not implemented")
-    if place.has_source:
+    if has_source:
         raise not_implemented("Only objects can be copied", header=_COPY_SOURCE)
     raise _not_allowed()
 
@@ -93,9 +150,11 @@ def _level(address: Address) -> Level:
     return Level.BUCKET if address.bucket else Level.SERVICE
 
 
-def _check_parameters(found: Route, query: Query) -> None:
-    """Of a write: what it does not take may mean another thing, or another object."""
-    for name in query.names - found.parameters - HARMLESS:
+def _check_parameters(verb: AnyVerb, query: Query) -> None:
+    """Refuses a parameter that the verb does not declare: it may name another object or effect."""
+    for name in query.names - verb.parameters - HARMLESS:
+        if name == verb.place.subresource:
+            continue
         if name == "versionId":
             raise invalid_argument(
                 "This operation does not accept a version-id.",

@@ -1,9 +1,9 @@
-"""What S3 has and this endpoint has not: tables, so that none of it is ever ignored.
+"""What S3 has and this endpoint may not serve: tables, so that none of it is ever ignored.
 
-A subresource (`?acl`) that is not supported is refused by name, whatever the method, and never
-becomes the plain verb: `PUT key?tagging` would overwrite the object with its tags. So is a header
-that asks for something that would not happen. A few can be taken at their word, because what they
-ask for is so anyway; those stand here with the values that are.
+A subresource (`?acl`) without a route is refused by name, whatever the method, and never becomes
+the plain verb: `PUT key?tagging` would overwrite the object with its tags. So is a header that asks
+for something that would not happen. A few headers ask for what is so anyway; those stand here with
+the values that are accepted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ SUBRESOURCES: Final = frozenset(
         "annotation",
         "attributes",
         "cors",
+        "delete",
         "encryption",
         "intelligent-tiering",
         "inventory",
         "legal-hold",
         "lifecycle",
+        "list-type",
+        "location",
         "logging",
         "metadataAnnotationTable",
         "metadataConfiguration",
@@ -49,55 +52,14 @@ SUBRESOURCES: Final = frozenset(
         "session",
         "tagging",
         "torrent",
+        "uploadId",
+        "uploads",
+        "versioning",
+        "versions",
         "website",
     }
 )
-
-
-class Absent(NamedTuple):
-    """What AWS says of a bucket that has no such configuration."""
-
-    code: str
-    message: str
-
-
-ABSENT: Final[Mapping[str, Absent]] = {
-    "cors": Absent("NoSuchCORSConfiguration", "The CORS configuration does not exist"),
-    "encryption": Absent(
-        "ServerSideEncryptionConfigurationNotFoundError",
-        "The server side encryption configuration was not found",
-    ),
-    "lifecycle": Absent(
-        "NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"
-    ),
-    "object-lock": Absent(
-        "ObjectLockConfigurationNotFoundError",
-        "Object Lock configuration does not exist for this bucket",
-    ),
-    "ownershipControls": Absent(
-        "OwnershipControlsNotFoundError", "The bucket ownership controls were not found"
-    ),
-    "policy": Absent("NoSuchBucketPolicy", "The bucket policy does not exist"),
-    "policyStatus": Absent("NoSuchBucketPolicy", "The bucket policy does not exist"),
-    "publicAccessBlock": Absent(
-        "NoSuchPublicAccessBlockConfiguration",
-        "The public access block configuration was not found",
-    ),
-    "replication": Absent(
-        "ReplicationConfigurationNotFoundError", "The replication configuration was not found"
-    ),
-    "tagging": Absent("NoSuchTagSet", "The TagSet does not exist"),
-    "website": Absent(
-        "NoSuchWebsiteConfiguration",
-        "The specified bucket does not have a website configuration",
-    ),
-}
-"""A GET of these is answered with the truth: tools ask for them on the way to something else.
-
-`s3cmd info` fails where `?website` is anything but 404, `mc` and infrastructure tools look at all
-of them. `?acl` is not among them: `s3cmd cp` would set on the copy the list it was told, and lets
-it be only where lists are not implemented.
-"""
+"""Every subresource that S3 has, served or not: one that has no route is refused by name."""
 
 
 class Taken(NamedTuple):
@@ -147,53 +109,6 @@ HEADERS_STARTING: Final = (
     "x-amz-server-side-encryption",
 )
 """Refused with any value, unless `HEADERS` has the name."""
-
-SUPPORTED_HEADERS: Final = frozenset(
-    {
-        "x-amz-checksum-algorithm",
-        "x-amz-checksum-crc32",
-        "x-amz-checksum-crc32c",
-        "x-amz-checksum-crc64nvme",
-        "x-amz-checksum-mode",
-        "x-amz-checksum-sha1",
-        "x-amz-checksum-sha256",
-        "x-amz-checksum-type",
-        "x-amz-content-sha256",
-        "x-amz-copy-source",
-        "x-amz-copy-source-if-match",
-        "x-amz-copy-source-if-modified-since",
-        "x-amz-copy-source-if-none-match",
-        "x-amz-copy-source-if-unmodified-since",
-        "x-amz-copy-source-range",
-        "x-amz-date",
-        "x-amz-decoded-content-length",
-        "x-amz-metadata-directive",
-        "x-amz-mp-object-size",
-        "x-amz-sdk-checksum-algorithm",
-        "x-amz-security-token",
-        "x-amz-trailer",
-    }
-)
-"""Those that somebody reads: `auth`, or the verbs."""
-
-_STANDING = "A header you provided implies functionality that is not implemented"
-
-
-def check_headers(headers: Mapping[str, str], *, is_write: bool) -> None:
-    """Refuse what would not happen; of a write also what nobody here knows."""
-    for name, value in headers.items():
-        if not name.startswith("x-amz-") or name in SUPPORTED_HEADERS:
-            continue
-        if name.startswith("x-amz-meta-"):
-            continue
-        taken = HEADERS.get(name)
-        if taken is None:
-            if is_write or name.startswith(HEADERS_STARTING):
-                raise not_implemented(_STANDING, header=name)
-        elif taken.values is not None and value.strip().lower() not in taken.values:
-            if taken.code == "NotImplemented":
-                raise not_implemented(_STANDING, header=name)
-            raise S3Error(taken.code, f"The value of {name} is not one that is supported")
 
 
 def not_implemented(message: str, *, header: str = "", parameter: str = "") -> S3Error:

@@ -11,18 +11,13 @@ it found; a document that already has one of those is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 from xml.parsers import expat
 
-from lakebed.base.units import KIB, MIB
+from lakebed.base.units import KIB
 from lakebed.s3.errors import S3Error
-from lakebed.seglake.model import Algorithm, Checksum, Condition, Versioning
-from lakebed.seglake.multipart import PART_NUMBER_MAX, NamedPart
-from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, NO_CONDITION, Doomed
 
-DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
-COMPLETE_BYTES_MAX: Final = 8 * MIB
 SMALL_BYTES_MAX: Final = 64 * KIB
 
 _DEPTH_MAX: Final = 8
@@ -63,11 +58,6 @@ class Node:
                 raise malformed(f"{child.name} is not expected in {self.name}")
 
 
-class Deletion(NamedTuple):
-    doomed: list[Doomed]
-    is_quiet: bool
-
-
 def parse(data: bytes, *, root: str, bytes_max: int = SMALL_BYTES_MAX) -> Node:
     """The root element, which must have that name."""
     if len(data) > bytes_max:
@@ -85,54 +75,6 @@ def parse(data: bytes, *, root: str, bytes_max: int = SMALL_BYTES_MAX) -> Node:
     if exchanged is not text:
         _restore(found)
     return found
-
-
-def parse_deletion(data: bytes) -> Deletion:
-    """Of DeleteObjects."""
-    root = parse(data, root="Delete", bytes_max=DELETE_BYTES_MAX)
-    root.only("Object", "Quiet")
-    doomed = [_doomed(node) for node in root.all("Object")]
-    if not 1 <= len(doomed) <= DELETED_AT_ONCE_MAX:
-        raise malformed(f"{len(doomed)} objects: 1 to {DELETED_AT_ONCE_MAX} are deleted at once")
-    return Deletion(doomed, is_quiet=_is_true(root.optional("Quiet")))
-
-
-def parse_completion(data: bytes) -> list[NamedPart]:
-    """Of CompleteMultipartUpload: the parts as they stand there, in their order."""
-    root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
-    root.only("Part")
-    if not 1 <= len(root.children) <= PART_NUMBER_MAX:
-        raise malformed(f"{len(root.children)} parts: there are 1 to {PART_NUMBER_MAX}")
-    return [_part(node) for node in root.children]
-
-
-def parse_versioning(data: bytes) -> Versioning:
-    """Of PutBucketVersioning."""
-    root = parse(data, root="VersioningConfiguration")
-    root.only("Status", "MfaDelete", "MFADelete")
-    for name in ("MfaDelete", "MFADelete"):
-        if root.optional(name) not in (None, "Disabled"):
-            raise S3Error("NotImplemented", "Deletion with a second factor is not implemented")
-    status = root.optional("Status")
-    if status == "Enabled":
-        return Versioning.ENABLED
-    if status == "Suspended":
-        return Versioning.SUSPENDED
-    raise S3Error(
-        "IllegalVersioningConfigurationException",
-        "The versioning configuration specified in the request is invalid",
-    )
-
-
-def parse_location(data: bytes) -> str:
-    """Of CreateBucket: the region asked for, or "" if none is."""
-    if not data.strip():
-        return ""
-    root = parse(data, root="CreateBucketConfiguration")
-    for child in root.children:
-        if child.name != "LocationConstraint":
-            raise S3Error("NotImplemented", f"{child.name} of a new bucket is not implemented")
-    return (root.optional("LocationConstraint") or "").strip()
 
 
 def malformed(why: str = "") -> S3Error:
@@ -220,39 +162,3 @@ def _exchanged(number: int) -> str:
 
 def _original(number: int) -> int:
     return number - 0x10FFFC + 0xFFFE if number >= 0x10FFFC else number - _PRIVATE
-
-
-def _is_true(text: str | None) -> bool:
-    if text is None:
-        return False
-    if text.strip().lower() not in ("true", "false"):
-        raise malformed("Quiet is true or false")
-    return text.strip().lower() == "true"
-
-
-def _doomed(node: Node) -> Doomed:
-    node.only("Key", "VersionId", "ETag", "LastModifiedTime", "Size")
-    if node.optional("LastModifiedTime") is not None or node.optional("Size") is not None:
-        raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
-    key = node.optional("Key")
-    if not key:
-        raise malformed("an object is deleted by its key")
-    etag = node.optional("ETag")
-    condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
-    return Doomed(key, node.optional("VersionId") or None, condition)
-
-
-def _part(node: Node) -> NamedPart:
-    checksums = {f"Checksum{algorithm.value}": algorithm for algorithm in Algorithm}
-    node.only("PartNumber", "ETag", *checksums)
-    number, etag = (node.optional("PartNumber") or "").strip(), node.optional("ETag")
-    if not (number.isascii() and number.isdigit() and len(number) <= 5) or etag is None:
-        raise malformed("a part has a number and an ETag")
-    given: Sequence[Checksum] = [
-        Checksum(algorithm, value.strip(), is_composite=False)
-        for name, algorithm in checksums.items()
-        if (value := node.optional(name))
-    ]
-    if len(given) > 1:
-        raise malformed("a part has one checksum")
-    return NamedPart(int(number), etag.strip().strip('"'), given[0] if given else None)

@@ -1,18 +1,32 @@
-"""Text as XML can carry it, and back.
+"""Text and elements of XML documents, as every verb writes them.
 
-A key may have characters that XML 1.0 has no way to say. They are written as references, `&#x1;`,
-as AWS does: strict parsers refuse those, lenient ones read them, and whoever must be sure asks for
-`encoding-type=url`. A carriage return is always a reference, or a parser would make a line feed
-of it.
+A key may have characters that XML 1.0 cannot express. They are written as references, `&#x1;`, as
+AWS does: strict parsers refuse those, lenient ones read them, and a client that must be sure asks
+for `encoding-type=url`. A carriage return is always a reference, or a parser would make a line feed
+of it. Times are in UTC, with milliseconds.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+import time
+from collections.abc import Iterable
 from typing import Final
+from urllib.parse import quote
+
+from lakebed.seglake.model import Checksum
 
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+OWNER_ID: Final = "6c616b65626564000000000000000000000000000000000000000000000000ff"
+OWNER_NAME: Final = "lakebed"
+OWNER: Final = f"<Owner><ID>{OWNER_ID}</ID><DisplayName>{OWNER_NAME}</DisplayName></Owner>"
+INITIATOR: Final = OWNER.replace("Owner>", "Initiator>")
+STORAGE_CLASS: Final = "STANDARD"
+
+_MS_PER_S: Final = 1000
 
 # Control characters but tab and line feed, and what is no character at all.
 _UNSAYABLE: Final = "\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff"
@@ -37,3 +51,46 @@ def sayable(text: str) -> str:
 
 def element(name: str, text: str) -> str:
     return f"<{name}>{escaped(text)}</{name}>"
+
+
+def document(name: str, parts: Iterable[str]) -> bytes:
+    return "".join((DECLARATION, f'<{name} xmlns="{NAMESPACE}">', *parts, f"</{name}>")).encode()
+
+
+def time_text(moment_ms: int) -> str:
+    seconds, milliseconds = divmod(moment_ms, _MS_PER_S)
+    return f"{_second_text(seconds)}.{milliseconds:03d}Z"
+
+
+@functools.lru_cache(maxsize=4096)
+def _second_text(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def key_text(key: str, *, is_url_encoded: bool) -> str:
+    """Encodes a key for `encoding-type=url`, or escapes it for XML.
+
+    A space is `%20`, which all clients decode; AWS writes `+`, which some do not.
+    """
+    return quote(key, safe="/") if is_url_encoded else escaped(key)
+
+
+def bool_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def etag_element(etag: str) -> str:
+    return element("ETag", f'"{etag}"')
+
+
+def checksum_elements(checksums: Iterable[Checksum], *, has_type: bool = True) -> list[str]:
+    """`ChecksumCRC32` and so on, followed by their type."""
+    given = list(checksums)
+    parts = [element(f"Checksum{checksum.algorithm.value}", checksum.value) for checksum in given]
+    if given and has_type:
+        parts.append(checksum_type_element(is_composite=given[0].is_composite))
+    return parts
+
+
+def checksum_type_element(*, is_composite: bool) -> str:
+    return element("ChecksumType", "COMPOSITE" if is_composite else "FULL_OBJECT")

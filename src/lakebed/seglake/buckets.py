@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lakebed.base.clock import NS_PER_MS, HybridClock
+from lakebed.base.commit import Barrier
 from lakebed.base.units import shown
 from lakebed.seglake.bucket_guard import BucketGuard
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.change import Change
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import BadState, BucketExists, BucketNotEmpty
 from lakebed.seglake.meta.database import Database
@@ -24,7 +27,7 @@ class Buckets:
     def __init__(
         self,
         database: Database,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         *,
         clock: HybridClock,
         site_id: str,
@@ -32,7 +35,7 @@ class Buckets:
         config: SeglakeConfig,
     ) -> None:
         self._database = database
-        self._commits = commits
+        self._barrier = barrier
         self._clock = clock
         self._site_id = site_id
         self._guard = guard
@@ -83,7 +86,7 @@ class Buckets:
             self._note(writer, CREATE, name, hlc=str(self._clock.now()))
             return bucket
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def set_versioning(self, name: str, versioning: Versioning) -> BucketInfo:
         return self.configuration(name, versioning).run()
@@ -101,7 +104,7 @@ class Buckets:
                 self._note(writer, CONFIGURE, name, hlc=str(self._clock.now()))
             return BucketInfo(name=name, created_ms=found.created_ms, versioning=versioning)
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def delete(self, name: str) -> None:
         self.check_deletable(name)
@@ -139,7 +142,7 @@ class Buckets:
             self._note(writer, DELETE, name, hlc=str(self._clock.now()))
             return True
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def _note(self, writer: Writer, kind: str, name: str, *, hlc: str) -> None:
         writer.add_oplog(

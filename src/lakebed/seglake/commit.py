@@ -1,12 +1,12 @@
-"""The write barrier: many requests, one sync of the segment, one transaction.
+"""The sink of the lake's barrier: many changes, one sync of the segment, one transaction.
 
 In this order: the bodies that came along are written into one segment and synced; the transaction
-takes the segments' new lengths, then each request by itself; the WAL is synced; all are told.
+takes the segments' new lengths, then each change by itself; the WAL is synced; all tickets are
+fulfilled.
 
-A sync of the segment that failed fails the requests whose bodies it covered, and that segment is
-not written to again. A COMMIT that failed fails all of its requests: nobody knows whether they
-happened, so nobody is told that they did. Later requests go on in a new segment, on new
-connections.
+A sync of the segment that failed fails the changes whose bodies it covered, and that segment is
+not written to again. A COMMIT that failed fails all of its changes: whether they happened is not
+known, so none is reported done. Later changes go on in a new segment, on new connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from lakebed.base.clock import Clock
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import KIB
-from lakebed.seglake.body import Body
+from lakebed.seglake.change import Change
 from lakebed.seglake.meta.database import Database, Together
 from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.meta.writer import Writer
@@ -27,35 +27,12 @@ from lakebed.seglake.model import Chunk
 from lakebed.seglake.segments import Segments
 from lakebed.seglake.versions import PlannedPut
 
-Apply = Callable[[Writer, tuple[Chunk, ...]], Any]
-"""What a request does in the transaction, given where its body lies; its result is told."""
-
-Plan = Callable[[tuple[Chunk, ...]], PlannedPut]
-"""The same of a put without a condition: such ones are carried out together."""
-
 
 class PutAll(Protocol):
     def __call__(self, writer: Writer, puts: Sequence[PlannedPut]) -> Sequence[Any]: ...
 
 
-REQUEST_BYTES = 512  # what a request without a body counts
-TRANSACTION_BYTES, REQUEST_WAL_BYTES = 64 * KIB, 16 * KIB  # of disk: pages of the write-ahead log
-
-
-class Request:
-    """Something to be done in a transaction."""
-
-    __slots__ = ("apply", "body", "plan")
-
-    def __init__(self, apply: Apply, body: Body | None = None, plan: Plan | None = None) -> None:
-        self.apply = apply
-        self.body = body
-        self.plan = plan
-
-    @property
-    def size(self) -> int:
-        inline = None if self.body is None else self.body.inline
-        return REQUEST_BYTES + (0 if inline is None else len(inline[1]))
+TRANSACTION_BYTES, CHANGE_WAL_BYTES = 64 * KIB, 16 * KIB  # of disk: pages of the write-ahead log
 
 
 class CommitSink:
@@ -72,14 +49,14 @@ class CommitSink:
         self.commit_count = 0
         self.used_ns = 0
 
-    def commit(self, items: Sequence[Request]) -> list[Any]:
+    def commit(self, items: Sequence[Change[Any]]) -> list[Any]:
         """The result of each, or its error."""
         self.commit_count += 1
         self.used_ns = self._clock.monotonic_ns()
         rows: dict[str, SegmentRow] = {}
         chunks = self._write_bodies(items, rows)
         failed: dict[int, LakebedError] = {}
-        placed: list[tuple[Request, tuple[Chunk, ...]]] = []
+        placed: list[tuple[Change[Any], tuple[Chunk, ...]]] = []
         for index, (item, found) in enumerate(zip(items, chunks, strict=True)):
             if isinstance(found, LakebedError):
                 failed[index] = found
@@ -99,22 +76,22 @@ class CommitSink:
         return [failed[index] if index in failed else next(told) for index in range(len(items))]
 
     def _operations(
-        self, placed: Sequence[tuple[Request, tuple[Chunk, ...]]]
+        self, placed: Sequence[tuple[Change[Any], tuple[Chunk, ...]]]
     ) -> list[Callable[[Writer], Any] | Together[Any]]:
         """One for each, in order; those of planned puts that follow one another are together."""
         operations: list[Callable[[Writer], Any] | Together[Any]] = []
         for is_planned, some in groupby(placed, key=lambda one: one[0].plan is not None):
-            requests = list(some)
-            singles = [_operation(item.apply, chunks) for item, chunks in requests]
+            changes = list(some)
+            singles = [_operation(change.apply, chunks) for change, chunks in changes]
             if not is_planned:
                 operations += singles
                 continue
-            puts = [item.plan(chunks) for item, chunks in requests if item.plan is not None]
+            puts = [change.plan(chunks) for change, chunks in changes if change.plan is not None]
             operations.append(Together(_checked(partial(self._put_all, puts=puts)), singles))
         return operations
 
     def _write_bodies(
-        self, items: Sequence[Request], rows: dict[str, SegmentRow]
+        self, items: Sequence[Change[Any]], rows: dict[str, SegmentRow]
     ) -> list[tuple[Chunk, ...] | LakebedError]:
         """Where each body is, durable; `rows` takes the segments that hold them."""
         records = [
@@ -145,7 +122,7 @@ class CommitSink:
         return found
 
     def _write(self, records: Sequence[tuple[bytes, bytes]]) -> tuple[Sequence[Chunk], SegmentRow]:
-        metadata_bytes = TRANSACTION_BYTES + REQUEST_WAL_BYTES * len(records)
+        metadata_bytes = TRANSACTION_BYTES + CHANGE_WAL_BYTES * len(records)
         self._segments.check_room(metadata_bytes + sum(len(data) for _, data in records))
         writer = self._segments.borrow()
         try:
@@ -166,7 +143,9 @@ def put_segments(writer: Writer, rows: Iterable[SegmentRow]) -> None:
         writer.put_segment(row)
 
 
-def _operation(apply: Apply, chunks: tuple[Chunk, ...]) -> Callable[[Writer], Any]:
+def _operation(
+    apply: Callable[[Writer, tuple[Chunk, ...]], Any], chunks: tuple[Chunk, ...]
+) -> Callable[[Writer], Any]:
     return _checked(lambda writer: apply(writer, chunks))
 
 

@@ -12,14 +12,15 @@ import contextlib
 import os
 from base64 import b32encode
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.commit import Barrier
 from lakebed.base.errors import AlreadyExists, InputError, LakebedError, TooLarge
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 from lakebed.base.units import shown
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.change import Change
 from lakebed.seglake.errors import NoSuchAccessKey
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import ApiKeyRow
@@ -88,7 +89,7 @@ class Keys(ReadOnlyKeys):
     def __init__(
         self,
         database: Database,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         *,
         disk: Disk,
         path: str,
@@ -98,7 +99,7 @@ class Keys(ReadOnlyKeys):
     ) -> None:
         """`path` is where the key that seals secrets is, or will be."""
         super().__init__(database)
-        self._commits = commits
+        self._barrier = barrier
         self._disk = disk
         self._path = path
         self._clock = clock
@@ -129,7 +130,7 @@ class Keys(ReadOnlyKeys):
                 raise AlreadyExists(f"access key {access_key} is there already")
             writer.add_api_key(row)
 
-        self._commits.run(apply)
+        Change(self._barrier, apply).run()
         self.generation += 1
         return NewKey(_info(row), secret)
 
@@ -158,7 +159,7 @@ class Keys(ReadOnlyKeys):
             writer.note_use_of_api_key(access_key, used_ms)
 
         with contextlib.suppress(LakebedError):  # whoever must hear of it does so by the next write
-            Change(self._commits, apply).submit(timeout=0)
+            Change(self._barrier, apply).submit(timeout=0)
 
     def _set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
         def apply(writer: Writer, _chunks: tuple[Chunk, ...]) -> ApiKeyRow:
@@ -167,7 +168,7 @@ class Keys(ReadOnlyKeys):
             return row._replace(is_enabled=is_enabled)
 
         try:
-            return _info(self._commits.run(apply))
+            return _info(Change(self._barrier, apply).run())
         finally:
             self.generation += 1  # also if nobody knows whether it happened
 

@@ -26,9 +26,9 @@ from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
+from lakebed.seglake.change import Change
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commit import CommitSink, Request
-from lakebed.seglake.commits import Change, Commits
+from lakebed.seglake.commit import CommitSink
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MetadataLost
 from lakebed.seglake.keys import Keys
@@ -95,13 +95,12 @@ class Lake:
             undo.callback(chunks.close)
             sink = CommitSink(self._segments, self._database, rules.put_all, clock=runner.clock)
             self._barrier = self._make_barrier(sink)
-            self._commits = Commits(self._barrier)
             guard = BucketGuard(
                 reserved=reserved_buckets, if_match_buckets=self._config.require_if_match_buckets
             )
             self.buckets = Buckets(
                 self._database,
-                self._commits,
+                self._barrier,
                 clock=clock,
                 site_id=site_id,
                 guard=guard,
@@ -193,7 +192,7 @@ class Lake:
             new_check=self._lost_check,
         )
 
-    def _make_barrier(self, sink: CommitSink) -> Barrier[Request, Any]:
+    def _make_barrier(self, sink: CommitSink) -> Barrier[Change[Any], Any]:
         limits = CommitConfig(
             batch_bytes_max=min(_BATCH_BYTES_MAX, self._config.sync_bytes),
             delay_ms_max=self._config.sync_interval_ms,
@@ -217,7 +216,7 @@ class Lake:
             chunks,
             mark_damaged=self._mark_damaged,
             segments=self._segments,
-            commits=self._commits,
+            barrier=self._barrier,
             rules=rules,
             guard=guard,
             config=self._config,
@@ -228,7 +227,7 @@ class Lake:
         return Uploads(
             self._database,
             self.objects,
-            self._commits,
+            self._barrier,
             rules=rules,
             config=self._config,
             clock=self._runner.clock,
@@ -238,7 +237,7 @@ class Lake:
     def _make_keys(self, paths: LakePaths, disk: Disk) -> Keys:
         return Keys(
             self._database,
-            self._commits,
+            self._barrier,
             disk=disk,
             path=paths.secret_key,
             clock=self._runner.clock,
@@ -250,7 +249,7 @@ class Lake:
             self._database,
             self._segments,
             files,
-            self._commits,
+            self._barrier,
             sink,
             reads=lambda: self.objects.read_count,
             runner=self._runner,
@@ -287,4 +286,4 @@ class Lake:
             self._marking.discard(version_id)
 
     def _set_state(self, version_id: str, state: State) -> Change[None]:
-        return Change(self._commits, lambda writer, _chunks: writer.set_state(version_id, state))
+        return Change(self._barrier, lambda writer, _chunks: writer.set_state(version_id, state))

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakebed.base.clock import NS_PER_MS, Clock
+from lakebed.base.commit import Barrier
 from lakebed.base.errors import InputError, TooLarge
 from lakebed.base.units import GIB, shown
 from lakebed.seglake import digests
 from lakebed.seglake.body import Body, Source, pieces_of
-from lakebed.seglake.commits import Change, ChangeInSteps, Commits
+from lakebed.seglake.change import Change, ChangeInSteps
 from lakebed.seglake.conditions import ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import Expected
@@ -91,7 +92,7 @@ class Uploads:
         self,
         database: Database,
         objects: Objects,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         *,
         rules: VersionRules,
         config: SeglakeConfig,
@@ -101,7 +102,7 @@ class Uploads:
         self._database = database
         self._objects = objects
         self._guard = objects.guard
-        self._commits = commits
+        self._barrier = barrier
         self._rules = rules
         self._config = config
         self._clock = clock
@@ -153,7 +154,7 @@ class Uploads:
             writer.add_upload(upload_row(upload))
             return upload
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def put_part(
         self,
@@ -221,7 +222,7 @@ class Uploads:
 
         return Put(
             self._objects.body_writer(wanted, what=where, size_max=PART_BYTES_MAX, size=size),
-            self._commits,
+            self._barrier,
             apply=apply,
             check_early=lambda: None,
             expected=expected,
@@ -332,7 +333,7 @@ class Uploads:
             require_upload(writer, bucket, key, upload_id)
             writer.remove_upload(upload_id)
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def complete(
         self,
@@ -395,7 +396,7 @@ class Uploads:
             writer.remove_upload(upload_id)
             return info
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
     def _check_sizes(self, numbers: Sequence[int], parts: Sequence[Manifest]) -> int:
         """The size of all of them."""

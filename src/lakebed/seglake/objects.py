@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from lakebed.base.commit import Barrier, Ticket
 from lakebed.base.errors import InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Runner
@@ -23,9 +24,9 @@ from lakebed.seglake.body import (
     small_body,
 )
 from lakebed.seglake.bucket_guard import BucketGuard
+from lakebed.seglake.change import Change, ChangeInSteps
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commits import Change, ChangeInSteps, Commits, Pending
 from lakebed.seglake.conditions import NotModified, ReadCondition
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.digests import BodyDigests, Expected, decoded
@@ -86,7 +87,7 @@ class Put(Generic[Result]):
     def __init__(
         self,
         writer: BodyWriter,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         *,
         apply: Callable[[Writer, Body, tuple[Chunk, ...]], Result],
         check_early: Callable[[], None],
@@ -96,7 +97,7 @@ class Put(Generic[Result]):
     ) -> None:
         """`plan` is what `apply` does, if that is a put without a condition."""
         self._writer = writer
-        self._commits = commits
+        self._barrier = barrier
         self._apply = apply
         self._plan = plan
         self._check_early = check_early
@@ -126,7 +127,7 @@ class Put(Generic[Result]):
         """What it became, durable."""
         return self.change().run()
 
-    def submit(self) -> Pending[Result]:
+    def submit(self) -> Ticket[Result]:
         """As `finish`, without waiting for it."""
         return self.change().submit()
 
@@ -135,7 +136,7 @@ class Put(Generic[Result]):
         body = self._writer.finish(expected=self._expected, size=self._size)
         apply, plan = self._apply, self._plan
         return Change(
-            self._commits,
+            self._barrier,
             lambda writer, chunks: apply(writer, body, chunks),
             body,
             None if plan is None else partial(plan, body),
@@ -162,7 +163,7 @@ class Objects(ObjectReading):
         *,
         mark_damaged: MarkDamaged,
         segments: Segments,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         rules: VersionRules,
         guard: BucketGuard,
         config: SeglakeConfig,
@@ -171,7 +172,7 @@ class Objects(ObjectReading):
         super().__init__(database, chunks, mark_damaged=mark_damaged, runner=runner, config=config)
         self._segments = segments
         self._buffers = ChunkBuffers()
-        self._commits = commits
+        self._barrier = barrier
         self._rules = rules
         self.guard = guard
         self._config = config
@@ -242,7 +243,7 @@ class Objects(ObjectReading):
         def apply(writer: Writer, chunks: tuple[Chunk, ...]) -> ObjectInfo:
             return self._rules.put(writer, *plan(chunks), condition)
 
-        return Change(self._commits, apply, body, None if condition.is_given else plan)
+        return Change(self._barrier, apply, body, None if condition.is_given else plan)
 
     def begin_put(
         self,
@@ -284,7 +285,7 @@ class Objects(ObjectReading):
         )
         return Put(
             writer,
-            self._commits,
+            self._barrier,
             apply=apply,
             check_early=check_early,
             expected=expected,
@@ -383,7 +384,7 @@ class Objects(ObjectReading):
                 )
                 checksum = yield from _computed(source, algorithm)
                 known = source.info.version_id, checksum
-            return Change(self._commits, apply)
+            return Change(self._barrier, apply)
 
         return ChangeInSteps(steps())
 
@@ -422,16 +423,16 @@ class Objects(ObjectReading):
 
     def delete_many(self, bucket: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
         """Up to 1,000; each by itself, its error in its place."""
-        pending: list[Pending[Deleted] | LakebedError] = []
+        tickets: list[Ticket[Deleted] | LakebedError] = []
         for change in self.deletions(bucket, doomed):
             try:
-                pending.append(change.submit() if isinstance(change, Change) else change)
+                tickets.append(change.submit() if isinstance(change, Change) else change)
             except LakebedError as error:
-                pending.append(error)
+                tickets.append(error)
         results: list[Deleted | LakebedError] = []
-        for request in pending:
+        for ticket in tickets:
             try:
-                results.append(request.wait() if isinstance(request, Pending) else request)
+                results.append(ticket.wait() if isinstance(ticket, Ticket) else ticket)
             except LakebedError as error:
                 results.append(error)
         return results
@@ -464,7 +465,7 @@ class Objects(ObjectReading):
                 return self._rules.delete(writer, bucket, key, condition)
             return self._rules.delete_version(writer, bucket, key, version_id, condition)
 
-        return Change(self._commits, apply)
+        return Change(self._barrier, apply)
 
 
 def _computed(source: ObjectReader, algorithm: Algorithm) -> Generator[None, None, Checksum]:

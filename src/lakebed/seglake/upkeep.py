@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.commit import Barrier
 from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
+from lakebed.seglake.change import Change
 from lakebed.seglake.commit import CommitSink, put_segments
-from lakebed.seglake.commits import Commits
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import PendingManifest, SegmentRow
@@ -41,7 +43,7 @@ class Upkeep:
         database: Database,
         segments: Segments,
         files: ManifestFiles,
-        commits: Commits,
+        barrier: Barrier[Change[Any], Any],
         sink: CommitSink,
         *,
         reads: Callable[[], int],
@@ -51,7 +53,7 @@ class Upkeep:
         self._database = database
         self._segments = segments
         self._files = files
-        self._commits = commits
+        self._barrier = barrier
         self._sink = sink
         self._reads = reads
         self._clock = runner.clock
@@ -89,7 +91,7 @@ class Upkeep:
     def _seal(self) -> None:
         rows = self._segments.seal_due()
         if rows:
-            self._commits.run(lambda writer, _chunks: put_segments(writer, rows))
+            Change(self._barrier, lambda writer, _chunks: put_segments(writer, rows)).run()
 
     def _is_busy(self) -> bool:
         quiet_ns = self._clock.monotonic_ns() - self._sink.used_ns
@@ -102,7 +104,7 @@ class Upkeep:
             return False
         mark = self._carry_out(pending)
         used_ns, commit_count = self._sink.used_ns, self._sink.commit_count
-        self._commits.run(lambda writer, _chunks: mark(writer))
+        Change(self._barrier, lambda writer, _chunks: mark(writer)).run()
         if self._sink.commit_count == commit_count + 1:
             self._sink.used_ns = used_ns  # that was not a request
         return len(pending) == _FILES_BESIDE_REQUESTS

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from lakebed.api.plans import Mark
 from lakebed.base.units import MIB
+from lakebed.store.split_points import SplitPoint
 
 BYTES_WORTH_A_TASK = 4 * MIB
 _SLACK = 8  # what is less than that part of a split is not cut off
@@ -20,15 +20,15 @@ Key = TypeVar("Key")
 
 
 class Extent(NamedTuple, Generic[Key]):
-    """What is to be read of one thing: from the first mark to the last one."""
+    """What is to be read of one thing: from the first split point to the last one."""
 
     key: Key
-    marks: Sequence[Mark]
-    is_cut_anywhere: bool  # also between two marks
+    split_points: Sequence[SplitPoint]
+    is_cut_anywhere: bool  # also between two split points
 
     @property
     def size(self) -> int:
-        return self.marks[-1].bytes_before - self.marks[0].bytes_before
+        return self.split_points[-1].bytes_before - self.split_points[0].bytes_before
 
 
 class Piece(NamedTuple, Generic[Key]):
@@ -45,7 +45,9 @@ def split(
 ) -> list[list[Piece[Key]]]:
     """All of them, in order; `count_min` splits, or twice, three times as many, if there is
     enough for that many: so all cores are done at the same time."""
-    extents = [extent for extent in extents if extent.marks[0].at < extent.marks[-1].at]
+    extents = [
+        extent for extent in extents if extent.split_points[0].at < extent.split_points[-1].at
+    ]
     total = sum(extent.size for extent in extents)
     needed = max(-(-total // bytes_max), 1)
     even = -(-needed // count_min) * count_min
@@ -54,39 +56,39 @@ def split(
     splits: list[list[Piece[Key]]] = [[]]
     done, boundary = 0, 1  # bytes that are dealt out, and which part of the total is filled now
     for extent in extents:
-        start = extent.marks[0]
+        start = extent.split_points[0]
         while True:
             room = total * boundary // count - done
-            left = extent.marks[-1].bytes_before - start.bytes_before
+            left = extent.split_points[-1].bytes_before - start.bytes_before
             if boundary == count or left <= room + slack:
                 break
             cut = place_at(extent, start.bytes_before + room)
-            if room > slack and start.at < cut.at < extent.marks[-1].at:
+            if room > slack and start.at < cut.at < extent.split_points[-1].at:
                 splits[-1].append(_piece(extent, start, cut))
                 done += cut.bytes_before - start.bytes_before
                 start = cut
             boundary += 1
             if splits[-1]:
                 splits.append([])
-        splits[-1].append(_piece(extent, start, extent.marks[-1]))
-        done += extent.marks[-1].bytes_before - start.bytes_before
+        splits[-1].append(_piece(extent, start, extent.split_points[-1]))
+        done += extent.split_points[-1].bytes_before - start.bytes_before
     return [one for one in splits if one]
 
 
-def place_at(extent: Extent[Key], bytes_before: int) -> Mark:
+def place_at(extent: Extent[Key], bytes_before: int) -> SplitPoint:
     """Where about so many bytes are before it."""
-    marks = extent.marks
-    index = bisect_left(marks, bytes_before, key=lambda mark: mark.bytes_before)
-    if index == len(marks):
-        return marks[-1]
-    mark, previous = marks[index], marks[max(index - 1, 0)]
-    span = mark.bytes_before - previous.bytes_before
+    points = extent.split_points
+    index = bisect_left(points, bytes_before, key=lambda point: point.bytes_before)
+    if index == len(points):
+        return points[-1]
+    point, previous = points[index], points[max(index - 1, 0)]
+    span = point.bytes_before - previous.bytes_before
     if extent.is_cut_anywhere and span:
-        inside = (mark.at - previous.at) * (bytes_before - previous.bytes_before)
-        return Mark(previous.at + inside // span, bytes_before)
-    is_nearer = mark.bytes_before - bytes_before < bytes_before - previous.bytes_before
-    return mark if is_nearer else previous
+        inside = (point.at - previous.at) * (bytes_before - previous.bytes_before)
+        return SplitPoint(previous.at + inside // span, bytes_before)
+    is_nearer = point.bytes_before - bytes_before < bytes_before - previous.bytes_before
+    return point if is_nearer else previous
 
 
-def _piece(extent: Extent[Key], start: Mark, end: Mark) -> Piece[Key]:
+def _piece(extent: Extent[Key], start: SplitPoint, end: SplitPoint) -> Piece[Key]:
     return Piece(extent.key, start.at, end.at, end.bytes_before - start.bytes_before)

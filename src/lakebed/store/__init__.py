@@ -7,7 +7,7 @@
         log.flush(log.append_record(b"..."))
 
     with Store.open("data", read_only=True) as store:        # also beside a writer
-        for record in store.reader("orders").read(): ...
+        for record in store.log("orders").read(): ...
 
 - `store` and `read_only`: the two ways to open a root; one process writes, any number reads;
 - `version`: the file `store.json`, by which a newer store is refused;

@@ -85,6 +85,7 @@ class Group:
         *,
         runner: Runner,
         delivery_count_max: int,
+        restored_ms: int,
         dead_letters: Callable[[], Topic],
         redrive_group: Callable[[], Group],
     ) -> None:
@@ -96,6 +97,7 @@ class Group:
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max
+        self._suffix = f"-{restored_ms:x}" if restored_ms else ""  # of incarnations
         self._dead_letters = dead_letters
         self._redrive_group = redrive_group
         self._turn = 0  # which partition is asked first
@@ -128,7 +130,7 @@ class Group:
         return _Part(
             group,
             partition,
-            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}",
+            incarnation=f"{self.topic.identity.topic_id}-{group.incarnation:016x}{self._suffix}",
             on_skipped=damage_reporter(partition, group.counters),
         )
 
@@ -517,7 +519,7 @@ class Group:
         for lease in held:
             part = self._parts.get(lease.partition)
             if lease.incarnation != part.incarnation:
-                why = "the topic or the group was deleted and made again since"
+                why = "the topic or the group was made again since, or the store restored"
                 raise StaleLease(lease.ranges, epoch=lease.epoch, why=why)
             yield lease, part.group
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from lakebed.base.errors import LakebedError
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import SegmentInfo
-from lakebed.store.topic_partition import TopicPartition
 
 
 class _Counted(NamedTuple):
@@ -26,7 +26,7 @@ class _Counted(NamedTuple):
 class MessageCounts:
     """Thread-safe."""
 
-    def __init__(self, partition: Partition | TopicPartition, *, is_compacted: bool) -> None:
+    def __init__(self, partition: Partition | ReadOnlyPartition, *, is_compacted: bool) -> None:
         self._partition = partition
         self._is_compacted = is_compacted
         self._counted: dict[SegmentInfo, _Counted] = {}  # replaced as a whole, never changed

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakebed.aof.archived_log import ArchivedLog
 from lakebed.aof.read_only import ReadOnlyLog
-from lakebed.aof.reader import LogReader
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.services import TierServices
 from lakebed.base.damage_ledger import RecordedDamage
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from lakebed.seglake.read_only import ReadOnlyLake
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_only_bucket import ReadOnlyBucket
-    from lakebed.store.read_only_topic import ReadOnlyTopic
+    from lakebed.store.read_only_topic import ReadOnlyTopic, ReadOnlyTopics
+    from lakebed.store.read_plan import PlannedRead, WantedRead
 
 
 class ReadOnlyStore:
@@ -86,8 +87,7 @@ class ReadOnlyStore:
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self.damage = RecordedDamage(self.disk, self.root)
         self._logs = Opened(self._open_log, name="the logs", runner=self.runner)
-        self._readers = Opened(self._open_reader, name="the readers of logs", runner=self.runner)
-        self._topics = Opened(self._open_topic, name="the topics", runner=self.runner)
+        self._topics = Opened(self._open_topics, name="the topics", runner=self.runner)
         open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
         self._lakes = Opened(open_lake, name="the object store", runner=self.runner)
         self._is_closed = False
@@ -97,9 +97,32 @@ class ReadOnlyStore:
         return log_names(self.disk, self.root)
 
     def log(self, name: str) -> ReadOnlyLog:
-        """The log as its readers see it, the same one each time; `NotFound` if there is none."""
+        """The log, the same one each time; `NotFound` if there is none.
+
+        One that was deleted and created again since is opened anew.
+        """
         self._check_open()
-        return self._logs.get(name)
+        log = self._logs.get(name)
+        if log.is_replaced():
+            self._logs.forget(name, log)
+            log.close()
+            log = self._logs.get(name)
+        return log
+
+    def open_log(self, name: str) -> ReadOnlyLog:
+        """As `log`: a store that is only read creates none."""
+        return self.log(name)
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`, of logs."""
+        from lakebed.store.read_planner import LogSource, log_index, plan_reads
+
+        def source(name: str) -> LogSource:
+            return LogSource(self.log(name), partial(log_index, self.disk))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     def archived_log(self, name: str) -> ArchivedLog:
         """What retention moved to the log's archive, to be read; `NotFound` if there is no such
@@ -108,11 +131,6 @@ class ReadOnlyStore:
         paths = require_log(self.disk, self.root, name)
         return ArchivedLog(self.disk, paths, runner=self.runner)
 
-    def reader(self, name: str) -> LogReader:
-        """A reader of that log, the same one each time."""
-        self._check_open()
-        return self._readers.get(name)
-
     def manifest_log(self, name: str) -> ManifestLog | None:
         """What was recorded of the log's segments, to be read; see `Store.manifest_log`."""
         from lakebed.store.manifest_logs import manifest_log_of
@@ -120,16 +138,27 @@ class ReadOnlyStore:
         self._check_open()
         return manifest_log_of(self.disk, self.root, name)
 
-    def topics(self) -> list[str]:
-        """The names of all topics."""
-        from lakebed.keratin.topic_folder import topic_names
-
-        return topic_names(self.disk, self.root)
+    @property
+    def topics(self) -> ReadOnlyTopics:
+        """All topics: to list and open them."""
+        self._check_open()
+        return self._topics.get("")
 
     def topic(self, name: str) -> ReadOnlyTopic:
-        """The topic as its readers see it, the same one each time; `NotFound` if there is none."""
-        self._check_open()
-        return self._topics.get(name)
+        """The topic of that name; `NotFound` if there is none. See `ReadOnlyTopics.open`."""
+        return self.topics.open(name)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points."""
+        from lakebed.store.read_planner import TopicSource, plan_reads, topic_index
+
+        def source(name: str) -> TopicSource:
+            return TopicSource(self.topics.open(name), partial(topic_index, self.disk))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     @property
     def lake(self) -> ReadOnlyLake:
@@ -149,7 +178,7 @@ class ReadOnlyStore:
         return ReadOnlyBucket(self.lake, name)
 
     def close(self) -> None:
-        """Close the readers, logs, topics and buckets. Idempotent."""
+        """Close the logs, topics and buckets. Idempotent."""
         self._is_closed = True
         with contextlib.ExitStack() as stack:
             if self._close_runner is not None:
@@ -158,10 +187,8 @@ class ReadOnlyStore:
                 stack.callback(lake.close)
             for log in self._logs.close():
                 stack.callback(log.close)
-            for reader in self._readers.close():
-                stack.callback(reader.close)
-            for topic in self._topics.close():
-                stack.callback(topic.close)
+            for topics in self._topics.close():
+                stack.callback(topics.close)
 
     def __enter__(self) -> ReadOnlyStore:
         return self
@@ -173,19 +200,16 @@ class ReadOnlyStore:
         require_log(self.disk, self.root, name)
         return ReadOnlyLog(self.root, name, disk=self.disk, runner=self.runner, services=self.tiers)
 
-    def _open_reader(self, name: str) -> LogReader:
-        return LogReader(self.log(name))
+    def _open_topics(self, name: str) -> ReadOnlyTopics:
+        from lakebed.store.read_only_topic import ReadOnlyTopics
 
-    def _open_topic(self, name: str) -> ReadOnlyTopic:
-        from lakebed.store.read_only_topic import ReadOnlyTopic
-
-        return ReadOnlyTopic(
+        assert not name, "there is one of them"
+        return ReadOnlyTopics(
             self.root,
-            name,
             disk=self.disk,
             runner=self.runner,
+            config=self.topic_config,
             group_config=self.group_config,
-            topic_config=self.topic_config,
         )
 
     def _open_lake(

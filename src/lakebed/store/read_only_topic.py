@@ -1,4 +1,4 @@
-"""A topic that is only read: beside its writer, or after it. Writes nothing and takes no lock.
+"""Topics that are only read: while a writer runs, or after it. Writes nothing and takes no lock.
 
 with Store.open(root, read_only=True) as store:
     topic = store.topic("orders")
@@ -7,25 +7,32 @@ with Store.open(root, read_only=True) as store:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.base.runner.opened import Opened
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.read_only import ReadOnlyPartition
+from lakebed.keratin.topic_folder import topic_names
 from lakebed.store.group_settings import GroupSettings
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.topic_follower import TopicFollower
 from lakebed.store.topic_groups import ReadOnlyGroup, group_names
-from lakebed.store.topic_partition import TopicPartition
 from lakebed.stroma.config import GroupConfig
+
+if TYPE_CHECKING:
+    from lakebed.store.read_plan import TopicRange
 
 
 class ReadOnlyTopic:
-    """Thread-safe. Partitions are opened when they are asked for. `NotFound` if there is none."""
+    """Thread-safe. Partitions are opened on first use. `NotFound` if there is no such topic."""
 
     def __init__(
         self,
@@ -49,22 +56,33 @@ class ReadOnlyTopic:
         self._partitions = Opened(self._open_partition, name=f"topic {name}", runner=runner)
 
     @property
+    def topic_id(self) -> str:
+        """Another one, if the topic was deleted and created again."""
+        return self.identity.topic_id
+
+    @property
     def partition_count(self) -> int:
         return self.identity.partition_count
 
     @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
+    def partitions(self) -> tuple[ReadOnlyPartition, ...]:
         """All of them, opened."""
         return tuple(map(self.partition, range(self.partition_count)))
 
-    def partition(self, number: int) -> TopicPartition:
+    def partition(self, number: int) -> ReadOnlyPartition:
         """The same one each time; `NotFound` if there is none of that number."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
 
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition can be read at."""
+        return [
+            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+        ]
+
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """In every partition the first message at or after that moment, or its end."""
+        """The first message of every partition at or after that moment; else where it ends."""
         return [partition.offset_for_time(timestamp_ms) for partition in self.partitions]
 
     def partition_for(self, key: bytes) -> int:
@@ -78,7 +96,7 @@ class ReadOnlyTopic:
         of them from their oldest messages on.
         """
         numbers = range(self.partition_count) if starts is None else starts
-        views = {number: self.partition(number).view for number in numbers}
+        views = {number: self.partition(number) for number in numbers}
         return TopicFollower(views, starts or {}, runner=self._runner)
 
     def groups(self) -> list[str]:
@@ -104,9 +122,71 @@ class ReadOnlyTopic:
         for partition in self._partitions.close():
             partition.close()
 
-    def _open_partition(self, number: int) -> TopicPartition:
+    def _open_partition(self, number: int) -> ReadOnlyPartition:
         paths = self.paths.partition(number)
-        return TopicPartition(paths, disk=self._disk, runner=self._runner)
+        return ReadOnlyPartition(paths, disk=self._disk, runner=self._runner)
+
+
+class ReadOnlyTopics:
+    """All topics of a store that is only read. Thread-safe."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        disk: Disk,
+        runner: Runner,
+        config: TopicConfig,
+        group_config: GroupConfig,
+    ) -> None:
+        """The configurations are those of topics and groups without settings of their own."""
+        self._root = root
+        self._disk = disk
+        self._runner = runner
+        self._config = config
+        self._group_config = group_config
+        self._topics = Opened(self._open_topic, name="the topics", runner=runner)
+
+    def names(self) -> list[str]:
+        return topic_names(self._disk, self._root)
+
+    def open(self, name: str) -> ReadOnlyTopic:
+        """The topic, the same one each time; `NotFound` if there is none.
+
+        One that was deleted and created again since is opened anew.
+        """
+        topic = self._topics.get(name)
+        now = require_topic(self._disk, topic.paths)
+        if (now.topic_id, now.partition_count) != (topic.topic_id, topic.partition_count):
+            self._topics.forget(name, topic)
+            topic.close()
+            topic = self._topics.get(name)
+        return topic
+
+    def advance(
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        found = [
+            PartitionRange(self.open(each.topic).partition(each.partition), each.start, each.end)
+            for each in ranges
+        ]
+        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
+
+    def close(self) -> None:
+        """Idempotent."""
+        for topic in self._topics.close():
+            topic.close()
+
+    def _open_topic(self, name: str) -> ReadOnlyTopic:
+        return ReadOnlyTopic(
+            self._root,
+            name,
+            disk=self._disk,
+            runner=self._runner,
+            group_config=self._group_config,
+            topic_config=self._config,
+        )
 
 
 def require_topic(disk: Disk, paths: TopicPaths) -> TopicIdentity:

@@ -146,7 +146,7 @@ def _unsealed(
     records = used = 0
     if start < stop:
         # Damage is for `verify` to tell; here it is passed over, and what is whole is counted.
-        for batch in store.reader(name).read_batches(start, stop, skip_damage=True):
+        for batch in store.log(name).read_batches(start, stop, skip_damage=True):
             records += len(batch)
             used = batch.end.segment_offset
     return SegmentSummary(

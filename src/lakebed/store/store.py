@@ -30,12 +30,13 @@ from typing import (
 from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
+from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.migration import Migrated
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
-from lakebed.base.errors import Closed, InputError, LakebedError
+from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
@@ -55,6 +56,7 @@ from lakebed.store.failures import Failed, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
+from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore, check_root
@@ -74,8 +76,8 @@ if TYPE_CHECKING:
     from lakebed.seglake.meta.rows import Totals
     from lakebed.seglake.segment_walk import Damage
     from lakebed.store.bucket import Bucket
-    from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.manifest_logs import ManifestLog
+    from lakebed.store.read_plan import PlannedRead, WantedRead
 
 _log = logging.getLogger(__name__)
 
@@ -251,6 +253,23 @@ class Store:
             log = self._logs.get(name)
         return log
 
+    def open_log(self, name: str) -> Aof:
+        """As `log`, but `NotFound` if there is none, and none is created."""
+        if not self.disk.is_folder(LogPaths(self.root, name).segments):
+            raise NotFound(f"there is no log {name}; open it to create it")
+        return self.log(name)
+
+    def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`, of logs."""
+        from lakebed.store.read_planner import LogSource, plan_reads
+
+        def source(name: str) -> LogSource:
+            return LogSource(self.open_log(name))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
+
     def manifest_log(self, name: str) -> ManifestLog | None:
         """What was recorded of the log's segments, to be read; None if it never had such records.
 
@@ -286,6 +305,18 @@ class Store:
         `InputError` if it is there with another number of them.
         """
         return self.topics.ensure(name, partitions=partitions)
+
+    def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points."""
+        from lakebed.store.read_planner import TopicSource, plan_reads
+
+        def source(name: str) -> TopicSource:
+            return TopicSource(self.topics.open_to_read(name))
+
+        return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
     @property
     def lake(self) -> Lake:
@@ -347,16 +378,10 @@ class Store:
         """What of all that is open takes no writes or fails in the background, and why."""
         return engine_failures(**self._open_things(), upkeep=self._manager.failures())
 
-    def mark_damaged(
-        self,
-        versions: Sequence[NamedVersion],
-        *,
-        progress: Progress = no_progress,
-    ) -> MarkReport:
-        """Look at those versions again: mark the damaged ones, clear the mark of the others."""
-        from lakebed.store.damage_marks import mark_damaged
-
-        return mark_damaged(self.lake, versions, progress=progress)
+    @property
+    def maintenance(self) -> Maintenance:
+        """Verification, repair and moves between tiers."""
+        return Maintenance(self)
 
     def object_totals(self) -> Totals | None:
         """How much the object store has, None if it is not open; see `Lake.totals`."""
@@ -431,6 +456,7 @@ class Store:
             spare_budget=self._manager.spare_budget,
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
             damage=self.damage,
+            restored_ms=self.version.restored_ms,
         )
 
     def _close_topics(self) -> None:

@@ -201,11 +201,11 @@ def plan_store(
             logs.append(plan_log(store, name, tier2=tier2))
         except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
             unchecked.append(_unchecked(f"log {name}", error))
-    for name in store.topics():
+    for name in store.topics.names():
         try:
             topics.append(plan_topic(store.disk, store.root, name, runner=store.runner))
         except Exception as error:  # noqa: BLE001 - as in `StoreCheck.run`
-            if name in store.topics():
+            if name in store.topics.names():
                 unchecked.append(_unchecked(f"topic {name}", error))
             else:
                 gone.append(name)

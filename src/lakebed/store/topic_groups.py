@@ -15,8 +15,8 @@ from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.keratin.paths import TopicPaths
+from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.store.message_counts import MessageCounts
-from lakebed.store.topic_partition import TopicPartition
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.description import GroupPartition, count_messages
 from lakebed.stroma.format import BumpAckedUntil
@@ -40,7 +40,7 @@ class ReadOnlyGroup:
         topic: TopicPaths,
         name: str,
         *,
-        partitions: Sequence[TopicPartition],
+        partitions: Sequence[ReadOnlyPartition],
         disk: Disk,
         runner: Runner,
         config: GroupConfig,
@@ -65,7 +65,7 @@ class ReadOnlyGroup:
         """By partition; `DataError` if the files of one cannot tell."""
         return {partition.number: self._describe(partition) for partition in self._partitions}
 
-    def _describe(self, partition: TopicPartition) -> GroupPartition:
+    def _describe(self, partition: ReadOnlyPartition) -> GroupPartition:
         recovered = self._load(partition.number)
         now_ms = self._runner.clock.wall_ns() // NS_PER_MS
         # After the group: what it knows is durable in the log then.

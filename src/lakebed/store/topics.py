@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.counters import Counters
@@ -23,16 +23,17 @@ from lakebed.base.errors import (
     Busy,
     Closed,
     DataError,
+    DiskError,
     InputError,
     LakebedError,
     NoSpace,
     NotFound,
-    WriteFailed,
 )
 from lakebed.base.files import Disk, PathLike, forking
 from lakebed.base.filling import SpareBudget
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.drive import Drive
+from lakebed.keratin.backlog import PartitionRange, advance_partitions
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.identity import TopicIdentity
 from lakebed.keratin.partition import Partition
@@ -44,12 +45,16 @@ from lakebed.store.group import Group
 from lakebed.store.group_settings import GroupSettings
 from lakebed.store.group_source import GroupSource
 from lakebed.store.read_only_topic import ReadOnlyTopic
+from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, ReadObject, Staged
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.group import PartitionGroup
 from lakebed.stroma.opening import clean_folder, damage_name, open_group
 from lakebed.stroma.paths import GroupName, GroupPaths, list_groups
 from lakebed.stroma.removal import finish_removal, finish_removals, remove_group
+
+if TYPE_CHECKING:
+    from lakebed.store.read_plan import TopicRange
 
 _TRY_AGAIN_NS = 5 * NS_PER_S  # to open a topic for writing, on a disk that took no writes
 _log = logging.getLogger(__name__)
@@ -65,6 +70,12 @@ class StoreTopic(Topic):
     ) -> None:
         super().__init__(name, identity, **opening)
         self._owner = owner
+
+    def bounds(self) -> list[Bounds]:
+        """The offsets that each partition can be read at."""
+        return [
+            topic_bounds(each.start_offset(), each.high_watermark()) for each in self.partitions
+        ]
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
@@ -111,9 +122,11 @@ class StoreTopics:
         spare_budget: SpareBudget | None = None,
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
+        restored_ms: int = 0,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
-        for the two before it see `keratin.Topics`."""
+        for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
+        from a backup: leases from before are refused."""
         self._root = root
         self._disk = disk
         self._runner = runner
@@ -122,6 +135,7 @@ class StoreTopics:
         self._settings = GroupSettings(disk, root, defaults=group_config)
         self.read_object = read_object
         self._damage = damage
+        self._restored_ms = restored_ms
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -184,8 +198,8 @@ class StoreTopics:
         """The topic, for whoever only reads, with that partition open, or with all of them;
         `NotFound` if there is none.
 
-        Opening it writes. On a disk that takes no writes it is read as its files show it, and
-        opening is tried again after a while.
+        Opening it writes, and reads the newest segments. On a disk that takes no writes, or cannot
+        read one of those, it is read as its files show it; opening is tried again after a while.
         """
         now_ns = self._runner.clock.monotonic_ns()
         with self._mutex:
@@ -198,7 +212,7 @@ class StoreTopics:
                 topic.partitions  # noqa: B018 - opens them
             else:
                 topic.partition(partition)
-        except (NoSpace, WriteFailed) as error:
+        except (NoSpace, DiskError) as error:
             _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
         else:
             self._forget_unwritable(name)
@@ -279,6 +293,20 @@ class StoreTopics:
             self._topics.delete(name)
             self._remove_groups(name)
         self._delete_letters(name)
+
+    def advance(
+        self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
+    ) -> list[int]:
+        """Where to stop in each range so that event time advances in all of them together."""
+        opened = [
+            self.open_to_read(each.topic, partition=each.partition).partition(each.partition)
+            for each in ranges
+        ]
+        found = [
+            PartitionRange(partition, each.start, each.end)
+            for partition, each in zip(opened, ranges, strict=True)
+        ]
+        return advance_partitions(found, messages_max=max_messages, bytes_max=max_bytes)
 
     def group_names(self, topic: str) -> list[str]:
         """Of groups that are open or not."""
@@ -406,6 +434,7 @@ class StoreTopics:
             partial(self._open_part, topic, name=name, config=config),
             runner=self._runner,
             delivery_count_max=config.delivery_count_max,
+            restored_ms=self._restored_ms,
             dead_letters=partial(self._dead_letters, topic),
             redrive_group=partial(self._redrive_group, topic, name),
         )

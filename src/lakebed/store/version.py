@@ -3,9 +3,12 @@
     {"format": "lakebed store", "version": 1, "created_ms": 1700000000000, "program": "1.0.0"}
 
 Written when the root is first opened for writing, by whoever holds the lock, and again when it is
-opened by another release: `program` is the one that opened it last. A root without
-it is new, or was only ever written by a bare `AofManager`: its logs are those of version 1; or it
-is being restored from a backup: then `restoring.json` is there, and nobody opens it.
+opened by another release: `program` is the one that opened it last. A store that was restored from
+a backup also has `restored_ms`, when that was: leases that were given out before are not its own.
+
+A root without the file is new, or was only ever written by a bare `AofManager`: its logs are those
+of version 1; or it is being restored from a backup: then `restoring.json` is there, and nobody
+opens it.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class StoreVersion(NamedTuple):
 
     version: int
     created_ms: int  # since 1970
+    restored_ms: int = 0  # since 1970; 0 if it never was
     program: str = ""  # the release that opened it last; stores before there was this have none
 
 
@@ -75,8 +79,9 @@ def ensure(disk: Disk, root: PathLike, *, now_ms: int, program: str = "") -> Sto
 
 def encode(version: StoreVersion) -> bytes:
     document: dict[str, object] = {"format": FORMAT, **version._asdict()}
-    if not version.program:
-        del document["program"]
+    for name, unset in (("restored_ms", 0), ("program", "")):
+        if document[name] == unset:
+            del document[name]
     return json.dumps(document).encode("ascii") + b"\n"
 
 
@@ -102,7 +107,8 @@ def decode(data: bytes, *, path: PathLike) -> StoreVersion:
     program = document.get("program", "")
     if not isinstance(program, str):
         raise Corrupt('"program" is not a text', path=path)
-    return StoreVersion(version, _number(document, "created_ms", path), program)
+    restored_ms = _number(document, "restored_ms", path) if "restored_ms" in document else 0
+    return StoreVersion(version, _number(document, "created_ms", path), restored_ms, program)
 
 
 def _number(document: dict[str, object], name: str, path: PathLike) -> int:

@@ -35,7 +35,7 @@ from lakebed.stroma.events import Event as GroupEvent
 from lakebed.stroma.events import Reset, Returns, encode
 from lakebed.stroma.folding import folded
 from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, ReturnRange, Seek
-from lakebed.stroma.journal import Item, Journal
+from lakebed.stroma.journal import Journal
 from lakebed.stroma.leasing import Chosen, Grant, LeasedRange
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.recovery import Recovered
@@ -70,7 +70,7 @@ class _Granted(NamedTuple):
     """A lease that is on its way to the disk, or none."""
 
     grant: Grant = Grant()
-    ticket: Ticket[Item, None] | None = None
+    ticket: Ticket[None] | None = None
     due_ms: int | None = None
 
 
@@ -587,7 +587,7 @@ class PartitionGroup:
         ticket.wait()
         self._tell()
 
-    def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[Item, None]:
+    def _record(self, events: list[GroupEvent], now_ms: int) -> Ticket[None]:
         """Queue events and apply them. Under the mutex; changes nothing if it raises."""
         must_sync = any(isinstance(happened, ReserveEpochs) for happened in events)
         encoded = encode([*self._unrecorded, *events], ahead_ms=self._clock.ahead_ms())
@@ -608,7 +608,7 @@ class PartitionGroup:
             self._state.apply(happened, self._clock.now_ms())
         self._unrecorded += events
 
-    def _record_if_many(self, now_ms: int) -> Ticket[Item, None] | None:
+    def _record_if_many(self, now_ms: int) -> Ticket[None] | None:
         """Record what follows from the log before it grows large. Under the mutex."""
         if len(self._unrecorded) < UNRECORDED_MAX or self._journal.failure is not None:
             return None
@@ -641,7 +641,7 @@ class PartitionGroup:
             ticket = self._journal.finish_fold(generation=generation, created_ts_ms=created_ts_ms)
         ticket.wait()
 
-    def _fold(self) -> Ticket[Item, None]:
+    def _fold(self) -> Ticket[None]:
         """All at once. Under the mutex."""
         generation, created_ts_ms = self._journal.generation + 1, self._clock.wall_ms()
         snapshot = folded(

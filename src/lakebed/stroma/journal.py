@@ -259,7 +259,7 @@ class Journal:
             or self.event_count >= self._config.compaction_events
         )
 
-    def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[Item, None]:
+    def append(self, events: Sequence[bytes], *, must_sync: bool = False) -> Ticket[None]:
         """Queue events; wait for the ticket. `Busy` if too much is queued: nothing was done."""
         size = sum(map(len, events))
         item = Append(events, must_sync or self._config.syncs_each)
@@ -273,7 +273,7 @@ class Journal:
             self._tail += events
         return ticket
 
-    def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[Item, None]]:
+    def begin_fold(self, events: Sequence[bytes]) -> tuple[int, Ticket[None]]:
         """Append the last events that will be in a snapshot, and the mark; its generation."""
         generation = self.generation + 1
         marked = [*events, *encode([FoldMark(generation)])]
@@ -288,7 +288,7 @@ class Journal:
         self.snapshot_bytes = len(data)
         self._bytes.add(len(data))
 
-    def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
+    def finish_fold(self, *, generation: int, created_ts_ms: int) -> Ticket[None]:
         """Queue the last step of a fold whose snapshot is durable; wait for the ticket."""
         events = tuple(self._tail or ())
         finish = Finish(events, generation, created_ts_ms)
@@ -304,7 +304,7 @@ class Journal:
         """Whatever became of it. Its generation does not come again."""
         self._tail = None
 
-    def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[Item, None]:
+    def fold(self, snapshot: bytes, *, generation: int, created_ts_ms: int) -> Ticket[None]:
         """Queue a fold; wait for the ticket. The generation must be a new one."""
         assert generation > self.generation, "a generation must not come again"
         ticket = self._barrier.submit(Fold(snapshot, generation, created_ts_ms), size=0, timeout=0)

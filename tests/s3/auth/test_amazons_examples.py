@@ -67,7 +67,7 @@ def test_a_signed_header_is_accepted(
     sent = {"host": HOST, "x-amz-date": AT, "authorization": authorization, **headers}
     identity = authenticator().authenticate(made_request(method, target, sent))
     assert identity.access_key == "AKIAIOSFODNN7EXAMPLE"
-    assert identity.is_first
+    assert identity.is_exempt
     assert identity.payload.kind is PayloadKind.SIGNED
     assert identity.payload.sha256 == headers["x-amz-content-sha256"]
 

@@ -84,6 +84,15 @@ def test_no_secret_is_shown_by_accident() -> None:
     assert CREDENTIALS.secret not in repr(CREDENTIALS) + repr(known) + f"{known}{CREDENTIALS}"
 
 
+def test_an_identity_has_the_limit_of_its_key() -> None:
+    ring = KeyRing()
+    known = KnownKey(CREDENTIALS.secret, is_first=False, inflight_max=3)
+    ring.remember(ACCESS_KEY, known, generation=ring.generation)
+    identity = authenticator(keys=ring).authenticate(signed_by_header().request())
+    assert (identity.access_key, identity.inflight_max) == (ACCESS_KEY, 3)
+    assert not identity.is_exempt
+
+
 # The first credentials.
 
 

@@ -30,6 +30,26 @@ try:
 except NoSpace as error:
     print("NoSpace")
 """
+COMMIT = """
+import os, sys
+import apsw
+from lakebed.seglake.meta.connection import connect
+connection = connect(os.path.abspath("test.db"))
+connection.pragma("journal_mode", "wal")
+connection.pragma("synchronous", "off")
+connection.wal_autocheckpoint(0)
+connection.execute("CREATE TABLE numbers (number)")
+while os.path.getsize("test.db-wal") < 4056 * 4120:  # at 4063 frames the shared memory grows
+    connection.execute("INSERT INTO numbers VALUES (1)")
+with open("filler", "wb", buffering=0) as filler:
+    while os.statvfs(".").f_bavail > int(sys.argv[1]):
+        filler.write(b"x" * 1024)
+try:
+    for _ in range(20):
+        connection.execute("INSERT INTO numbers VALUES (1)")
+except apsw.FullError as error:
+    print(error)
+"""
 
 
 @pytest.mark.parametrize(
@@ -73,7 +93,7 @@ def small_blocks(tmp_path: Path) -> Iterator[Path]:
     mount, unmount = shutil.which("mount"), shutil.which("umount")
     if os.geteuid() or make is None or mount is None or unmount is None:
         pytest.skip("file systems cannot be made here")
-    image.write_bytes(bytes(16 * MIB))
+    image.write_bytes(bytes(32 * MIB))
     folder.mkdir()
     subprocess.run([make, "-q", "-F", "-b", "1024", "-m", "0", image], check=True)
     if subprocess.run([mount, "-o", "loop", image, folder], check=False).returncode:
@@ -113,3 +133,12 @@ def test_a_store_on_a_full_disk_with_small_blocks_is_opened_or_refused(
     done = run(small_blocks, OPEN, mode)
     expected = "b'b'\n" if left_kib == 1024 else "NoSpace\n"
     assert (done.returncode, done.stdout) == (0, expected), done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("left_kib", [40, 56])
+def test_a_commit_on_a_full_disk_with_small_blocks_is_refused(
+    small_blocks: Path, left_kib: int
+) -> None:
+    done = run(small_blocks, COMMIT, str(left_kib))
+    assert (done.returncode, done.stdout) == (0, "there is no room for test.db-shm\n"), done.stderr

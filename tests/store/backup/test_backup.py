@@ -243,7 +243,7 @@ def test_a_store_that_is_damaged_is_backed_up_as_far_as_it_is_there(
     assert missing == "the log other: segments are missing: 0"
     restored(vault, taken.snapshot, tmp_path / "new")
     with ReadOnlyStore(tmp_path / "new") as store:
-        assert store.topics() == ["events"]
+        assert store.topics.names() == ["events"]
 
 
 def test_an_empty_store_is_backed_up(tmp_path: Path) -> None:

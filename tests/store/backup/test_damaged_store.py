@@ -154,7 +154,7 @@ def test_with_damaged_metadata_everything_is_copied_as_it_lies_there(
             assert found[name] == data, name
     assert any(name.startswith("objects/manifests/") for name in found)
     with ReadOnlyStore(new) as store:
-        assert store.topics() == ["events"]
+        assert store.topics.names() == ["events"]
         assert store.logs() == ["orders", "other"]
 
 

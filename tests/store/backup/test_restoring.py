@@ -17,6 +17,7 @@ from lakebed.store.backup.taking import Taken, take_backup
 from lakebed.store.backup.vault import Vault, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
+from lakebed.stroma.errors import StaleLease
 from tests.store.backup.backups import (
     back_up,
     check_whole,
@@ -195,3 +196,22 @@ def test_a_commit_that_was_interrupted_is_completed_in_the_restored_store() -> N
         topic = store.topic("events")
         assert [message.value for message in topic.partition(0).read()] == values
         assert not topic.commit_batches("query", 1, {0: pieces})[0].is_new
+
+
+def test_a_lease_from_before_a_restore_is_stale_in_the_restored_store(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    with Store.open(root) as store:
+        store.topic("orders").append_batch([b"one", b"two"]).result()
+        store.topic("orders").group("billing")
+    vault, taken = back_up(root, tmp_path / "vault")
+    with Store.open(root) as store:
+        (before,) = store.topic("orders").group("billing").lease(max_messages=1)
+    snapshot = taken.snapshot
+    restore(vault, snapshot, str(tmp_path / "new"), disk=real_disk())
+    with Store.open(tmp_path / "new") as store:
+        group = store.topic("orders").group("billing")
+        (leased,) = group.lease(max_messages=1)
+        assert (leased.offset, leased.epoch) == (before.offset, before.epoch), "it comes again"
+        with pytest.raises(StaleLease, match="restored"):
+            group.ack(before)
+        group.ack(leased)

@@ -106,7 +106,7 @@ class Journal:
         self._segment_id_max = max((state.segment_id for state in states), default=-1)
         self._end = replayed.end  # where the next record goes, if it fits
         self._ordinal = replayed.next_ordinal
-        self._ticket: Ticket[Item, None] | None = None
+        self._ticket: Ticket[None] | None = None
         self._sealed_count = replayed.sealed_count  # chunks, since before the last snapshot
         self._news_count = replayed.news_count  # records since then that are worth another
         self._sealed_in_snapshot = 0  # how much of these the last snapshot has

@@ -134,7 +134,7 @@ class Barrier(Generic[Item, Result]):
         count: int = 1,
         timeout: float | None = None,
         is_awaited: bool = False,
-    ) -> Ticket[Item, Result]:
+    ) -> Ticket[Result]:
         """Hand over an item; it will be committed whether or not its ticket is waited for.
 
         Waits only for room in the queue; with `timeout` 0 it never waits, but raises `Busy`.
@@ -226,9 +226,7 @@ class Barrier(Generic[Item, Result]):
 
     # Queueing.
 
-    def _enqueue(
-        self, item: Item, size: int, count: int, timeout: float | None
-    ) -> Ticket[Item, Result]:
+    def _enqueue(self, item: Item, size: int, count: int, timeout: float | None) -> Ticket[Result]:
         deadline_ns = None if timeout is None else self._clock.monotonic_ns() + timeout * NS_PER_S
         while True:
             with self._mutex:
@@ -269,7 +267,7 @@ class Barrier(Generic[Item, Result]):
             and self._pending_bytes + size <= self._config.queue_bytes_max
         )
 
-    def _join(self, item: Item, size: int, count: int) -> Ticket[Item, Result]:
+    def _join(self, item: Item, size: int, count: int) -> Ticket[Result]:
         """Put the item into the last batch, or a new one if that is full. Under the mutex."""
         batch = self._queue[-1] if self._queue else None
         if batch is None or (

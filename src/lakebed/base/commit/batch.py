@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lakebed.base.errors import LakebedError, OutcomeUnknown
 from lakebed.base.runner.protocol import Event
@@ -76,22 +76,20 @@ class Batch(Generic[Item, Result]):
                 _log.exception("a completion callback failed")
 
 
-class Waits(Protocol[Item, Result]):
+class Waits(Protocol):
     """What a ticket needs of its barrier."""
 
-    def wait_for(self, batch: Batch[Item, Result], timeout: float | None) -> bool: ...
+    def wait_for(self, batch: Batch[Any, Any], timeout: float | None) -> bool: ...
 
-    def when_done(self, batch: Batch[Item, Result], callback: Callable[[], None]) -> None: ...
+    def when_done(self, batch: Batch[Any, Any], callback: Callable[[], None]) -> None: ...
 
 
-class Ticket(Generic[Item, Result]):
-    """A handed-over item: in which batch it is, and how it fared."""
+class Ticket(Generic[Result]):
+    """The promise of an item's result: in which batch the item is, and how it fared."""
 
     __slots__ = ("_barrier", "_index", "batch")
 
-    def __init__(
-        self, barrier: Waits[Item, Result], batch: Batch[Item, Result], index: int
-    ) -> None:
+    def __init__(self, barrier: Waits, batch: Batch[Any, Result], index: int) -> None:
         self._barrier = barrier
         self._index = index
         self.batch = batch

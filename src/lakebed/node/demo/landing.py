@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lakebed.node.demo.events import SCHEMA, TOPIC
-from lakebed.spark.places.place import Place
+from lakebed.spark.backends import Backend
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ class Lake:
     """The session, and the table in the node's bucket."""
 
     spark: SparkSession
-    source: Place
+    source: Backend
     s3: Mapping[str, str] = field(repr=False)  # it has a secret
 
     def land(self, ground: Ground, *, when: str = "") -> int:
@@ -96,7 +96,7 @@ def open_lake(ground: Ground, s3: Mapping[str, str]) -> Iterator[Lake]:
         )
     try:
         ground.tell("spark", f"{spark.version} started in {ground.seconds_since(began_ns):.1f} s")
-        yield Lake(spark, Place(path=str(ground.root)), s3)
+        yield Lake(spark, Backend(path=str(ground.root)), s3)
     except BaseException:
         # Of a call of Java's that was cut off the answer is still on its way, and another call
         # takes it for its own: then it cannot be stopped, and ends with this process.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lakebed.aof.errors import WouldBlock
-from lakebed.api.job_reports import report_of
 from lakebed.base.errors import LakebedError
 from lakebed.node.demo.ground import mib
 from lakebed.store.tier_moves import Outcome
@@ -24,9 +23,9 @@ SETTINGS: Final = (
 TIERS: Final = (0, 1, 2)
 
 MOVES: Final[Sequence[tuple[str, str, Mapping[str, bool]]]] = (
-    ("uploaded", "aof-upload", {}),
-    ("evicted", "aof-evict", {}),
-    ("evicted --warm", "aof-evict", {"warm": True}),
+    ("uploaded", "upload", {}),
+    ("evicted", "evict", {}),
+    ("evicted --warm", "evict", {"warm": True}),
 )
 
 _BATCH_COUNT: Final = 5_000
@@ -58,10 +57,10 @@ def roll(ground: Ground, store: RemoteStore) -> list[Holding]:
     rate = ground.rate("log records appended", count, began_ns)
     log.seal_current_segment()
     held = [_holding("sealed", log)]
-    for step, work, arguments in MOVES:
+    for step, method, arguments in MOVES:
         ground.watcher.begin(step, unit="segments")
-        outcome = store.work(work, {"log": LOG, **arguments}, progress=_telling(ground))
-        _check_outcome(report_of(Outcome, outcome))
+        move = getattr(store.maintenance, method)
+        _check_outcome(move(LOG, **arguments, progress=_telling(ground)))
         held.append(_holding(step, log))
     places = [place for place in log.tiers.residency() if place.is_sealed]
     cold = sum(place.tiers == (2,) for place in places)

@@ -72,7 +72,7 @@ class Authenticator:
         if self._replays is not None and not claim.is_presigned:
             self._replays.check(claim.signature, access_key=claim.access_key)
         self._keys.note_use(claim.access_key, now_s)
-        return Identity(access_key=claim.access_key, is_first=key.is_first, payload=payload)
+        return Identity(claim.access_key, payload, key.inflight_max, key.is_first)
 
     def _check_scope(self, claim: Claim) -> None:
         malformed = claims.query_malformed if claim.is_presigned else claims.header_malformed

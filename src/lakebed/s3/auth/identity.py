@@ -34,5 +34,6 @@ class Payload(NamedTuple):
 
 class Identity(NamedTuple):
     access_key: str
-    is_first: bool  # the first credentials: exempt from limits
     payload: Payload
+    inflight_max: int | None = None  # so many requests at a time; None: as many as any key
+    is_exempt: bool = False  # from the limit of one access key: the first credentials are

@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from lakebed.base.errors import InputError, NotFound
-from lakebed.spark.places.place import Place, place_options
+from lakebed.spark.backends import Backend, backend_options
 from lakebed.spark.sinks.settings import writing
 from lakebed.store.staged_batch import CommittedPartition
 
@@ -28,7 +28,7 @@ _COLUMNS = ("value", "key", "timestamp", "headers")
 class Publishing:
     """Where to, and how."""
 
-    place: Place
+    backend: Backend
     topic: str
     name: str = ""  # empty: each start is another write
     keeps_partitions: bool = False  # else by key, or by turn
@@ -40,7 +40,7 @@ class Publishing:
     def __post_init__(self) -> None:
         if self.partitions is not None and not self.creates_topic:
             raise InputError("a number of partitions is for a topic that is created")
-        if self.staging_bucket and self.place.path:
+        if self.staging_bucket and self.backend.path:
             raise InputError("a staging bucket is for a store that is reached by its endpoint")
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ def publish(frame: DataFrame, to: Publishing, *, job: str) -> Published:
     columns = [name for name in _COLUMNS if name in frame.columns]
     if to.keeps_partitions and "partition" in frame.columns:
         columns.append("partition")
-    options = place_options(to.place) | {
+    options = backend_options(to.backend) | {
         "topic": to.topic,
         "txnAppId": application,
         "txnVersion": str(VERSION),
@@ -97,9 +97,9 @@ def publish(frame: DataFrame, to: Publishing, *, job: str) -> Published:
 
 def _ends(to: Publishing) -> dict[int, int]:
     """Where what is written next begins, at the earliest; `NotFound` if there is no such topic."""
-    with to.place.open() as store:
+    with to.backend.open() as store:
         try:
-            topic = store.topic(to.topic)
+            topic = store.topics.open(to.topic)
         except NotFound as error:
             if to.creates_topic:
                 return {}
@@ -109,7 +109,7 @@ def _ends(to: Publishing) -> dict[int, int]:
 
 def _published(to: Publishing, application: str, ends: dict[int, int]) -> Published:
     """What the store says when the commit is repeated: without rows, for it has them."""
-    with writing(to.place) as store:
+    with writing(to.backend) as store:
         topic = store.topics.open(to.topic)
         nothing: dict[int, tuple[()]] = dict.fromkeys(range(topic.partition_count), ())
         answers = topic.commit_batches(application, VERSION, nothing)

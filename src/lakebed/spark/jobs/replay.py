@@ -1,6 +1,6 @@
 """Messages published again: a range of a topic, or of a log in whatever tiers, to a topic.
 
-    replay(spark, place, Origin("orders"), Publishing(place=place, topic="again"),
+    replay(spark, backend, Origin("orders"), Publishing(backend=backend, topic="again"),
            span=Span(start={None: 100}))
 
 Keys, values, headers and timestamps stay, tombstones too; of one partition messages stay in their
@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.publishing import Publishing, publish
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.span import Origin, Span, resolve
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ JOB = "replay"
 
 def replay(
     spark: SparkSession,
-    place: Place,
+    backend: Backend,
     origin: Origin,
     to: Publishing,
     *,
@@ -37,7 +37,7 @@ def replay(
 ) -> Report:
     """`NotFound` if one of both is missing; `DataLost` if something of the range is gone."""
     watcher = watcher or NobodyWatches()
-    found = resolve(place, origin, span or Span())
+    found = resolve(backend, origin, span or Span())
     if to.keeps_partitions and to.creates_topic and to.partitions is None:
         to = replace(to, partitions=found.partition_count)
     columns = "payload,timestamp" if origin.is_log else "partition,timestamp,key,value,headers"

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lakebed.api.plans import Bounds
 from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
-from lakebed.spark.places.place import Place, place_options
+from lakebed.spark.backends import Backend, backend_options
 from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.store.split_points import Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +75,7 @@ class Span:
 class Resolved:
     """A span of what was there when it was looked at."""
 
-    place: Place
+    backend: Backend
     origin: Origin
     span: Span
     ranges: Mapping[int, tuple[int | str, int | str]]  # of each partition
@@ -91,7 +91,7 @@ class Resolved:
         name = self.origin.name
         starts = {str(number): start for number, (start, _) in self.ranges.items()}
         ends = {str(number): end for number, (_, end) in self.ranges.items()}
-        return place_options(self.place) | {
+        return backend_options(self.backend) | {
             self.origin.kind.noun: name,
             "startingOffsets": json.dumps({name: starts}),
             "endingOffsets": json.dumps({name: ends}),
@@ -111,17 +111,17 @@ class Resolved:
         return frame
 
 
-def resolve(place: Place, origin: Origin, span: Span) -> Resolved:
+def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
     """`NotFound` if there is no such topic or log, or no such partition of it."""
+    from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
     from lakebed.spark.sources.settings import look_at
 
     kind = origin.kind
-    with place.open() as store:
-        feed = kind.open_feed(store)
+    feed = kind.open_feed(backend)
+    with feed.store:
         look = look_at(feed, kind, origin.name)
         _check_numbers(span, origin, count=len(look.bounds))
-        ranges = {}
-        row_count = size_bytes = 0
+        ranges, wanted = {}, []
         times: Mapping[Lane, int] = {}
         if span.time_start_us is not None:
             times = feed.at_time(origin.name, span.time_start_us)
@@ -129,16 +129,15 @@ def resolve(place: Place, origin: Origin, span: Span) -> Resolved:
             start, end = _range(feed, lane, span, bounds, since=times.get(lane, 0))
             ranges[lane.number] = _told(start, origin), _told(end, origin)
             if start < end:
-                row_count += feed.row_count(lane, start, end) or 0
-                first, *_, last = feed.marks(lane, start, end)
-                size_bytes += last.bytes_before - first.bytes_before
+                wanted.append(LaneRange(lane, start, end))
+        held = hold(feed, wanted, duration_ms=0, owner="Spark")
     return Resolved(
-        place=place,
+        backend=backend,
         origin=origin,
         span=span,
         ranges=ranges,
-        row_count=row_count,
-        size_bytes=size_bytes,
+        row_count=sum(feed.row_count(*each) or 0 for each in wanted),
+        size_bytes=sum(size_bytes(planned) for read in held for planned in read.ranges),
     )
 
 

@@ -1,6 +1,6 @@
 """`tier-history`: what the manifest logs say of where segments were, when, and for how long.
 
-    report = tier_history(spark, Place(path=root), ["orders"], output="history")
+    report = tier_history(spark, Backend(path=root), ["orders"], output="history")
 
 Tables, each as Parquet and CSV in the output folder:
 
@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.base.errors import NotFound
+from lakebed.spark.backends import Backend, backend_options
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tasks import in_tasks
 from lakebed.spark.jobs.tier_history_fold import (
@@ -31,8 +32,6 @@ from lakebed.spark.jobs.tier_history_fold import (
 from lakebed.spark.jobs.tier_history_output import table_lines, write_plots, write_tables
 from lakebed.spark.jobs.tier_history_tables import Found, found_in
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.places.place import Place, place_options
-from lakebed.spark.places.protocol import recorded
 from lakebed.store.manifest_moments import history_beginning
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Beginning(NamedTuple):
 
 def tier_history(
     spark: SparkSession,
-    place: Place,
+    backend: Backend,
     logs: Sequence[str] = (),
     *,
     output: str | os.PathLike[str] | None = None,
@@ -78,11 +77,11 @@ def tier_history(
     part of a manifest log is damaged."""
     watcher = watcher or NobodyWatches()
     watcher.begin("list")
-    [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [place])
+    [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [backend])
     watcher.begin("fold")
     found = Found({}, 0, [])
     if beginnings:
-        spans = _spans(_rows(spark, place, beginnings)).cache()
+        spans = _spans(_rows(spark, backend, beginnings)).cache()
         found = found_in(spark, spans)
         spans.unpersist()
     written: list[str] = []
@@ -96,10 +95,12 @@ def tier_history(
 # In the tasks.
 
 
-def beginnings_in_task(logs: Sequence[str], place: Place) -> list[Beginning]:
+def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]:
     """Of those that have a history; `NotFound` if one is asked for that is not there."""
+    from lakebed.spark.sources.manifest_records import recorded
+
     found = []
-    with place.open() as store:
+    with backend.open() as store:
         for name in logs or store.logs():
             manifest = recorded(store, name)
             if manifest is None:
@@ -142,27 +143,27 @@ def _span_schema() -> pa.Schema:
 # Queries.
 
 
-def _rows(spark: SparkSession, place: Place, beginnings: Sequence[Beginning]) -> DataFrame:
+def _rows(spark: SparkSession, backend: Backend, beginnings: Sequence[Beginning]) -> DataFrame:
     """The records of all logs, and what is known before the first of each."""
     frames = []
     for beginning in beginnings:
-        frames.append(_records(spark, place, beginning))
+        frames.append(_records(spark, backend, beginning))
         if beginning.is_cut:
-            frames.append(_states(spark, place, beginning))
+            frames.append(_states(spark, backend, beginning))
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.unionByName(frame, allowMissingColumns=True)
     return whole
 
 
-def _source(spark: SparkSession, place: Place, log: str, **options: str) -> DataFrame:
-    reader = spark.read.format("lakebed.manifest").options(**place_options(place))
+def _source(spark: SparkSession, backend: Backend, log: str, **options: str) -> DataFrame:
+    reader = spark.read.format("lakebed.manifest").options(**backend_options(backend))
     return reader.options(log=log, onDamage="tell", **options).load()
 
 
-def _records(spark: SparkSession, place: Place, beginning: Beginning) -> DataFrame:
+def _records(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
     """Numbers without a sign that are larger than a signed one only matter as equal or not."""
-    frame = _source(spark, place, beginning.log, columns=",".join(_COLUMNS))
+    frame = _source(spark, backend, beginning.log, columns=",".join(_COLUMNS))
     index, offset = beginning.chunk_index, beginning.chunk_offset
     frame = frame.where(
         f"chunk_index > {index} OR chunk_index = {index} AND chunk_offset >= {offset}"
@@ -172,9 +173,9 @@ def _records(spark: SparkSession, place: Place, beginning: Beginning) -> DataFra
     return frame.selectExpr("*", _AT, *none).drop("timestamp")
 
 
-def _states(spark: SparkSession, place: Place, beginning: Beginning) -> DataFrame:
+def _states(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
     position = f"{beginning.chunk_index}:{beginning.chunk_offset}"
-    frame = _source(spark, place, beginning.log, view="state", asOf=position)
+    frame = _source(spark, backend, beginning.log, view="state", asOf=position)
     return frame.selectExpr(
         "log",
         "CAST(-1 AS bigint) AS chunk_index",

@@ -1,8 +1,8 @@
 """Topics to Parquet files, and Parquet files to topics: what goes out comes in again as it was.
 
     files = FilesPlace(folder="/backup/orders")
-    export_topic(spark, place, "orders", files)
-    import_topic(spark, files, Publishing(place=place, topic="orders"))
+    export_topic(spark, backend, "orders", files)
+    import_topic(spark, files, Publishing(backend=backend, topic="orders"))
 
 A file has the columns of `lakebed.topic`; to come in it needs `value` alone, and may have key,
 timestamp, headers and partition (topic and offset are left out). Files come in by their names,
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.base.errors import InputError, NotFound
 from lakebed.base.units import MIB
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.parquet_files import (
     FilesPlace,
     FoundFile,
@@ -29,7 +30,6 @@ from lakebed.spark.jobs.publishing import Publishing, publish
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.span import Origin, Span, resolve
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _WRITTEN = "path string, size bigint, rows bigint"
 
 def export_topic(
     spark: SparkSession,
-    place: Place,
+    backend: Backend,
     topic: str,
     to: FilesPlace,
     *,
@@ -61,7 +61,7 @@ def export_topic(
     if compression not in COMPRESSIONS:
         raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}")
     watcher = watcher or NobodyWatches()
-    found = resolve(place, Origin(topic), span or Span())
+    found = resolve(backend, Origin(topic), span or Span())
     to.prepare(overwrite=overwrite)
     rows = found.read(spark, partitionBytes=str(file_bytes))
     writing = partial(_write_rows, to, compression)

@@ -1,6 +1,6 @@
 """`verify`: every checksum of a store, by many tasks; the report is that of `verify_store`.
 
-    report = verify(spark, Place(path=root))
+    report = verify(spark, Backend(path=root))
 
 With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, groups and
 objects.
@@ -18,11 +18,11 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.base.units import MIB
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.tasks import grouped, in_tasks
 from lakebed.spark.jobs.verify_remote import UNSEEN, check_remote
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
-from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
 from lakebed.store.damage_marks import MarkReport, versions_to_mark
 from lakebed.store.read_only import ReadOnlyStore
@@ -54,7 +54,7 @@ class Checked(NamedTuple):
 
 def verify(
     spark: SparkSession,
-    place: Place,
+    backend: Backend,
     *,
     tier2: bool = True,
     mark: bool = True,
@@ -62,15 +62,15 @@ def verify(
 ) -> Report:
     """`tier2`: read all objects of logs as well. `is_good` is False if there is any damage."""
     watcher = watcher or NobodyWatches()
-    checked = check(spark, place, tier2=tier2, watcher=watcher)
+    checked = check(spark, backend, tier2=tier2, watcher=watcher)
     versions = versions_to_mark(checked.report.objects) if mark else []
     marks = MarkReport()
     if versions:
         from lakebed.spark.sinks.settings import writing
 
         watcher.begin("mark", total=len(versions), unit="objects")
-        with writing(place) as store:
-            marks = store.mark_damaged(
+        with writing(backend) as store:
+            marks = store.maintenance.mark_objects(
                 versions, progress=lambda done, _total: watcher.advance(done)
             )
     return _told(checked, marks)
@@ -78,7 +78,7 @@ def verify(
 
 def check(
     spark: SparkSession,
-    place: Place,
+    backend: Backend,
     *,
     tier2: bool = True,
     piece_bytes: int = PIECE_BYTES,
@@ -86,18 +86,18 @@ def check(
 ) -> Checked:
     """Only the check: nothing is marked."""
     watcher = watcher or NobodyWatches()
-    if not place.path:
-        report, size_bytes = check_remote(spark, place, tier2=tier2, watcher=watcher)
+    if not backend.path:
+        report, size_bytes = check_remote(spark, backend, tier2=tier2, watcher=watcher)
         return Checked(report, size_bytes, (f"note: {UNSEEN}",))
     watcher.begin("list")
     listing = partial(plan_in_task, tier2, piece_bytes)
-    [plan] = in_tasks(spark, listing, [place.path])
+    [plan] = in_tasks(spark, listing, [backend.path])
     pieces = plan.pieces()
     size_bytes = sum(plan.sizes)
     groups = grouped(plan.sizes)
     inputs = [pieces[group.start : group.stop] for group in groups]
     with watched(spark, watcher, "verify", total=len(pieces), size_bytes=size_bytes, unit="pieces"):
-        outputs = in_tasks(spark, partial(check_in_task, place.path), inputs)
+        outputs = in_tasks(spark, partial(check_in_task, backend.path), inputs)
     found = [finding for output in outputs for finding in output]
     return Checked(join_store(plan, found), size_bytes)
 

@@ -18,13 +18,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.view import SegmentInfo
-from lakebed.api.job_reports import report_of
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.units import MIB
 from lakebed.client.log import RemoteLog
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.spark.backends import Backend
 from lakebed.spark.jobs.tasks import grouped, in_tasks
 from lakebed.spark.jobs.verify_remote_segments import (
     LogSegment,
@@ -33,7 +33,6 @@ from lakebed.spark.jobs.verify_remote_segments import (
     check_topic_segment,
 )
 from lakebed.spark.jobs.watcher import Watcher
-from lakebed.spark.places.place import Place
 from lakebed.spark.watching import watched
 from lakebed.store.log_check import LogFinding, LogPlan, join_log
 from lakebed.store.store_check import CheckedLog, CheckedTopic, StoreReport, Unchecked
@@ -68,17 +67,17 @@ class Plan(NamedTuple):
 
 
 def check_remote(
-    spark: SparkSession, place: Place, *, tier2: bool, watcher: Watcher
+    spark: SparkSession, backend: Backend, *, tier2: bool, watcher: Watcher
 ) -> tuple[StoreReport, int]:
     """What was found, and how many bytes were read, about."""
     watcher.begin("list")
-    [plan] = in_tasks(spark, partial(plan_in_task, tier2), [place])
+    [plan] = in_tasks(spark, partial(plan_in_task, tier2), [backend])
     sizes = [_size(piece) for piece in plan.pieces]
     groups = grouped(sizes)
     inputs = [plan.pieces[group.start : group.stop] for group in groups]
     count, size_bytes = len(plan.pieces), sum(sizes) - _OBJECTS_BYTES
     with watched(spark, watcher, "verify", total=count, size_bytes=size_bytes, unit="pieces"):
-        outputs = in_tasks(spark, partial(check_in_task, place), inputs)
+        outputs = in_tasks(spark, partial(check_in_task, backend), inputs)
     found = [finding for output in outputs for finding in output]
     report = join_remote(plan, found)
     return report, size_bytes + report.objects.bytes
@@ -87,8 +86,8 @@ def check_remote(
 # In the tasks.
 
 
-def plan_in_task(tier2: bool, place: Place) -> Plan:
-    with place.connect() as store:
+def plan_in_task(tier2: bool, backend: Backend) -> Plan:
+    with backend.connect() as store:
         pieces: list[Piece] = []
         logs = store.logs()
         for name in logs:
@@ -110,8 +109,8 @@ def plan_in_task(tier2: bool, place: Place) -> Plan:
         return Plan(tuple(logs), tuple(topics), tuple(pieces), damage)
 
 
-def check_in_task(place: Place, pieces: Sequence[Piece]) -> list[Finding]:
-    with place.connect() as store:
+def check_in_task(backend: Backend, pieces: Sequence[Piece]) -> list[Finding]:
+    with backend.connect() as store:
         return [_checked(store, piece) for piece in pieces]
 
 
@@ -122,7 +121,7 @@ def _checked(store: RemoteStore, piece: Piece) -> Finding:
         if isinstance(piece, TopicSegment):
             partition = store.topics.open(piece.topic).partition(piece.partition)
             return check_topic_segment(partition, piece)
-        return report_of(LakeReport, store.work(piece.kind))
+        return store.maintenance.verify_objects()
     except LakebedError as error:
         return Unchecked(_what(piece), str(error))
 

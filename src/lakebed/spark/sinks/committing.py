@@ -99,7 +99,7 @@ def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]
 
 def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[CommittedPartition]:
     """Every partition is told of the version, so that none takes rows of a repetition later."""
-    with writing(settings.place) as store:
+    with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
         every = {number: batches.get(number, []) for number in range(topic.partition_count)}
         return topic.commit_batches(run.application, run.version, every | batches)
@@ -127,7 +127,7 @@ def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> N
     Each is asked to take a batch that is none: one that has the version says so, and one that has
     it not refuses, and is not changed.
     """
-    with writing(settings.place) as store:
+    with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
         found = []
         for number in range(topic.partition_count):

@@ -20,17 +20,16 @@ from lakebed.host.store import Store
 from lakebed.keratin.compression import Compression
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.sinks.encoding import Spread, Target
 from lakebed.spark.staging import Inline, Staging
 from lakebed.spark.staging_bucket import BucketStaging
 from lakebed.spark.staging_folder import FolderStaging
-from lakebed.store.read_only import ReadOnlyStore
 
 NAME = "lakebed.topic"
 OPTIONS = (
-    *PLACE_OPTIONS,
+    *BACKEND_OPTIONS,
     "topic",
     "stagingPath",
     "stagingBucket",
@@ -53,7 +52,7 @@ _BATCH_BYTES_MIN, _BATCH_BYTES_MAX = KIB, 32 * MIB
 class SinkSettings:
     """`application` and `version` are None where the query tells them."""
 
-    place: Place
+    backend: Backend
     target: Target
     staging_path: str | None
     staging_bucket: str | None
@@ -73,7 +72,7 @@ class SinkSettings:
                 runner = stack.enter_context(ThreadRunner())
                 yield FolderStaging(self.staging_path, disk=real_disk(), runner=runner)
             elif self.staging_bucket:
-                store = stack.enter_context(self.place.connect())
+                store = stack.enter_context(self.backend.connect())
                 yield BucketStaging(store.bucket(self.staging_bucket), clock=SystemClock())
             else:
                 yield Inline()
@@ -82,12 +81,12 @@ class SinkSettings:
 def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
     """`BadConfig` if an option is wrong; `NotFound` if there is no such topic."""
     options = Options(NAME, given, known=OPTIONS)
-    place = place_of(options)
+    backend = backend_of(options)
     staging_path, staging_bucket = options.text("stagingPath"), options.text("stagingBucket")
-    if place.path:
+    if backend.path:
         if staging_bucket:
             raise BadConfig(f"{NAME}: the option stagingBucket goes with endpoint, not with path")
-        staging_path = os.path.abspath(staging_path or os.path.join(place.path, STAGING_FOLDER))
+        staging_path = os.path.abspath(staging_path or os.path.join(backend.path, STAGING_FOLDER))
     elif staging_path:
         raise BadConfig(
             f"{NAME}: the option stagingPath goes with path: an endpoint takes no files of its "
@@ -99,8 +98,8 @@ def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings
     if not is_streaming and (application is None) != (version is None):
         raise BadConfig(f"{NAME}: the options txnAppId and txnVersion: one of both is missing")
     return SinkSettings(
-        place=place,
-        target=_target(options, place),
+        backend=backend,
+        target=_target(options, backend),
         staging_path=staging_path,
         staging_bucket=staging_bucket,
         application=application,
@@ -109,44 +108,44 @@ def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings
 
 
 @contextmanager
-def writing(place: Place) -> Iterator[Store | RemoteStore]:
+def writing(backend: Backend) -> Iterator[Store | RemoteStore]:
     """The store, to be written: through whoever has it open; opened here if nobody has."""
-    with ThreadRunner() as runner, _opened(place, runner) as store:
+    with ThreadRunner() as runner, _opened(backend, runner) as store:
         yield store
 
 
-def _opened(place: Place, runner: ThreadRunner) -> Store | RemoteStore:
-    if not place.path:
-        return _patient(place)
+def _opened(backend: Backend, runner: ThreadRunner) -> Store | RemoteStore:
+    if not backend.path:
+        return _patient(backend)
     return first_of(
-        lambda: _served(place),
-        lambda: Store.open(place.path),
+        lambda: _served(backend),
+        lambda: Store.open(backend.path),
         runner=runner,
         random=Random(randbits(64)),
         wait_s=WAIT_S,
     )
 
 
-def _served(place: Place) -> RemoteStore | None:
-    probe = served(place.path, retry_s=WAIT_S)
+def _served(backend: Backend) -> RemoteStore | None:
+    probe = served(backend.path, retry_s=WAIT_S)
     if probe is None:
         return None
     probe.close()
-    return _patient(place)
+    return _patient(backend)
 
 
-def _patient(place: Place) -> RemoteStore:
+def _patient(backend: Backend) -> RemoteStore:
     return RemoteStore.open(
-        place.endpoint or place.path,
-        access_key=place.access_key or None,
-        secret_key=place.secret_key or None,
-        ca_file=place.ca_file or None,
+        backend.endpoint or backend.path,
+        access_key=backend.access_key or None,
+        secret_key=backend.secret_key or None,
+        ca_file=backend.ca_file or None,
         retry_s=WAIT_S,
         answer_s=ANSWER_S,
     )
 
 
-def _target(options: Options, place: Place) -> Target:
+def _target(options: Options, backend: Backend) -> Target:
     topic = options.required("topic")
     wants_topic = options.flag("createTopic", default=False)
     partitions = options.number("partitions", minimum=1)
@@ -157,7 +156,7 @@ def _target(options: Options, place: Place) -> Target:
         raise options.wrong("batchBytes", f"a size of {_BATCH_BYTES_MAX} bytes at most")
     compression = options.choice("compression", _COMPRESSIONS, default="none")
     try:
-        partition_count, config = _found(place, topic)
+        partition_count, config = _found(backend, topic)
         if partitions not in (None, partition_count):
             raise BadConfig(
                 f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}"
@@ -165,9 +164,9 @@ def _target(options: Options, place: Place) -> Target:
     except NotFound:
         if not wants_topic:
             raise NotFound(
-                f"{NAME}: {place} has no topic {topic}; the option createTopic makes one"
+                f"{NAME}: {backend} has no topic {topic}; the option createTopic makes one"
             ) from None
-        partition_count, config = _created(place, topic, partitions)
+        partition_count, config = _created(backend, topic, partitions)
     return Target(
         topic=topic,
         partition_count=partition_count,
@@ -178,18 +177,14 @@ def _target(options: Options, place: Place) -> Target:
     )
 
 
-def _found(place: Place, name: str) -> tuple[int, TopicConfig]:
+def _found(backend: Backend, name: str) -> tuple[int, TopicConfig]:
     """`NotFound` if there is no such topic, or no store in the folder."""
-    if place.path:
-        with ReadOnlyStore(place.path) as store:
-            topic = store.topic(name)
-            return topic.partition_count, topic.identity.config(store.topic_config)
-    with place.connect() as remote:
-        found = remote.topics.open(name)
-        return found.partition_count, found.config
+    with backend.open() as store:
+        topic = store.topics.open(name)
+        return topic.partition_count, topic.config
 
 
-def _created(place: Place, name: str, partitions: int | None) -> tuple[int, TopicConfig]:
-    with writing(place) as store:
+def _created(backend: Backend, name: str, partitions: int | None) -> tuple[int, TopicConfig]:
+    with writing(backend) as store:
         topic = store.topics.ensure(name, partitions=partitions)
         return topic.partition_count, topic.config

@@ -28,7 +28,7 @@ LOGS = Kind(
         "timestamp": by_time,
         "timestamp_ns": by_time_ns,
     },
-    open_feed=LogFeed,
+    new_feed=LogFeed,
 )
 
 

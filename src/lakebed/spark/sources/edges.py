@@ -12,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakebed.api import plans
-from lakebed.api.plans import Bounds, ReadEdge
 from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import InputError, NotFound
 from lakebed.spark.errors import DataLost
 from lakebed.spark.options import Options
 from lakebed.spark.sources.feed import Feed, Lane
+from lakebed.store import read_plan
+from lakebed.store.read_plan import ReadEdge
+from lakebed.store.split_points import Bounds
 
 EARLIEST, LATEST = "earliest", "latest"
 _NUMBERS: Mapping[object, str] = {-2: EARLIEST, -1: LATEST}
-_ENDS: Mapping[object, ReadEdge] = {EARLIEST: plans.EARLIEST, LATEST: plans.LATEST}
+_ENDS: Mapping[object, ReadEdge] = {EARLIEST: read_plan.EARLIEST, LATEST: read_plan.LATEST}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Edge:
     def requested_by_lane(self, feed: Feed) -> dict[Lane, ReadEdge]:
         """Of the others."""
         return {
-            lane: _ENDS.get(said) or ReadEdge(position=min(feed.parse(said), plans.U64_MAX))
+            lane: _ENDS.get(said) or ReadEdge(position=min(feed.parse(said), read_plan.U64_MAX))
             for lane, said in self.by_lane.items()
         }
 

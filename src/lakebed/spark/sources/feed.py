@@ -11,9 +11,17 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakebed.api.plans import LATEST, Bounds, Mark, PlannedRead, WantedRead
+from lakebed.api.reading import ReadableStore
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import OpenStore
+from lakebed.store.read_plan import (
+    LATEST,
+    PartitionEdges,
+    PlannedRange,
+    PlannedRead,
+    ReadEdge,
+    WantedRead,
+)
+from lakebed.store.split_points import Bounds
 
 
 class Lane(NamedTuple):
@@ -46,8 +54,8 @@ class Rows(NamedTuple):
 class Feed(Protocol):
     """Of one open store. Not thread-safe."""
 
-    store: OpenStore
-    is_cut_anywhere: bool  # or only at marks
+    store: ReadableStore
+    is_cut_anywhere: bool  # or only at split points
 
     def names(self) -> Sequence[str]:
         """Of all topics, or logs, that there are."""
@@ -60,8 +68,6 @@ class Feed(Protocol):
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
         """Whether what there is begins where that position was: nothing between them is gone."""
-
-    def marks(self, lane: Lane, start: int, end: int) -> list[Mark]: ...
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         """All before it is older; the end, if all is."""
@@ -101,3 +107,21 @@ def looks(feed: Feed, names: Iterable[str]) -> dict[str, Look]:
         name: Look(read.identity, {Lane(name, each.partition): each.bounds for each in read.ranges})
         for name, read in zip(known, reads, strict=True)
     }
+
+
+def hold(
+    feed: Feed, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str
+) -> list[PlannedRead]:
+    """Pin them, unless the duration is 0: one call, and a read of one range for each."""
+    if not ranges:
+        return []
+    reads = []
+    for (name, number), start, end in ranges:
+        edges = PartitionEdges(number, ReadEdge(position=start), ReadEdge(position=end))
+        reads.append(WantedRead(name, edges=[edges], partitions=[number]))
+    return feed.plan(reads, duration_ms=duration_ms, owner=owner)
+
+
+def size_bytes(planned: PlannedRange) -> int:
+    """About so many bytes are read."""
+    return planned.marks[-1].bytes_before - planned.marks[0].bytes_before

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import next_base_offset
 from lakebed.aof.record_id import RecordId
-from lakebed.api.plans import Mark, PlannedRead, WantedRead
+from lakebed.api.reading import ReadableLog, ReadableStore
 from lakebed.base.errors import InputError
 from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.arrow import records
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import OpenLog, OpenStore
-from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
+from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows, hold, size_bytes
+from lakebed.store.read_plan import PlannedRead, WantedRead
+from lakebed.store.read_planner import log_identity
+from lakebed.store.split_points import log_bounds
 
 
 class LogFeed:
@@ -25,34 +28,33 @@ class LogFeed:
 
     is_cut_anywhere = False
 
-    def __init__(self, store: OpenStore) -> None:
+    def __init__(self, store: ReadableStore, batch_bytes_max: int | None = None) -> None:
         self.store = store
+        self._batch_bytes_max = batch_bytes_max
 
     def names(self) -> Sequence[str]:
         return self.store.logs()
 
     def look(self, name: str) -> Look:
-        log = self.store.log(name)
-        return Look(log.log_id, {Lane(name, 0): log.bounds()})
+        log = self.store.open_log(name)
+        bounds = log_bounds(*log.segments_and_end())
+        return Look(log_identity(log.stream_id), {Lane(name, 0): bounds})
 
     def base(self, lane: Lane, position: int) -> int | None:
         """Where the position's segment begins in the log."""
-        return self.store.log(lane.name).bases().get(RecordId(position).segment_index)
+        return self._bases(lane).get(RecordId(position).segment_index)
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
-        bases, here = self.store.log(lane.name).bases(), RecordId(position)
+        bases, here = self._bases(lane), RecordId(position)
         first = min(bases, default=0)
         is_next = first == here.segment_index + 1
         return is_next and bases[first] == next_base_offset(base, here.segment_offset)
 
-    def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
-        return self.store.log(lane.name).marks(start, end)
-
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
-        log = self.store.log(name)
         if moment_us <= 0:
-            return {Lane(name, 0): log.bounds().start}
-        return {Lane(name, 0): log.position_for_time(moment_us * US_NS)}
+            return {lane: bounds.start for lane, bounds in self.look(name).bounds.items()}
+        found = self.store.open_log(name).seek_timestamp(moment_us * US_NS)
+        return {Lane(name, 0): int(found)}
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -61,7 +63,13 @@ class LogFeed:
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
         """Read to find out: where records end is written nowhere else."""
-        backlogs = [_LogBacklog(self.store.log(lane.name), *rest) for lane, *rest in ranges]
+        backlogs = []
+        for (lane, start, end), read in zip(
+            ranges, hold(self, ranges, duration_ms=0, owner="Spark"), strict=True
+        ):
+            (planned,) = read.ranges
+            batches = partial(self._batches, self.store.open_log(lane.name))
+            backlogs.append(_LogBacklog(batches, start, end, weight=max(size_bytes(planned), 1)))
         return advance(backlogs, Limit(rows_max, bytes_max))
 
     def parse(self, value: object) -> int:
@@ -81,7 +89,7 @@ class LogFeed:
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
     ) -> Iterator[Rows]:
         is_narrow = times_us != Interval()
-        for batch in self.store.log(lane.name).read_batches(start, end):
+        for batch in self._batches(self.store.open_log(lane.name), start, end):
             size = _bytes_of(batch)
             if is_narrow and not _can_have(batch, times_us):
                 yield Rows(None, size)
@@ -90,16 +98,31 @@ class LogFeed:
                 yield Rows(found, size)
                 size = 0
 
+    def _batches(self, log: ReadableLog, start: int, end: int) -> Iterator[RecordBatch]:
+        first, stop = RecordId(start), RecordId(end)
+        return log.read_batches(first, stop, batch_bytes_max=self._batch_bytes_max)
+
+    def _bases(self, lane: Lane) -> dict[int, int]:
+        """Where each segment that is there begins in the log, by its id."""
+        segments, _ = self.store.open_log(lane.name).segments_and_end()
+        return {info.segment_id: info.base_offset for info in segments}
+
 
 class _LogBacklog:
     """A `Backlog` of the records `[start, end)`; a batch of them is a chunk."""
 
-    def __init__(self, log: OpenLog, start: int, end: int) -> None:
-        self._log = log
+    def __init__(
+        self,
+        read_batches: Callable[[int, int], Iterator[RecordBatch]],
+        start: int,
+        end: int,
+        *,
+        weight: int,
+    ) -> None:
+        self._read_batches = read_batches
         self.start = start
         self._end = end
-        first, *_, last = log.marks(start, end)
-        self.weight = max(last.bytes_before - first.bytes_before, 1)
+        self.weight = weight
 
     def chunks(self) -> Iterator[Chunk]:
         newest = 0
@@ -117,7 +140,7 @@ class _LogBacklog:
     def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
         """With where the next one begins."""
         before: RecordBatch | None = None
-        for batch in self._log.read_batches(start, self._end) if start < self._end else ():
+        for batch in self._read_batches(start, self._end) if start < self._end else ():
             if before is not None:
                 yield before, int(batch.record_id(0))
             before = batch

@@ -69,15 +69,15 @@ from pyspark.sql.types import StructType
 
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
+from lakebed.api.reading import ReadableManifestLog, ReadableStore
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
-from lakebed.spark.places.protocol import OpenManifest, OpenStore, recorded
 from lakebed.spark.sources import manifest_records, manifest_state
-from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks
+from lakebed.spark.sources.manifest_records import Reading, gap_batch, missing_chunks, recorded
 from lakebed.spark.sources.manifest_state import position_behind, state_batches
 from lakebed.store.manifest_moments import looks_like_position, parse_position
 
@@ -87,7 +87,7 @@ VIEWS: Mapping[str, Fields] = {
     "records": manifest_records.FIELDS,
     "state": manifest_state.FIELDS,
 }
-_KNOWN = (*PLACE_OPTIONS, "log", "view", "asOf", "onDamage", "columns", "partitionBytes")
+_KNOWN = (*BACKEND_OPTIONS, "log", "view", "asOf", "onDamage", "columns", "partitionBytes")
 _US_PER_MS = NS_PER_MS // 1000
 _DIGITS_MAX = 18
 
@@ -96,7 +96,7 @@ _DIGITS_MAX = 18
 class Request:
     """What the options ask for."""
 
-    place: Place
+    backend: Backend
     log: str
     view: str
     moment: Moment | None
@@ -146,18 +146,18 @@ class ManifestSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         if self._request.view == "state":
             return [InputPartition(None)]
-        with self._request.place.open() as store:
+        with self._request.backend.open() as store:
             found = recorded(store, self._request.log)
             return [ChunkSplit()] if found is None else list(self._split(found))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with self._request.place.open() as store:
+        with self._request.backend.open() as store:
             if not isinstance(partition, ChunkSplit):
                 yield from self._states(store)
             elif partition:
                 yield from self._records(store, partition)
 
-    def _states(self, store: OpenStore) -> Iterator[pa.RecordBatch]:
+    def _states(self, store: ReadableStore) -> Iterator[pa.RecordBatch]:
         request = self._request
         found = recorded(store, request.log)
         if found is not None:
@@ -168,9 +168,9 @@ class ManifestSourceReader(DataSourceReader):
                 columns=request.columns,
             )
 
-    def _records(self, store: OpenStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
+    def _records(self, store: ReadableStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
         request = self._request
-        found = store.manifest(request.log)
+        found = store.manifest_log(request.log)
         if found is None:
             raise Busy(f"{request.log}: its manifest log was removed; read it again")
         for first, end in split.gaps:
@@ -183,7 +183,7 @@ class ManifestSourceReader(DataSourceReader):
             columns=request.columns,
         )
 
-    def _split(self, found: OpenManifest) -> list[ChunkSplit]:
+    def _split(self, found: ReadableManifestLog) -> list[ChunkSplit]:
         request, until = self._request, _moment(self._request, found)
         end = None if until is None else until.position
         sizes = {one.number: one.size for one in found.files() if one.kind is FileKind.CHUNK}
@@ -214,7 +214,7 @@ def request_of(given: Mapping[str, Any]) -> Request:
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)
     return Request(
-        place=place_of(options),
+        backend=backend_of(options),
         log=options.required("log"),
         view=view,
         moment=moment,
@@ -250,7 +250,7 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
     return Moment(timestamp_ms=moment_us // _US_PER_MS), None
 
 
-def _moment(request: Request, found: OpenManifest) -> Moment | None:
+def _moment(request: Request, found: ReadableManifestLog) -> Moment | None:
     if request.record is None:
         return request.moment
     return Moment(position=position_behind(found.reader, request.record))

@@ -19,9 +19,9 @@ from lakebed.aof.manifest.chunk import Judged, Placed, Verdict
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, HydrationStarted, SnapshotMarker
 from lakebed.aof.manifest.records import CustomEvent, Position, Unknown, UploadFailed
 from lakebed.aof.manifest.replay import Moment
+from lakebed.api.reading import ReadableManifestLog, ReadableStore
 from lakebed.base.errors import Busy, Corrupt, UnknownVersion
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, parts, repeated
-from lakebed.spark.places.protocol import OpenManifest
 from lakebed.spark.sources.cells import batch_of, moments, numbers, small_numbers, texts, unsigned
 from lakebed.store.manifest_survey import Damaged, Entry, Looked, entries_of, look_at_chunk
 
@@ -95,8 +95,17 @@ class Reading:
     is_damage_told: bool = False
 
 
+def recorded(store: ReadableStore, log: str) -> ReadableManifestLog | None:
+    """The manifest log, if something is in it; `NotFound` if there is no such log."""
+    found = store.manifest_log(log)
+    if found is None:
+        return None
+    reader = found.reader
+    return found if reader.chunk_indexes() or reader.snapshot_ids() else None
+
+
 def record_batches(
-    found: OpenManifest,
+    found: ReadableManifestLog,
     indexes: Sequence[int],
     *,
     last: int,
@@ -118,24 +127,24 @@ def record_batches(
 
 
 def gap_batch(
-    found: OpenManifest, first: int, end: int, columns: Sequence[str] | None
+    found: ReadableManifestLog, first: int, end: int, columns: Sequence[str] | None
 ) -> pa.RecordBatch:
     """The one row that tells of chunks that are not there."""
     return _batch(found, [Row(_missing(found, first, end), None)], FIELDS.schema(columns))
 
 
-def missing_chunks(found: OpenManifest, first: int, end: int) -> Corrupt:
+def missing_chunks(found: ReadableManifestLog, first: int, end: int) -> Corrupt:
     damage = _missing(found, first, end)
     return Corrupt(damage.problem, path=damage.path)
 
 
-def _missing(found: OpenManifest, first: int, end: int) -> Damaged:
+def _missing(found: ReadableManifestLog, first: int, end: int) -> Damaged:
     problem = "missing" if end == first + 1 else f"missing, with all up to number {end - 1}"
     return Damaged(Position(first, 0), "missing", found.reader.paths.chunk(first), problem)
 
 
 def _wanted(
-    found: OpenManifest, index: int, looked: Looked | None, reading: Reading
+    found: ReadableManifestLog, index: int, looked: Looked | None, reading: Reading
 ) -> Iterator[Row]:
     if looked is None:
         if not reading.is_damage_told:
@@ -190,7 +199,7 @@ def _base_record(judged: Judged | None) -> int | None:
     return None if judged is None or judged.header is None else judged.header.base_record
 
 
-def _batch(found: OpenManifest, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+def _batch(found: ReadableManifestLog, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     entries = [row.entry for row in rows]
     count = len(rows)
     columns: dict[str, Any] = {

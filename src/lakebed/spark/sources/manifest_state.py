@@ -18,9 +18,9 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Moment, Replayed
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
+from lakebed.api.reading import ReadableManifestLog
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, repeated
-from lakebed.spark.places.protocol import OpenManifest
 from lakebed.spark.sources.cells import batch_of, flags, moments, numbers, texts, unsigned
 from lakebed.store.manifest_moments import history_beginning, state_as_of
 
@@ -82,7 +82,7 @@ FIELDS = Fields(
 
 
 def state_batches(
-    found: OpenManifest,
+    found: ReadableManifestLog,
     moment: Moment | None,
     *,
     is_damage_told: bool,
@@ -122,7 +122,7 @@ def position_behind(reader: ManifestReader, record: int) -> Position:
     raise NotFound(f"record {record} is before the history, which begins at {beginning.position}")
 
 
-def _require_whole(found: OpenManifest, replayed: Replayed) -> None:
+def _require_whole(found: ReadableManifestLog, replayed: Replayed) -> None:
     for damage in replayed.damages:
         raise Corrupt(damage.problem, path=found.reader.paths.chunk(damage.chunk_index))
     last = replayed.last
@@ -132,7 +132,10 @@ def _require_whole(found: OpenManifest, replayed: Replayed) -> None:
 
 
 def _batch(
-    found: OpenManifest, replayed: Replayed, states: Sequence[SegmentState], schema: pa.Schema
+    found: ReadableManifestLog,
+    replayed: Replayed,
+    states: Sequence[SegmentState],
+    schema: pa.Schema,
 ) -> pa.RecordBatch:
     count = len(states)
     values = dict(zip(SegmentState._fields, zip(*states, strict=True), strict=True))

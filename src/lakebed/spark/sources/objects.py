@@ -75,10 +75,11 @@ from lakebed.base.errors import Corrupt
 from lakebed.seglake.model import BucketInfo
 from lakebed.seglake.stored_pages import KeyRange
 from lakebed.spark.arrow.columns import ROWS_MAX, Fields, parts
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.conditions import OPTION, REFUSED, check_columns, conditions_of, kept
 from lakebed.spark.options import Options
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
 from lakebed.spark.sources.manifest import columns_of
+from lakebed.spark.sources.object_backends import ObjectBackend, open_objects
 from lakebed.spark.sources.object_columns import (
     VIEWS,
     Owner,
@@ -90,13 +91,12 @@ from lakebed.spark.sources.object_columns import (
     owners_of_versions,
     version_batch,
 )
-from lakebed.spark.sources.object_places import ObjectPlace, open_objects
 from lakebed.spark.sources.object_ranges import Selection, selected, selection_of
 
 NAME = "lakebed.objects"
 PARTITION_ROWS = {"objects": 100_000, "versions": 100_000, "manifests": 20_000, "chunks": 20_000}
 _KNOWN = (
-    *PLACE_OPTIONS,
+    *BACKEND_OPTIONS,
     "view",
     "bucket",
     "prefix",
@@ -112,7 +112,7 @@ _KNOWN = (
 class Request:
     """What the options ask for."""
 
-    place: Place
+    backend: Backend
     view: str
     is_damage_told: bool
     columns: tuple[str, ...]
@@ -169,7 +169,7 @@ class ObjectsSourceReader(DataSourceReader):
         request = self._request
         if request.view == "buckets":
             return [RangeSplit([])]
-        with open_objects(request.place) as found:
+        with open_objects(request.backend) as found:
             splits = found.split(
                 self._selection.ranges([one.name for one in found.buckets()]),
                 only_current=request.view == "objects",
@@ -179,7 +179,7 @@ class ObjectsSourceReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangeSplit), "a partition of somebody else"
-        with open_objects(self._request.place) as found:
+        with open_objects(self._request.backend) as found:
             if self._request.view == "buckets":
                 yield from self._bucket_batches(found.buckets())
             for one in partition.ranges:
@@ -196,7 +196,7 @@ class ObjectsSourceReader(DataSourceReader):
             if rows.num_rows:
                 yield from parts(rows, ROWS_MAX)
 
-    def _batches(self, found: ObjectPlace, one: KeyRange) -> Iterator[pa.RecordBatch]:
+    def _batches(self, found: ObjectBackend, one: KeyRange) -> Iterator[pa.RecordBatch]:
         columns = self._request.columns
         match self._request.view:
             case "objects":
@@ -213,7 +213,7 @@ class ObjectsSourceReader(DataSourceReader):
                 for owners in self._owners(found, one):
                     yield chunk_batch(owners, columns, segments=self._selection.segments)
 
-    def _owners(self, found: ObjectPlace, one: KeyRange) -> Iterator[list[Owner]]:
+    def _owners(self, found: ObjectBackend, one: KeyRange) -> Iterator[list[Owner]]:
         """So many that their chunks are a batch."""
         held: list[Owner] = []
         row_count = 0
@@ -239,7 +239,7 @@ def request_of(given: Mapping[str, Any]) -> Request:
     options = Options(NAME, given, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="objects")
     return Request(
-        place=place_of(options),
+        backend=backend_of(options),
         view=view,
         is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
         columns=columns_of(options, VIEWS[view]),
@@ -254,7 +254,7 @@ def given_text(given: Mapping[str, Any], name: str) -> str:
     return next((str(text) for option, text in given.items() if option.lower() == name), "")
 
 
-def _all_owners(found: ObjectPlace, one: KeyRange) -> Iterator[Owner]:
+def _all_owners(found: ObjectBackend, one: KeyRange) -> Iterator[Owner]:
     for stored in found.manifests(one):
         yield from owners_of_versions(stored)
     for parts_page in found.parts(one):

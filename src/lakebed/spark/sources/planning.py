@@ -14,23 +14,22 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from lakebed.api.plans import (
-    U64_MAX,
-    PartitionEdges,
-    PlannedRange,
-    PlannedRead,
-    ReadEdge,
-    WantedRead,
-)
 from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Wanted
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, Lane, LaneRange
+from lakebed.spark.sources.feed import Feed, Lane, LaneRange, hold
 from lakebed.spark.sources.settings import Kind, ReadSettings, not_found
 from lakebed.spark.splits import Extent, Piece, split
+from lakebed.store.read_plan import (
+    U64_MAX,
+    PartitionEdges,
+    PlannedRange,
+    PlannedRead,
+    WantedRead,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -118,19 +117,6 @@ def plan(
                 )
             held.append(_HeldPortion(portion, planned))
         return _cut(feed, kind, settings, held)
-
-
-def hold(
-    feed: Feed, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str
-) -> list[PlannedRead]:
-    """Pin them, unless the duration is 0: one call, and a read of one range for each."""
-    if not ranges:
-        return []
-    reads = []
-    for (name, number), start, end in ranges:
-        edges = PartitionEdges(number, ReadEdge(position=start), ReadEdge(position=end))
-        reads.append(WantedRead(name, edges=[edges], partitions=[number]))
-    return feed.plan(reads, duration_ms=duration_ms, owner=owner)
 
 
 def pin_ids_of(reads: Iterable[PlannedRead]) -> list[str]:

@@ -17,7 +17,6 @@ from functools import cache
 
 import pyarrow as pa
 
-from lakebed.api.plans import Bounds
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
@@ -25,9 +24,10 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, LaneRange, Look
-from lakebed.spark.sources.planning import ReadPiece, Split, hold, pin_ids_of, release
+from lakebed.spark.sources.feed import Feed, LaneRange, Look, hold
+from lakebed.spark.sources.planning import ReadPiece, Split, pin_ids_of, release
 from lakebed.spark.sources.settings import Kind, ReadSettings
+from lakebed.store.split_points import Bounds
 
 _RENEWALS = 3  # in the time that a pin lasts
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from pyspark.sql.datasource import Filter
 
+from lakebed.api.reading import ReadableStore
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields
+from lakebed.spark.backends import BACKEND_OPTIONS, Backend, backend_of
 from lakebed.spark.conditions import OPTION, REFUSED, conditions_of
 from lakebed.spark.filters import Narrowing
 from lakebed.spark.options import Options, milliseconds
-from lakebed.spark.places.place import PLACE_OPTIONS, Place, place_of
-from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.registry import PARALLELISM_VARIABLE
 from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, Look, looks
@@ -48,17 +48,21 @@ class Kind:
     noun: str  # also the option that says which one
     fields: Fields
     columns: Mapping[str, Narrowing]  # that filters are pushed down of
-    open_feed: Callable[[OpenStore], Feed]
+    new_feed: Callable[[ReadableStore, int | None], Feed]  # with the bytes of a batch
 
     @property
     def nouns(self) -> str:
         """The option that says which ones."""
         return self.noun + "s"
 
+    def open_feed(self, backend: Backend) -> Feed:
+        """Close its store."""
+        return self.new_feed(backend.open(), backend.batch_bytes_max)
+
 
 @dataclass(frozen=True)
 class ReadSettings:
-    place: Place
+    backend: Backend
     names: Sequence[str]
     columns: tuple[str, ...]
     start: Edge
@@ -75,8 +79,9 @@ class ReadSettings:
 
     @contextmanager
     def opened(self, kind: Kind) -> Iterator[Feed]:
-        with self.place.open() as store:
-            yield kind.open_feed(store)
+        feed = kind.open_feed(self.backend)
+        with feed.store:
+            yield feed
 
 
 def settings_of(
@@ -96,7 +101,7 @@ def settings_of(
         options.seconds("pinSeconds", default=PIN_S, maximum=DURATION_MS_MAX / 1000)
     )
     return ReadSettings(
-        place=place_of(options),
+        backend=backend_of(options),
         names=names,
         columns=kind.fields.checked(columns or options.names("columns") or None),
         start=edge_of(
@@ -121,7 +126,7 @@ def schema_of(kind: Kind, given: Mapping[str, Any]) -> str:
 
 
 def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
-    known = (*PLACE_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
+    known = (*BACKEND_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
     return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
 
 

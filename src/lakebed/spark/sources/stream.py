@@ -27,7 +27,6 @@ from lakebed.base.errors import NotFound
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import OpenStore
 from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed, Lane, LaneRange, Look, looks
 from lakebed.spark.sources.planning import Portion, Split, plan, release
@@ -43,7 +42,6 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
-        self._store: OpenStore | None = None
         self._opened: Feed | None = None
         self._target: Progress | None = None  # of a query that takes what is there now, and ends
         self._pinned: list[tuple[Mapping[str, Any], Sequence[str]]] = []  # by the micro-batch's end
@@ -120,9 +118,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         del self._pinned[: last + 1]
 
     def stop(self) -> None:
-        if self._store is not None:
-            self._store.close()
-        self._store = self._opened = None
+        if self._opened is not None:
+            self._opened.store.close()
+        self._opened = None
 
     # How far.
 
@@ -237,8 +235,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _feed(self) -> Feed:
         if self._opened is None:
-            self._store = self.settings.place.open()
-            self._opened = self.kind.open_feed(self._store)
+            self._opened = self.kind.open_feed(self.settings.backend)
         return self._opened
 
 

@@ -28,7 +28,7 @@ TOPICS = Kind(
         "offset": by_offset,
         "timestamp": by_time,
     },
-    open_feed=TopicFeed,
+    new_feed=TopicFeed,
 )
 
 

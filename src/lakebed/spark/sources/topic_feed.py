@@ -7,16 +7,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from lakebed.api.plans import Mark, PlannedRead, WantedRead
-from lakebed.api.topics import TopicRange
+from lakebed.api.reading import ReadableStore, ReadableTopic
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 from lakebed.keratin.backlog import bytes_of
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.spark.arrow import messages
 from lakebed.spark.filters import Interval
-from lakebed.spark.places.protocol import OpenStore, OpenTopic
 from lakebed.spark.sources.feed import Lane, LaneRange, Look, Rows
+from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 
 _US_PER_MS = 1000
 
@@ -28,15 +27,16 @@ class TopicFeed:
 
     is_cut_anywhere = True
 
-    def __init__(self, store: OpenStore) -> None:
+    def __init__(self, store: ReadableStore, batch_bytes_max: int | None = None) -> None:
         self.store = store
-        self._topics: dict[str, OpenTopic] = {}
+        self._batch_bytes_max = batch_bytes_max
+        self._topics: dict[str, ReadableTopic] = {}
 
     def names(self) -> Sequence[str]:
-        return self.store.topics()
+        return self.store.topics.names()
 
     def look(self, name: str) -> Look:
-        self._topics[name] = topic = self.store.topic(name)
+        self._topics[name] = topic = self.store.topics.open(name)
         return Look(topic.topic_id, _by_lane(name, topic.bounds()))
 
     def base(self, lane: Lane, position: int) -> int | None:  # noqa: ARG002 - see Feed
@@ -44,9 +44,6 @@ class TopicFeed:
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:  # noqa: ARG002 - see Feed
         return False
-
-    def marks(self, lane: Lane, start: int, end: int) -> list[Mark]:
-        return self._topic(lane.name).marks(lane.number, start, end)
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
@@ -61,7 +58,7 @@ class TopicFeed:
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
         wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
-        return self.store.advance_topics(wanted, rows_max=rows_max, bytes_max=bytes_max)
+        return self.store.topics.advance(wanted, max_messages=rows_max, max_bytes=bytes_max)
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
@@ -80,7 +77,8 @@ class TopicFeed:
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
     ) -> Iterator[Rows]:
         sizes = _Sizes()
-        batches = self._topic(lane.name).read_batches(lane.number, start, end)
+        partition = self._topic(lane.name).partition(lane.number)
+        batches = partition.read_batches(start, end, batch_bytes_max=self._batch_bytes_max)
         wanted = sizes.counted(batches, times_us)
         for found in messages.record_batches(
             wanted, topic=lane.name, partition=lane.number, columns=columns
@@ -88,7 +86,7 @@ class TopicFeed:
             yield Rows(found, sizes.take())
         yield Rows(None, sizes.take())
 
-    def _topic(self, name: str) -> OpenTopic:
+    def _topic(self, name: str) -> ReadableTopic:
         """As it was looked at last."""
         if name not in self._topics:
             self.look(name)

@@ -234,11 +234,11 @@ class _Restoring:
                 self._vault.part(digest, size=size)
                 for digest, size in zip(last.parts, sizes, strict=True)
             )
-            version.decode(data, path=os.path.join(self._root, version.FILE_NAME))
+            found = version.decode(data, path=os.path.join(self._root, version.FILE_NAME))
         except Corrupt as error:
             self._damaged.append(f"{last.path}: {error}")
             return self._new_version()
-        return data
+        return _restored_now(found)
 
     def _new_version(self) -> bytes:
         """Of the store that the backups are of, as far as these tell."""
@@ -246,7 +246,7 @@ class _Restoring:
         with contextlib.suppress(NotFound, DataError):
             created_ms = self._vault.marker().store_created_ms
         created_ms = created_ms or SystemClock().wall_ns() // NS_PER_MS
-        return version.encode(version.StoreVersion(version.VERSION, created_ms))
+        return _restored_now(version.StoreVersion(version.VERSION, created_ms))
 
     def _finish(self, store_version: bytes) -> None:
         self._make_partitions()
@@ -273,6 +273,10 @@ class _Restoring:
     def _advance(self, count: int) -> None:
         self._done_bytes += count
         self._progress(self._done_bytes, self._snapshot.size)
+
+
+def _restored_now(found: version.StoreVersion) -> bytes:
+    return version.encode(found._replace(restored_ms=SystemClock().wall_ns() // NS_PER_MS))
 
 
 def _check_root(disk: Disk, root: str, snapshot: Snapshot) -> None:

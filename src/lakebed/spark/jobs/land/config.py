@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.base.errors import BadConfig
 from lakebed.base.units import GIB, MIB
-from lakebed.spark.places.place import Place
+from lakebed.spark.backends import Backend
 from lakebed.spark.sinks.table import COMPRESSIONS
 from lakebed.spark.tables.files import FILE_BYTES
 from lakebed.spark.tables.place import bucket_and_prefix
@@ -76,7 +76,7 @@ class LandConfig:
     one, fields that it does not name are left out, unless `evolves`.
     """
 
-    source: Place
+    source: Backend
     topics: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     table: str

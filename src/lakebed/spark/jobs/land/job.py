@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql.types import StructType
 
 from lakebed.base.units import MIB
+from lakebed.spark.backends import backend_options
 from lakebed.spark.jobs.land.asking import ask
 from lakebed.spark.jobs.land.config import LandConfig, Landing
 from lakebed.spark.jobs.land.data_source import (
@@ -30,7 +31,6 @@ from lakebed.spark.jobs.land.wider_columns import widen
 from lakebed.spark.jobs.report import Report
 from lakebed.spark.jobs.watcher import NobodyWatches, Watcher
 from lakebed.spark.options import milliseconds
-from lakebed.spark.places.place import place_options
 from lakebed.spark.tables.schemas import as_table_schema
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _feed_options(config: LandConfig) -> dict[str, str]:
         "maxBytesPerTrigger": str(config.batch_bytes_max),
         "maxRowsPerTrigger": str(config.batch_rows_max or ""),
     }
-    return place_options(config.source) | {name: text for name, text in options.items() if text}
+    return backend_options(config.source) | {name: text for name, text in options.items() if text}
 
 
 def _schema_json(config: LandConfig) -> str:

@@ -145,9 +145,7 @@ def wider_types(schema: StructType, texts: Iterable[str]) -> dict[str, DataType]
         for name, raw in FIELDS.decode(text).items():
             if name not in whole or isinstance(found.get(name), DoubleType):
                 continue
-            match msgspec.json.decode(raw):
-                case bool():
-                    pass
+            match _number(raw):
                 case float():
                     found[name] = DoubleType()
                 case int() as value if value in _I64 and not isinstance(whole[name], LongType):
@@ -167,7 +165,7 @@ def widened(
             continue
         fields = FIELDS.decode(text)
         for name in [name for name in names if name in fields]:
-            value = msgspec.json.decode(fields[name])
+            value = _number(fields[name])
             if _fits(value, schema[name].dataType):
                 cells[name][index] = value
                 del fields[name]
@@ -188,9 +186,18 @@ def widened(
     return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
 
-def _fits(value: object, data_type: DataType) -> bool:
-    if isinstance(value, bool):
-        return False
+def _number(raw: msgspec.Raw) -> int | float | None:
+    """None if it is another kind of value, or beyond what a `double` can hold."""
+    try:
+        value = msgspec.json.decode(raw)
+        float(value if isinstance(value, int) else 0)
+    except (msgspec.DecodeError, OverflowError):
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+def _fits(value: int | float | None, data_type: DataType) -> bool:
     if isinstance(data_type, DoubleType):
         return isinstance(value, float) or (isinstance(value, int) and int(float(value)) == value)
     return isinstance(value, int) and value in _I64

@@ -1,0 +1,93 @@
+"""A body on its way out, whose pieces are read in another thread: while one is sent, the next one
+is read.
+
+So two pieces of a response are in memory, whatever its size. What fails before the first piece is
+answered as an error; later the connection is cut, since the length was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Self
+
+from lakebed.base.layout import Buffer
+from lakebed.edge.worker import Worker
+from lakebed.http.response import FileSlice, Piece
+from lakebed.seglake.chunk_reader import FilePlace
+
+Read = Buffer | FileSlice | FilePlace
+
+
+async def read_ahead(
+    worker: Worker, pieces: Iterator[Read], close: Callable[[], None] = lambda: None
+) -> ReadAhead:
+    """Read the first piece; `close` lets go of what the pieces are read from, whatever happens."""
+    body = ReadAhead(worker, pieces, close)
+    try:
+        await body.begin()
+    except BaseException:
+        await body.aclose()
+        raise
+    return body
+
+
+class ReadAhead:
+    """The body of a response. To be closed, also if it is never read, or fails."""
+
+    def __init__(self, worker: Worker, pieces: Iterator[Read], close: Callable[[], None]) -> None:
+        self._worker = worker
+        self._pieces = pieces
+        self._close = close
+        self._current: Read | None = None  # being sent
+        self._next: Read | None = None
+        self._ahead: asyncio.Future[Read | None] | None = None  # being read
+
+    async def begin(self) -> None:
+        """Read the first piece."""
+        self._ahead = self._worker.start(partial(next, self._pieces, None))
+        await self._arrived()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Piece:
+        _release(self._current)
+        self._current = None
+        await self._arrived()
+        self._current, self._next = self._next, None
+        if self._current is None:
+            raise StopAsyncIteration
+        self._ahead = self._worker.start(partial(next, self._pieces, None))
+        if isinstance(self._current, FilePlace):
+            return FileSlice(self._current.descriptor, self._current.offset, self._current.length)
+        return self._current
+
+    async def _arrived(self) -> None:
+        """Until the piece that is being read is the next one."""
+        if self._ahead is not None:
+            self._next = await asyncio.shield(self._ahead)
+            self._ahead = None
+
+    async def aclose(self) -> None:
+        """Release what was not sent, once no thread reads."""
+        for piece in (self._current, self._next):
+            _release(piece)
+        self._current = self._next = None
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            self._close()
+            return
+        ahead.add_done_callback(self._let_go)  # also if this is cancelled meanwhile
+        await asyncio.wait([ahead])
+
+    def _let_go(self, ahead: asyncio.Future[Read | None]) -> None:
+        if not ahead.cancelled() and ahead.exception() is None:
+            _release(ahead.result())
+        self._close()
+
+
+def _release(piece: Read | None) -> None:
+    if isinstance(piece, FilePlace):
+        piece.release()

@@ -1,0 +1,157 @@
+"""Threads for what blocks, and commits that are awaited without one.
+
+A request of any wire runs in the loop's thread. What takes long or waits for the disk goes to a
+thread (`run`). A change goes to the store's commit queue: `commit` hands it over and awaits it,
+`handed_over` first waits for room in that queue. The loop is woken once for everything of a batch.
+
+Invariant: no thread waits for a commit, or for room in its queue. While a commit stalls, every
+thread is free for those who read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextvars import copy_context
+from typing import Any, Final, TypeVar
+
+from lakebed.base.commit import Batch, Ticket
+from lakebed.base.errors import Busy, Closed, LakebedError
+from lakebed.seglake.change import Change
+
+Result = TypeVar("Result")
+
+_IN_ONE_TURN: Final = 64  # changes that are queued in one turn of the loop
+
+
+class Worker:
+    """Of one wire, in the thread of its loop."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor  # for what may wait for the disk
+        self.call_count = 0  # those in a thread, or waiting for one
+        self._waiting: dict[Batch[Any, Any], list[asyncio.Future[None]]] = {}
+
+    # Threads.
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run what takes long, or waits for the disk, in another thread.
+
+        Never a wait for a commit: that would take the threads from all others.
+        """
+        running = self._begin(work)
+        self.call_count += 1
+        try:
+            return await running
+        finally:
+            self.call_count -= 1
+
+    def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """As `run`, without waiting; `Closed` once the threads have ended."""
+        running = self._begin(work)
+        self.call_count += 1
+        running.add_done_callback(self._ended)
+        return running
+
+    def _begin(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        loop = asyncio.get_running_loop()
+        try:
+            return loop.run_in_executor(self.executor, copy_context().run, work)
+        except RuntimeError as error:  # it takes no more
+            raise Closed("the store is being closed") from error
+
+    def _ended(self, _done: asyncio.Future[Any]) -> None:
+        self.call_count -= 1
+
+    # Commits.
+
+    @property
+    def awaited_count(self) -> int:
+        """How many requests wait for a commit now, or for room in its queue."""
+        return sum(map(len, self._waiting.values()))
+
+    async def commit(self, change: Change[Result]) -> Result:
+        """Return what the change did, once that is durable; `Busy` if the queue is full."""
+        return await self.done(change.submit(timeout=0))
+
+    async def commit_each(
+        self, changes: Sequence[Change[Result] | LakebedError]
+    ) -> list[Result | LakebedError]:
+        """Commit many changes, each by itself: an error stands in the place of its result.
+
+        All are queued before the first is awaited, so that they share batches.
+        """
+        tickets: list[Ticket[Result] | LakebedError] = []
+        for index, change in enumerate(changes):
+            if index % _IN_ONE_TURN == 0:
+                await asyncio.sleep(0)  # others have their turn in between
+            if isinstance(change, LakebedError):
+                tickets.append(change)
+                continue
+            try:
+                tickets.append(await self.handed_over(change))
+            except LakebedError as error:
+                tickets.append(error)
+        results: list[Result | LakebedError] = []
+        for ticket in tickets:
+            if isinstance(ticket, LakebedError):
+                results.append(ticket)
+                continue
+            try:
+                result = await self.done(ticket)
+                results.append(result)
+            except LakebedError as error:
+                results.append(error)
+        return results
+
+    async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
+        """Queue a change that took long to come so far: it waits for its place in the queue.
+
+        `Busy` only if others than the requests of this wire fill the queue.
+        """
+        while True:
+            try:
+                ticket = change.submit(timeout=0)
+            except Busy:
+                if not self._waiting:
+                    raise
+                await self._settled(next(iter(self._waiting)))
+            else:
+                self._watch(ticket)
+                return ticket
+
+    async def done(self, ticket: Ticket[Result]) -> Result:
+        """Return what came of something that was queued, or raise the error it failed with."""
+        batch = ticket.batch
+        if not batch.is_done:
+            self._watch(ticket)
+        if batch in self._waiting:
+            await self._settled(batch)
+        return ticket.result()
+
+    def _watch(self, ticket: Ticket[Any]) -> None:
+        """Its batch stands among those that are waited for until it is settled."""
+        batch = ticket.batch
+        if batch in self._waiting:
+            return
+        self._waiting[batch] = []
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
+                loop.call_soon_threadsafe(self._settle, batch)
+
+        ticket.when_done(wake)
+
+    def _settled(self, batch: Batch[Any, Any]) -> asyncio.Future[None]:
+        """Awaited until a batch that is watched is done."""
+        is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[batch].append(is_done)
+        return is_done
+
+    def _settle(self, batch: Batch[Any, Any]) -> None:
+        for is_done in self._waiting.pop(batch):
+            if not is_done.done():
+                is_done.set_result(None)

@@ -1,0 +1,263 @@
+"""CreateMultipartUpload, CompleteMultipartUpload and AbortMultipartUpload.
+
+`POST /bucket/key?uploads`, and `POST` and `DELETE` of `/bucket/key?uploadId`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from lakebed.base.errors import NotFound
+from lakebed.base.units import MIB
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3 import checksums
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.conditions import write_condition
+from lakebed.s3.errors import XML, S3Error, invalid_argument
+from lakebed.s3.fields import HeaderList, content_of, told_version
+from lakebed.s3.incoming import Incoming
+from lakebed.s3.patience import answer_patiently
+from lakebed.s3.service import Service
+from lakebed.s3.verb import Level, OnObject, OnUpload, Place, Verb
+from lakebed.s3.xml_parsing import Node, malformed, parse
+from lakebed.s3.xml_text import checksum_elements, document, element, etag_element
+from lakebed.seglake.change import Change
+from lakebed.seglake.digests import multipart_etag
+from lakebed.seglake.errors import BadSize, NoSuchUpload, PartTooSmall
+from lakebed.seglake.model import Algorithm, Checksum, ObjectInfo
+from lakebed.seglake.multipart import PART_NUMBER_MAX, NamedPart
+from lakebed.seglake.upload_rows import UploadInfo
+
+COMPLETE_BYTES_MAX: Final = 8 * MIB
+
+_OBJECT_SIZE: Final = "x-amz-mp-object-size"
+_DIGITS_MAX: Final = 18
+_STARTED_DIGITS: Final = 12  # of an upload's id: when it began, in ms
+_CHECKSUMS: Final = {f"Checksum{algorithm.value}": algorithm for algorithm in Algorithm}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateMultipartUpload(OnObject): ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompleteMultipartUpload(OnUpload): ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AbortMultipartUpload(OnUpload): ...
+
+
+async def create_multipart_upload(
+    service: Service, operation: CreateMultipartUpload, request: Request, _identity: Identity
+) -> Response:
+    headers = request.headers
+    algorithm = checksums.chosen_algorithm(headers)
+    is_composite = checksums.chosen_kind(headers, algorithm)
+    content = content_of(headers)
+    change = service.lake.uploads.creation(
+        operation.bucket,
+        operation.key,
+        content=content,
+        algorithm=algorithm,
+        is_composite=is_composite,
+    )
+    upload = await service.commit(change)
+    response_headers = [XML]
+    if upload.algorithm is not None:
+        response_headers.append(("x-amz-checksum-algorithm", upload.algorithm.value))
+        kind = checksums.type_name(is_composite=upload.is_composite)
+        response_headers.append(("x-amz-checksum-type", kind))
+    return Response(200, response_headers, upload_document(upload))
+
+
+async def complete_multipart_upload(
+    service: Service, operation: CompleteMultipartUpload, request: Request, identity: Identity
+) -> Response:
+    headers = request.headers
+    condition = write_condition(headers)
+    checksum = checksums.whole_checksum(headers)
+    size = _announced_size(headers)
+    data = await _body_of(request, identity)
+    parts = await service.run(partial(parse_completion, data))
+    prepare = partial(
+        service.lake.uploads.completion,
+        operation.bucket,
+        operation.key,
+        operation.upload_id,
+        parts,
+        condition=condition,
+        checksum=checksum,
+        size=size,
+    )
+    location = _location(request)
+
+    def answer(info: ObjectInfo) -> tuple[HeaderList, bytes]:
+        version_id = told_version(service, info)
+        response_headers = [] if version_id is None else [("x-amz-version-id", version_id)]
+        return response_headers, object_document(info, location=location)
+
+    completing = _complete(service, operation, parts, prepare)
+    return await answer_patiently(request, completing, answer)
+
+
+async def abort_multipart_upload(
+    service: Service, operation: AbortMultipartUpload, _request: Request, _identity: Identity
+) -> Response:
+    uploads = service.lake.uploads
+    await service.commit(uploads.abortion(operation.bucket, operation.key, operation.upload_id))
+    return Response(204)
+
+
+def parse_completion(data: bytes) -> list[NamedPart]:
+    """Reads the parts from the body of CompleteMultipartUpload, in their order there."""
+    root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
+    root.only("Part")
+    if not 1 <= len(root.children) <= PART_NUMBER_MAX:
+        raise malformed(f"{len(root.children)} parts: there are 1 to {PART_NUMBER_MAX}")
+    return [_part(node) for node in root.children]
+
+
+def _part(node: Node) -> NamedPart:
+    node.only("PartNumber", "ETag", *_CHECKSUMS)
+    number, etag = (node.optional("PartNumber") or "").strip(), node.optional("ETag")
+    if not (number.isascii() and number.isdigit() and len(number) <= 5) or etag is None:
+        raise malformed("a part has a number and an ETag")
+    given = [
+        Checksum(algorithm, value.strip(), is_composite=False)
+        for name, algorithm in _CHECKSUMS.items()
+        if (value := node.optional(name))
+    ]
+    if len(given) > 1:
+        raise malformed("a part has one checksum")
+    return NamedPart(int(number), etag.strip().strip('"'), given[0] if given else None)
+
+
+def upload_document(upload: UploadInfo) -> bytes:
+    return document(
+        "InitiateMultipartUploadResult",
+        [
+            element("Bucket", upload.bucket),
+            element("Key", upload.key),
+            element("UploadId", upload.upload_id),
+        ],
+    )
+
+
+def object_document(info: ObjectInfo, *, location: str) -> bytes:
+    """`location` is the URL of the new object."""
+    return document(
+        "CompleteMultipartUploadResult",
+        [
+            element("Location", location),
+            element("Bucket", info.bucket),
+            element("Key", info.key),
+            etag_element(info.etag),
+            *checksum_elements(info.checksums),
+        ],
+    )
+
+
+async def _complete(
+    service: Service,
+    operation: CompleteMultipartUpload,
+    parts: Sequence[NamedPart],
+    prepare: Callable[[], Change[ObjectInfo]],
+) -> ObjectInfo:
+    try:
+        return await service.commit(await service.run(prepare))
+    except NoSuchUpload:
+        found = await service.run(partial(_completed_before, service, operation, parts))
+        if found is None:
+            raise
+        return found
+    except PartTooSmall as error:
+        raise S3Error(
+            "EntityTooSmall",
+            "Your proposed upload is smaller than the minimum allowed size",
+            details=(
+                ("ProposedSize", str(error.size)),
+                ("MinSizeAllowed", str(error.minimum)),
+                ("PartNumber", str(error.number)),
+            ),
+        ) from error
+    except BadSize as error:
+        raise S3Error(
+            "InvalidRequest", f"The value of {_OBJECT_SIZE} is another than what was computed."
+        ) from error
+
+
+def _completed_before(
+    service: Service, operation: CompleteMultipartUpload, parts: Sequence[NamedPart]
+) -> ObjectInfo | None:
+    """Returns the object if this upload was completed and the response was lost.
+
+    The store forgets an upload with its end. But if the object is newer than the upload and is
+    made of the very parts that are named, then it is as the client wants it.
+    """
+    try:
+        started_ms = int(operation.upload_id[:_STARTED_DIGITS], 16)
+        etag = multipart_etag([part.etag for part in parts])
+        info = service.lake.objects.head(operation.bucket, operation.key)
+    except (ValueError, NotFound):
+        return None
+    is_it = info.etag == etag and info.modified_ms >= started_ms
+    return info if is_it and len(info.part_sizes) == len(parts) else None
+
+
+async def _body_of(request: Request, identity: Identity) -> bytes:
+    """Checks `Content-MD5` alone: the checksums in the headers are the object's."""
+    body = Incoming(request, identity)
+    if body.length > COMPLETE_BYTES_MAX:
+        raise S3Error("MaxMessageLengthExceeded", "Your request was too big.")
+    data = await body.whole()
+    md5 = checksums.content_md5(request.headers)
+    if md5 is not None and md5 != hashlib.md5(data, usedforsecurity=False).digest():
+        raise S3Error("BadDigest", "The Content-MD5 you specified did not match what we received.")
+    return data
+
+
+def _announced_size(headers: Mapping[str, str]) -> int | None:
+    value = headers.get(_OBJECT_SIZE)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
+        raise invalid_argument("A size must be a whole number", name=_OBJECT_SIZE, value=value)
+    return int(value)
+
+
+def _location(request: Request) -> str:
+    scheme = "https" if request.is_secure else "http"
+    host = request.headers.get("host", "")
+    return f"{scheme}://{host}{request.raw_path.decode('latin-1')}"
+
+
+VERBS: Final = (
+    Verb(
+        operation=CreateMultipartUpload,
+        place=Place("POST", Level.OBJECT, "uploads"),
+        handle=create_multipart_upload,
+        action="s3:PutObject",
+        writes=True,
+    ),
+    Verb(
+        operation=CompleteMultipartUpload,
+        place=Place("POST", Level.OBJECT, "uploadId"),
+        handle=complete_multipart_upload,
+        action="s3:PutObject",
+        writes=True,
+        headers=frozenset({_OBJECT_SIZE}),
+    ),
+    Verb(
+        operation=AbortMultipartUpload,
+        place=Place("DELETE", Level.OBJECT, "uploadId"),
+        handle=abort_multipart_upload,
+        action="s3:AbortMultipartUpload",
+        writes=True,
+    ),
+)

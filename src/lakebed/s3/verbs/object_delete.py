@@ -1,0 +1,57 @@
+"""DeleteObject: `DELETE /bucket/key`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.service import Service
+from lakebed.s3.unsupported import not_implemented
+from lakebed.s3.verb import Level, OnVersion, Place, Verb
+from lakebed.seglake.model import Condition
+from lakebed.seglake.objects import NO_CONDITION, Doomed
+
+_UNSUPPORTED: Final = ("if-none-match", "if-modified-since", "if-unmodified-since")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteObject(OnVersion): ...
+
+
+async def delete_object(
+    service: Service, operation: DeleteObject, request: Request, _identity: Identity
+) -> Response:
+    """Succeeds for an object that does not exist."""
+    doomed = Doomed(operation.key, operation.version_id, _condition(request))
+    deleted = await service.commit(service.lake.objects.deletion(operation.bucket, doomed))
+    headers = []
+    if deleted.is_marker:
+        headers.append(("x-amz-delete-marker", "true"))
+    if deleted.version_id is not None:
+        headers.append(("x-amz-version-id", deleted.version_id))
+    return Response(204, headers)
+
+
+def _condition(request: Request) -> Condition:
+    for name in _UNSUPPORTED:
+        if name in request.headers:
+            raise not_implemented(
+                "A header you provided implies functionality that is not implemented", header=name
+            )
+    value = request.headers.get("if-match")
+    return NO_CONDITION if value is None else Condition(if_match=value.strip().strip('"'))
+
+
+VERBS: Final = (
+    Verb(
+        operation=DeleteObject,
+        place=Place("DELETE", Level.OBJECT),
+        handle=delete_object,
+        action="s3:DeleteObject",
+        writes=True,
+        parameters=frozenset({"versionId"}),
+    ),
+)

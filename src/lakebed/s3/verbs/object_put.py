@@ -1,0 +1,83 @@
+"""PutObject: `PUT /bucket/key`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.checksums import announced, checksum_headers
+from lakebed.s3.conditions import write_condition
+from lakebed.s3.fields import HeaderList, content_of, quoted, told_version
+from lakebed.s3.incoming import Incoming, can_trail
+from lakebed.s3.service import Service
+from lakebed.s3.verb import Level, OnObject, Place, Verb
+from lakebed.seglake.model import ObjectInfo
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutObject(OnObject): ...
+
+
+async def put_object(
+    service: Service, operation: PutObject, request: Request, identity: Identity
+) -> Response:
+    headers = request.headers
+    said = announced(
+        headers,
+        has_trailer=can_trail(identity),
+        needs_md5=service.config.require_content_md5,
+    )
+    body = Incoming(request, identity, trailer=said.trailer)
+    objects, expected = service.lake.objects, said.expected
+    bucket, key = operation.bucket, operation.key
+    content = content_of(headers)
+    condition = write_condition(headers)
+    if body.is_here:
+        data, trailing = body.taken()
+        if trailing is not None:
+            expected = expected._replace(checksums=(trailing,))
+        change = objects.small_put(
+            bucket,
+            key,
+            data,
+            content=content,
+            condition=condition,
+            algorithm=said.algorithm,
+            expected=expected,
+        )
+        info = await service.commit(change)
+    else:
+        put = objects.begin_put(
+            bucket,
+            key,
+            content=content,
+            condition=condition,
+            algorithm=said.algorithm,
+            expected=expected,
+            size=body.length,
+        )
+        put.check()  # rather than have the body sent
+        info = await body.into(service, put)
+    return Response(200, _stored_headers(service, info))
+
+
+def _stored_headers(service: Service, info: ObjectInfo) -> HeaderList:
+    headers = [("ETag", quoted(info.etag)), *checksum_headers(info.checksums)]
+    version_id = told_version(service, info)
+    if version_id is not None:
+        headers.append(("x-amz-version-id", version_id))
+    return headers
+
+
+VERBS: Final = (
+    Verb(
+        operation=PutObject,
+        place=Place("PUT", Level.OBJECT),
+        handle=put_object,
+        action="s3:PutObject",
+        writes=True,
+    ),
+)

@@ -1,0 +1,125 @@
+"""DeleteObjects: `POST /bucket?delete`, up to a thousand keys in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+from lakebed.base.errors import LakebedError
+from lakebed.base.units import MIB
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3.auth.identity import Identity
+from lakebed.s3.errors import XML, S3Error, to_s3
+from lakebed.s3.message import read_message
+from lakebed.s3.service import Service
+from lakebed.s3.verb import Level, OnBucket, Place, Verb
+from lakebed.s3.xml_parsing import Node, malformed, parse
+from lakebed.s3.xml_text import document, element
+from lakebed.seglake.change import Change
+from lakebed.seglake.model import Condition
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX, NO_CONDITION, Doomed
+from lakebed.seglake.versions import Deleted
+
+DELETE_BYTES_MAX: Final = 8 * MIB  # 1,000 keys of 1,024 characters, all of them references
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteObjects(OnBucket): ...
+
+
+class Deletion(NamedTuple):
+    """The body of a request."""
+
+    doomed: list[Doomed]
+    is_quiet: bool
+
+
+async def delete_objects(
+    service: Service, operation: DeleteObjects, request: Request, identity: Identity
+) -> Response:
+    """Deletes each key by itself: the error of one stands in its place, the others are deleted."""
+    data = await read_message(request, identity, bytes_max=DELETE_BYTES_MAX, needs_digest=True)
+    deletion, changes = await service.run(partial(_prepared, service, operation.bucket, data))
+    results = await service.commit_each(changes)
+    body = await service.run(lambda: _document(deletion, results))
+    return Response(200, [XML], body)
+
+
+def parse_deletion(data: bytes) -> Deletion:
+    root = parse(data, root="Delete", bytes_max=DELETE_BYTES_MAX)
+    root.only("Object", "Quiet")
+    doomed = [_doomed(node) for node in root.all("Object")]
+    if not 1 <= len(doomed) <= DELETED_AT_ONCE_MAX:
+        raise malformed(f"{len(doomed)} objects: 1 to {DELETED_AT_ONCE_MAX} are deleted at once")
+    return Deletion(doomed, is_quiet=_is_true(root.optional("Quiet")))
+
+
+def _doomed(node: Node) -> Doomed:
+    node.only("Key", "VersionId", "ETag", "LastModifiedTime", "Size")
+    if node.optional("LastModifiedTime") is not None or node.optional("Size") is not None:
+        raise S3Error("NotImplemented", "Deletion by time or size is not implemented")
+    key = node.optional("Key")
+    if not key:
+        raise malformed("an object is deleted by its key")
+    etag = node.optional("ETag")
+    condition = NO_CONDITION if etag is None else Condition(if_match=etag.strip().strip('"'))
+    return Doomed(key, node.optional("VersionId") or None, condition)
+
+
+def _is_true(text: str | None) -> bool:
+    if text is None:
+        return False
+    if text.strip().lower() not in ("true", "false"):
+        raise malformed("Quiet is true or false")
+    return text.strip().lower() == "true"
+
+
+def _prepared(
+    service: Service, bucket: str, data: bytes
+) -> tuple[Deletion, Sequence[Change[Deleted] | LakebedError]]:
+    deletion = parse_deletion(data)
+    return deletion, service.lake.objects.deletions(bucket, deletion.doomed)
+
+
+def _document(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> bytes:
+    return document("DeleteResult", _rows(deletion, results))
+
+
+def _rows(deletion: Deletion, results: Iterable[Deleted | LakebedError]) -> Iterator[str]:
+    """Errors only, if the request is quiet."""
+    for doomed, result in zip(deletion.doomed, results, strict=True):
+        if isinstance(result, LakebedError):
+            yield _error(doomed, to_s3(result))
+        elif not deletion.is_quiet:
+            yield _deleted(result, requested_id=doomed.version_id)
+
+
+def _error(doomed: Doomed, error: S3Error) -> str:
+    version = "" if doomed.version_id is None else element("VersionId", doomed.version_id)
+    code, message = element("Code", error.code), element("Message", str(error))
+    return f"<Error>{element('Key', doomed.key)}{version}{code}{message}</Error>"
+
+
+def _deleted(deleted: Deleted, *, requested_id: str | None) -> str:
+    parts = ["<Deleted>", element("Key", deleted.key)]
+    if requested_id is not None:
+        parts.append(element("VersionId", requested_id))
+    if deleted.is_marker:
+        parts.append("<DeleteMarker>true</DeleteMarker>")
+        parts.append(element("DeleteMarkerVersionId", deleted.version_id or ""))
+    parts.append("</Deleted>")
+    return "".join(parts)
+
+
+VERBS: Final = (
+    Verb(
+        operation=DeleteObjects,
+        place=Place("POST", Level.BUCKET, "delete"),
+        handle=delete_objects,
+        action="s3:DeleteObject",
+        writes=True,
+    ),
+)

@@ -1,0 +1,191 @@
+"""The object store that is read: its metadata in the files, or through the HTTP API.
+
+Both give the same rows in pages, and the same bytes of manifests, decoded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from secrets import randbits
+from typing import Protocol
+
+from lakebed.api.objects import LIST_BUCKETS
+from lakebed.api.stored_objects import VERSIONS_MAX
+from lakebed.base.runner import ThreadRunner
+from lakebed.client.address import address_of
+from lakebed.client.bucket import bucket_info_of
+from lakebed.client.caller import ANSWER_S, Caller
+from lakebed.client.patience import RETRY_S
+from lakebed.client.stored_objects import RemoteStoredObjects, VersionPage, remote_sample
+from lakebed.seglake.key_sample import KeySample, sample_keys
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.reader import key_bytes
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.stored_pages import KeyRange
+from lakebed.spark.backends import Backend
+from lakebed.spark.sources.object_ranges import cut, listing_of
+from lakebed.spark.sources.object_rows import (
+    MANIFESTS_PAGE,
+    PARTS_PAGE,
+    Stored,
+    StoredPart,
+    manifest_pages,
+    object_pages,
+    part_pages,
+    stored,
+    stored_part,
+    version_pages,
+)
+from lakebed.store.read_only import ReadOnlyStore
+
+VERSIONS_PAGE = VERSIONS_MAX
+
+_PARTITIONS_MAX = 64
+
+
+class ObjectBackend(Protocol):
+    """What a query needs of an object store."""
+
+    def buckets(self) -> list[BucketInfo]: ...
+
+    def split(
+        self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
+    ) -> list[list[KeyRange]]:
+        """The same in parts for tasks, of about as many rows as that, in order."""
+
+    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]: ...
+
+    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]: ...
+
+    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]: ...
+
+    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]: ...
+
+
+@contextmanager
+def open_objects(backend: Backend) -> Iterator[ObjectBackend]:
+    if backend.path:
+        with ReadOnlyStore(backend.path) as store:
+            yield FilesObjects(store)
+        return
+    address = address_of(
+        backend.endpoint,
+        access_key=backend.access_key or None,
+        secret_key=backend.secret_key or None,
+        ca_file=backend.ca_file or None,
+    )
+    with ThreadRunner() as runner:
+        random = Random(randbits(64))
+        caller = Caller(address, runner=runner, random=random, retry_s=RETRY_S, answer_s=ANSWER_S)
+        try:
+            yield EndpointObjects(caller)
+        finally:
+            caller.close()
+
+
+class FilesObjects:
+    """An `ObjectBackend` of files."""
+
+    def __init__(self, store: ReadOnlyStore) -> None:
+        self._store = store
+        self._metadata = store.lake.metadata
+
+    def buckets(self) -> list[BucketInfo]:
+        return self._store.buckets()
+
+    def split(
+        self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
+    ) -> list[list[KeyRange]]:
+        with self._metadata.reading() as reader:
+            sample = sample_keys(reader, only_current=only_current)
+        return _split(ranges, sample, rows_max=rows_max)
+
+    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
+        return object_pages(self._metadata, one)
+
+    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
+        return version_pages(self._metadata, one)
+
+    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]:
+        return manifest_pages(self._metadata, one)
+
+    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]:
+        return part_pages(self._metadata, one)
+
+
+class EndpointObjects:
+    """An `ObjectBackend` of an endpoint. Listing creates no bucket.
+
+    Keys are asked for by prefix and marker, so pages may have some that are not of the range.
+    """
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def buckets(self) -> list[BucketInfo]:
+        return [bucket_info_of(one) for one in self._caller.call(LIST_BUCKETS).buckets]
+
+    def split(
+        self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
+    ) -> list[list[KeyRange]]:
+        sample = remote_sample(self._caller, only_current=only_current)
+        return _split(ranges, sample, rows_max=rows_max)
+
+    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
+        for page in self._version_pages(one, only_current=True):
+            if rows := [each.row for each, _ in page.versions if _is_in(each.row.key, one)]:
+                yield rows
+
+    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
+        for page in self._version_pages(one):
+            if found := [each for each, _ in page.versions if _is_in(each.row.key, one)]:
+                yield found
+
+    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]:
+        for page in self._version_pages(one, manifests=True):
+            if found := [stored(*each) for each in page.versions if _is_in(each[0].row.key, one)]:
+                yield found
+
+    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]:
+        there = RemoteStoredObjects(self._caller, one.bucket)
+        prefix, after = listing_of(one)
+        last = None
+        while True:
+            parts, last = there.parts(prefix=prefix, after=after, last=last, max_parts=PARTS_PAGE)
+            if found := [stored_part(one.bucket, each) for each in parts if _is_in(each.key, one)]:
+                yield found
+            if last is None or key_bytes(last.key) >= one.end:
+                return
+
+    def _version_pages(
+        self, one: KeyRange, *, manifests: bool = False, only_current: bool = False
+    ) -> Iterator[VersionPage]:
+        there = RemoteStoredObjects(self._caller, one.bucket)
+        prefix, after = listing_of(one)
+        count_max = MANIFESTS_PAGE if manifests else VERSIONS_PAGE
+        last = None
+        while True:
+            page = there.versions(
+                prefix=prefix,
+                after=after,
+                last=last,
+                max_versions=count_max,
+                manifests=manifests,
+                only_current=only_current,
+            )
+            yield page
+            last = page.last
+            if last is None or key_bytes(last.key) >= one.end:
+                return
+
+
+def _split(ranges: list[KeyRange], sample: KeySample, *, rows_max: int) -> list[list[KeyRange]]:
+    wanted = -(-sample.row_count // rows_max)
+    return cut(ranges, sample.places, max(1, min(wanted, _PARTITIONS_MAX)))
+
+
+def _is_in(key: str, one: KeyRange) -> bool:
+    return one.start <= key_bytes(key) < one.end

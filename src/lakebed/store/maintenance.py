@@ -1,0 +1,183 @@
+"""Long work on an open store: moves between tiers, verification and repair.
+
+    store.maintenance.verify_log("orders", progress=lambda done, total: ...)
+
+All of it is safe while the store is in use; what would not be is refused:
+- segments are moved by the log's own tiers, which do one thing at a time to a segment;
+- a log is verified up to its durable end, and its damage is copied, never cut: torn bytes are cut
+  when it is opened, and the report says how many were;
+- objects that seem to be damaged are marked if they are still found so;
+- a topic is repaired only while it is not open, and the Tier 2 of a log moves only then: `Busy`.
+
+A `progress` that raises ends the work between two steps. What was done by then stays done, and
+doing it again goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lakebed.aof.paths import check_log_name
+from lakebed.base.errors import InputError
+from lakebed.base.progress import Progress, no_progress
+from lakebed.store.logs import require_log
+
+# Imported by the methods: most programs do none of this.
+if TYPE_CHECKING:
+    from lakebed.aof.tiers.migration import Migrated
+    from lakebed.seglake.verification_report import Report as LakeReport
+    from lakebed.store.damage_marks import MarkReport, NamedVersion
+    from lakebed.store.log_check import LogReport
+    from lakebed.store.read_only import ReadOnlyStore
+    from lakebed.store.repair import RepairReport
+    from lakebed.store.store import Store
+    from lakebed.store.tier_moves import Outcome, TierMoves
+    from lakebed.store.topic_repair import TopicRepair
+    from lakebed.store.topic_verification import TopicReport
+
+
+class Maintenance:
+    """Thread-safe. `segments` are those given, or all that are sealed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # Tiers of a log.
+
+    def upload(
+        self,
+        log: str,
+        *,
+        segments: Sequence[int] | None = None,
+        progress: Progress = no_progress,
+    ) -> Outcome:
+        """Compress segments and put them into Tier 2."""
+        return self._moves(log, progress).upload(segments)
+
+    def retry_upload(
+        self,
+        log: str,
+        *,
+        segments: Sequence[int] | None = None,
+        progress: Progress = no_progress,
+    ) -> Outcome:
+        """Upload segments whose upload failed for good."""
+        return self._moves(log, progress).retry_upload(segments)
+
+    def evict(
+        self,
+        log: str,
+        *,
+        segments: Sequence[int] | None = None,
+        warm: bool = False,
+        progress: Progress = no_progress,
+    ) -> Outcome:
+        """Remove segments that Tier 2 has from Tier 0; with `warm` from Tier 1 as well."""
+        return self._moves(log, progress).evict(segments, warm=warm)
+
+    def hydrate(
+        self,
+        log: str,
+        *,
+        segments: Sequence[int] | None = None,
+        progress: Progress = no_progress,
+    ) -> Outcome:
+        """Bring segments back into Tier 0."""
+        return self._moves(log, progress).hydrate(segments)
+
+    def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
+        """Upload objects again that are missing or damaged."""
+        return self._moves(log, progress).repair()
+
+    def migrate_tier2(
+        self,
+        log: str,
+        *,
+        address: str | None = None,
+        delete: bool = False,
+        progress: Progress = no_progress,
+    ) -> Migrated:
+        """Copy a log's objects to another Tier 2 and use that; see `Store.migrate_tier2`."""
+        self._check(log)
+        return self._store.migrate_tier2(log, address, delete=delete, progress=progress)
+
+    # Verification and repair.
+
+    def verify_log(
+        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
+    ) -> LogReport:
+        """Read all of a log, with `tier2` its objects as well."""
+        from lakebed.store.log_check import check_log
+
+        self._check(log)
+        with self._read_only() as store:
+            return check_log(store, log, tier2=tier2, progress=progress)
+
+    def repair_log(
+        self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
+    ) -> RepairReport:
+        from lakebed.store.repair import foresee_beside, repair
+
+        self._check(log)
+        work = foresee_beside if dry_run else repair
+        return work(self._store, log, progress=progress)
+
+    def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport:
+        from lakebed.store.topic_verification import verify_topic, with_recorded
+
+        store = self._store
+        report = verify_topic(store.disk, store.root, topic, runner=store.runner, progress=progress)
+        return with_recorded(report, store.damage.ledger, topic)
+
+    def repair_topic(
+        self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
+    ) -> TopicRepair:
+        from lakebed.store.topic_repair import foresee_topic_beside, repair_topic
+
+        work = foresee_topic_beside if dry_run else repair_topic
+        return work(self._store, topic, progress=progress)
+
+    def verify_objects(
+        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
+    ) -> LakeReport:
+        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+
+        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        """
+        from lakebed.seglake.verify import verify
+
+        if prefix and bucket is None:
+            raise InputError("a prefix needs the bucket it is in")
+        with self._read_only() as store:
+            return verify(
+                store.lake,
+                runner=store.runner,
+                bucket=bucket,
+                prefix=prefix,
+                progress=lambda report: progress(report.bytes, 0),
+            )
+
+    def mark_objects(
+        self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
+    ) -> MarkReport:
+        """Read versions again: mark the damaged ones, clear the mark of the others."""
+        from lakebed.store.damage_marks import mark_damaged
+
+        return mark_damaged(self._store.lake, versions, progress=progress)
+
+    def _moves(self, log: str, progress: Progress) -> TierMoves:
+        from lakebed.store.tier_moves import TierMoves
+
+        self._check(log)
+        return TierMoves(self._store, log, progress=progress)
+
+    def _check(self, log: str) -> None:
+        check_log_name(log)
+        require_log(self._store.disk, self._store.root, log)
+
+    def _read_only(self) -> ReadOnlyStore:
+        """As any other process would read it."""
+        from lakebed.store.read_only import ReadOnlyStore
+
+        return ReadOnlyStore(self._store.root, tier_config=self._store.tier_config)
