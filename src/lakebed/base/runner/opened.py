@@ -85,8 +85,8 @@ class Opened(Generic[Key, Thing]):
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
         """One of those keys that `get` does not wait long for; waits until there is one.
 
-        The first whose thing is open; or one that no thread is opening, for the caller to open. None
-        if there was none in time.
+        The first whose thing is open; or one that no thread is opening, for the caller to open.
+        None if there was none in time.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
