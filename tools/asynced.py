@@ -376,18 +376,15 @@ class Scope:
             return ""
         if kind == "iterate" or (kind == "await" and result == "Iterator"):
             return ASYNC_ITERATOR
-        return "" if result == "Iterator" and kind != "enter" else _entered(result, node, self)
+        return self._entered_type(function) if kind == "enter" else result
 
-
-def _entered(result: str, node: ast.Call, scope: Scope) -> str:
-    """A context manager gives what its iterator does."""
-    if result != "Iterator":
-        return result
-    if not isinstance(node.func, ast.Attribute):
-        return ""
-    owner = scope.type_of(node.func.value)
-    returns = scope._program.classes[owner].methods[node.func.attr].returns
-    return _class_of(returns.slice) if isinstance(returns, ast.Subscript) else ""
+    def _entered_type(self, function: ast.expr) -> str:
+        """A context manager gives what its iterator does."""
+        if not isinstance(function, ast.Attribute):
+            return ""
+        owner = self.type_of(function.value)
+        returns = self._program.classes[owner].methods[function.attr].returns
+        return _class_of(returns.slice) if isinstance(returns, ast.Subscript) else ""
 
 
 class Edits:

@@ -13,20 +13,21 @@ from typing import Any
 
 import pytest
 
-import lakebed.aio
 from lakebed.aio import AsyncStore
 from lakebed.aio.client.connections import Interruption
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
 from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Closed, NotFound
-from lakebed.client.address import Address
+from lakebed.client.address import Address, address_of
+from lakebed.client.store import RemoteStore
 from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.pin_file import Pin
 from lakebed.stroma.config import GroupConfig
 from tests.cli.manifest_stores import CONFIG, fill_chunks, write_segment
 from tests.client.cutting import cutting
 from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
+from tests.client.test_reaching import server_context
 from tests.http_api.live_api import LiveApi, open_api
 
 
@@ -324,13 +325,33 @@ def test_a_server_that_does_not_answer_is_given_up() -> None:
         asyncio.run(work(server.port))
 
 
-def test_a_root_that_nobody_has_open_is_told_in_the_same_words(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with lakebed.aio.connect(tmp_path, retry_s=0.0) as store:
-            with pytest.raises(Unreachable, match="no program has the store open for writing"):
-                await store.topics.names()
+def _unreachable(address: Address) -> list[str]:
+    """What both clients say of it."""
+    with RemoteStore(address, retry_s=0.0) as store, pytest.raises(Unreachable) as blocking:
+        store.health()
 
-    asyncio.run(work())
+    async def work() -> str:
+        async with AsyncStore(address, retry_s=0.0) as store:
+            with pytest.raises(Unreachable) as told:
+                await store.health()
+            return str(told.value)
+
+    return [str(blocking.value), asyncio.run(work())]
+
+
+def test_who_cannot_be_reached_is_told_in_the_same_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    context = server_context(tmp_path)
+    with scripted(tls=context) as distrusted:
+        for address in (
+            address_of(tmp_path),
+            Address(host="localhost", port=port),
+            Address(host="host.invalid", port=port),
+            address_of(f"https://localhost:{distrusted.port}"),
+        ):
+            blocking, told = _unreachable(address)
+            assert told == blocking
 
 
 def test_a_large_object_goes_both_ways_in_pieces(door: LiveApi) -> None:

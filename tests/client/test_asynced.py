@@ -13,7 +13,7 @@ def test_what_is_made_is_as_it_is_made_now() -> None:
         for path, content in made_files().items()
         if not path.exists() or path.read_text() != content
     ]
-    assert not old, f"{old}: run `python -m tools.asynced`"
+    assert not old, f"{old}: run `make reference`"
 
 
 def test_nothing_else_is_in_its_folder() -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 from typing import Final, cast
 
@@ -186,11 +188,32 @@ async def _connect(address: Address) -> Socket:
         sock = local_socket.connect(address.path, timeout_s=0)
         _, connected = await loop.create_unix_connection(Socket, sock=sock)
         return connected
+    sock = await _connect_host(address, loop)
     _, connected = await loop.create_connection(
         Socket,
-        address.host,
-        address.port,
+        sock=sock,
         ssl=address.tls,
         server_hostname=None if address.tls is None else address.host,
     )
     return connected
+
+
+async def _connect_host(address: Address, loop: asyncio.AbstractEventLoop) -> socket.socket:
+    """To the first of the host's addresses that takes it; the error is that of the last one."""
+    error = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+    for family, kind, protocol, _, where in await loop.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM
+    ):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, where)
+        except BaseException as failure:
+            sock.close()
+            if not isinstance(failure, OSError) or failure.errno is None:
+                raise
+            error = OSError(failure.errno, os.strerror(failure.errno))
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+    raise error
