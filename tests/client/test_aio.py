@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from lakebed.aio import AsyncStore
 from lakebed.aio.client.connections import Interruption
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
+from lakebed.api.admin import CANCEL_WORK, START_WORK, WorkState
 from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address, address_of
@@ -387,3 +389,42 @@ def test_what_is_recorded_of_segments_is_fetched_before_it_is_read(tmp_path: Pat
         write_segment(log)
         fill_chunks(log, until=1)
         run(door, work)
+
+
+def test_a_job_whose_caller_was_cancelled_is_cancelled() -> None:
+    reached, is_over = threading.Event(), threading.Event()
+    state = WorkState(
+        work_id="w-1",
+        kind="aof-verify",
+        arguments={},
+        state="running",
+        done=0,
+        total=1,
+        started_ms=0,
+        ended_ms=None,
+        result=None,
+        problem=None,
+    )
+
+    def waits(_: socket.socket) -> bool:
+        reached.set()
+        is_over.wait(GIVE_UP_S)
+        return False
+
+    async def work(port: int) -> None:
+        async with AsyncStore(Address(host="127.0.0.1", port=port)) as store:
+            verifying = asyncio.ensure_future(store.maintenance.verify_log("events"))
+            await asyncio.to_thread(reached.wait, GIVE_UP_S)
+            verifying.cancel()
+            await asyncio.wait([verifying])
+            assert verifying.cancelled()
+        is_over.set()
+
+    ends = says(document(msgspec.structs.replace(state, state="cancelled")))
+    with scripted(says(document(state, status=START_WORK.status)), waits, ends) as server:
+        asyncio.run(work(server.port))
+    assert [one.line.split()[:2] for one in server.seen] == [
+        ["POST", "/v1/work"],
+        ["GET", "/v1/work/w-1?wait_ms=500"],
+        [CANCEL_WORK.method, "/v1/work/w-1"],
+    ]
