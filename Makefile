@@ -24,6 +24,8 @@ endif
 
 PYTEST := $(BIN) -m pytest -n $(JOBS) --no-loadscope-reorder
 COMPILED := LAKEBED_KERNELS=compiled
+# Otherwise in memory, if there is room: see tests/temporary.py.
+ON_DISK := TMPDIR=$${TMPDIR:-/tmp}
 BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(BIN) -m lakebed.kernels.build; }
 
 # What was compiled once, modules and tests, is used by all the processes that follow.
@@ -72,8 +74,8 @@ test: kernels archive clients ## All tests but the slow ones
 	@$(COMPILED) $(PYTEST)
 
 test-slow: kernels archive clients ## The long sweeps and soaks
-	@$(COMPILED) $(PYTEST) -m slow
-	@$(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
+	@$(ON_DISK) $(COMPILED) $(PYTEST) -m slow
+	@$(ON_DISK) $(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
 
 bench: kernels ## The benchmarks, with ARGS="…"
 	@$(COMPILED) $(BIN) -m bench $(ARGS)

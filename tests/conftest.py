@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from lakebed.base.simulation.scheduler import killing_all
 from tests import java
 from tests.scheduling import BySession
+from tests.temporary import use_memory
 from tests.thorough import is_thorough
 from tests.tidy.repository import FILE_LINES_MAX, FUNCTION_LINES_MAX, ROOT, modules
 from tests.tidy.scan import long_functions
@@ -33,6 +34,7 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(java.ENVIRONMENT)
+    use_memory()
 
 
 @pytest.hookimpl(tryfirst=True)  # before they are chosen by their marks

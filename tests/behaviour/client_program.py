@@ -23,7 +23,9 @@ from typing import Any
 
 import lakebed
 from lakebed.api.problems import Unreachable
+from lakebed.client.group import RemoteGroup
 from lakebed.client.store import RemoteStore
+from lakebed.client.topic import RemoteTopic
 from lakebed.stroma.errors import StaleLease
 
 LEASE_MS = 2_000
@@ -55,8 +57,7 @@ def is_told_to_end() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def produce(store: RemoteStore, ledger: Ledger) -> None:
-    topic = store.topic("orders", partitions=2)
+def produce(topic: RemoteTopic, ledger: Ledger) -> None:
     for number in itertools.count():
         if is_told_to_end():
             return
@@ -70,8 +71,7 @@ def produce(store: RemoteStore, ledger: Ledger) -> None:
             ledger.note("sent", values)
 
 
-def consume(store: RemoteStore, ledger: Ledger) -> None:
-    group = store.topic("orders", partitions=2).group("g")
+def consume(group: RemoteGroup, ledger: Ledger) -> None:
     while not is_told_to_end():
         ledger.note("leases", None)
         try:
@@ -91,8 +91,13 @@ def main(root: Path, ledger_path: Path, beats: int, retry_s: float, role: str) -
     with contextlib.closing(lakebed.connect(root, retry_s=retry_s)) as store:
         assert isinstance(store, RemoteStore), "the writer has it"
         ledger = Ledger(ledger_path, beats)
-        print("ready", flush=True)
-        (produce if role == "producer" else consume)(store, ledger)
+        topic = store.topic("orders", partitions=2)
+        group = topic.group("g")
+        print("ready", flush=True)  # from here on the writer may be killed
+        if role == "producer":
+            produce(topic, ledger)
+        else:
+            consume(group, ledger)
 
 
 if __name__ == "__main__":

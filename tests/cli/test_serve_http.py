@@ -75,7 +75,7 @@ def test_keys_of_the_store_count_and_both_listeners_show_one_store(tmp_path: Pat
         local.ask("PUT", "/v1/buckets/photos", {})
         local.close()
         connection = connection_to(endpoint.http_url)
-        headers = basic(made["key"]["access_key"], made["secret"])
+        headers = basic(made["info"]["access_key"], made["secret"])
         status, state = ask(connection, "/v1/state", headers)
         assert (status, state["buckets"]) == (200, ["photos"])
         connection.close()

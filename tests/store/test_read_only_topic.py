@@ -241,7 +241,7 @@ def test_a_group_is_described_as_its_writer_describes_it(
 def test_a_group_is_read_also_while_it_is_folded(writing: Store, reading: ReadOnlyStore) -> None:
     """A snapshot and the delta that goes on from the next one do not fit: that is no damage."""
     target = writing.topics.create("orders")
-    target.append_batch([b"x"] * 400).result()
+    target.append_batch([b"x"] * 40_000).result()
     small = GroupConfig(compaction_events=1, compaction_bytes=1024)
     group = target.group("billing", config=small)
     ours = reading.topic("orders").group("billing")
@@ -249,8 +249,10 @@ def test_a_group_is_read_also_while_it_is_folded(writing: Store, reading: ReadOn
 
     def work() -> None:
         try:
-            for _ in range(100):
+            for count in range(10_000):
                 group.ack_all(group.lease(max_messages=4))
+                if count >= 100 and group.describe()[0].generation > 2:
+                    return  # folds have their own thread, and are as fast as the disk
         finally:
             ended.set()
 
@@ -261,7 +263,7 @@ def test_a_group_is_read_also_while_it_is_folded(writing: Store, reading: ReadOn
         lags.append(ours.lag()[0])
     worker.join()
     assert lags == sorted(lags, reverse=True)
-    assert ours.lag() == {0: 0}
+    assert ours.lag() == group.lag()
     assert group.describe()[0].generation > 2
 
 

@@ -63,11 +63,9 @@ def test_threads_share_a_group_and_every_message_is_settled_once(
             thread.start()
         for _ in range(MESSAGE_COUNT // 100):
             source.append(100)
-        while group.lag() or any(thread.is_alive() for thread in threads):
+        while group.lag() or group.describe().generation == 1:
             threads[0].join(0.01)
-            if not group.lag():
-                group.close()  # ends those who still wait
-                break
+        group.close()  # ends those who still wait
         for thread in threads:
             thread.join()
         tasks[0].stop()

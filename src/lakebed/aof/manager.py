@@ -230,11 +230,11 @@ class AofManager:
         with self._mutex:
             failing = {log: log.upkeep_failure for log in self._logs.values()}
         failing |= self._flushing.failures() | self._maintenance.failures()
-        return {
-            log.name: error
-            for log, error in failing.items()
-            if error is not None and not isinstance(error, Busy)  # a queue will have room again
+        by_name = self._coordinator.failures() | {
+            log.name: error for log, error in failing.items() if error is not None
         }
+        # A queue will have room again.
+        return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
 
     def close_log(self, name: str) -> None:
         """As `Aof.close`; nothing if no log of that name is open."""

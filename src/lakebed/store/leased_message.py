@@ -12,7 +12,7 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """Whoever has it acks it, gives it back or extends it before `deadline_ms`."""
+    """Its holder acks it, gives it back or extends it before `deadline_ms`."""
 
     partition: int
     offset: int
@@ -21,7 +21,7 @@ class LeasedMessage(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...]
     delivery_count: int  # with this time
-    epoch: int  # fences whoever held it before
+    epoch: int  # fences earlier holders
     deadline_ms: int  # since 1970
     incarnation: str  # of its topic and group: another one once either was made again
 

@@ -2,13 +2,13 @@
 
     {"format": "lakebed store", "version": 1, "created_ms": 1700000000000, "program": "1.0.0"}
 
-Written when the root is first opened for writing, by whoever holds the lock, and again when it is
+Written when the root is first opened for writing, by the holder of the lock, and again when it is
 opened by another release: `program` is the one that opened it last. A store that was restored from
 a backup also has `restored_ms`, when that was: leases that were given out before are not its own.
 
 A root without the file is new, or was only ever written by a bare `AofManager`: its logs are those
-of version 1; or it is being restored from a backup: then `restoring.json` is there, and nobody
-opens it.
+of version 1; or it is being restored from a backup: then `restoring.json` is there, and the root
+cannot be opened.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class PartitionGroup:
     def release(self, *, start: int = 0, end: int | None = None) -> int:
         """Take the leases of `[start, end)` back from their holders; how many messages they had.
 
-        The messages can be leased again at once. Whoever held them is refused from then on.
+        The messages can be leased again at once. A former holder is refused from then on.
         """
         released: list[ReturnRange] = []
 

@@ -13,6 +13,7 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.records import CustomEvent
 from lakebed.aof.tiers.config import SharedTierConfig, TierConfig
+from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.base.errors import BadConfig
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
@@ -296,4 +297,44 @@ def test_two_logs_share_the_budget_of_tier_0() -> None:
     assert total <= shared.tier0_bytes_max
     tier2 = [place for one in (log, other) for place in one.tiers.residency() if 2 in place.tiers]
     assert len(tier2) > 15
+    manager.close()
+
+
+@pytest.mark.parametrize(
+    "work", ["compress_next", "upload_next", "upkeep", "times_due_ns", "due_ns"]
+)
+def test_tiers_that_fail_unexpectedly_stop_those_of_no_other_log(
+    work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(3)
+    done = getattr(LogTiering, work)
+    is_broken = True
+
+    def fail(tiering: LogTiering) -> object:
+        if is_broken and tiering.name == "broken":
+            raise ZeroDivisionError("a mistake of ours")
+        return done(tiering)
+
+    monkeypatch.setattr(LogTiering, work, fail)
+    manager = AofManager(
+        "/store", config=TIERED, tier_config=SHARED, disk=world.disk, runner=world.runner
+    )
+    broken, whole = manager.open("broken"), manager.open("whole")
+    for log in (broken, whole):
+        for _ in range(8):
+            log.append_record_with_timeout(random_payload(world, 30_000), 60)
+        log.flush()
+        log.seal_current_segment()
+    world.runner.advance(60 * SECOND)
+
+    def uploaded(log: Aof) -> bool:
+        return all(2 in place.tiers for place in log.tiers.residency() if place.is_sealed)
+
+    assert uploaded(whole)
+    assert isinstance(manager.failures()["broken"], ZeroDivisionError)
+    assert "whole" not in manager.failures()
+    is_broken = False
+    world.runner.advance(120 * SECOND)
+    assert uploaded(broken), "it is tried again"
+    assert manager.failures() == {}
     manager.close()

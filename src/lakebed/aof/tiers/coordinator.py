@@ -2,20 +2,26 @@
 in the budget they share.
 
 Each worker is a task of the runner whose step does one job of one log. When there is none it rests
-until somebody wakes it, or until a job that failed may be tried again.
+until somebody wakes it, or until a job that failed may be tried again. What a log's tiers do not
+expect is logged, reported by `failures`, and tried again later; the work on other logs goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.services import TierServices
 from lakebed.aof.tiers.tiering import LogTiering
 from lakebed.aof.tiers.upkeep import LogUpkeep
 from lakebed.base.runner import Runner, Task
+from lakebed.base.runner.failing import Failing
 
 Job = Callable[[LogTiering], bool]
+Result = TypeVar("Result")
 
 
 class Coordinator:
@@ -40,6 +46,7 @@ class Coordinator:
         self._logs = logs
         self._upkeeps = upkeeps
         self._mutex = runner.mutex()
+        self._isolated: dict[str, _Isolated] = {}  # by task
         self._watcher: Task | None = None  # one of the tasks
         self._tasks: list[Task] = []  # guarded by _mutex, as are the next
         self._keeper: Task | None = None
@@ -59,8 +66,10 @@ class Coordinator:
             ]
             for name, workers, job in kinds:
                 for number in range(workers):
-                    self._tasks.append(spawn(f"aof {name} {number}", self._step_of(job, number)))
-            self._watcher = spawn("aof pauses", self._watch_for_pause)
+                    task = f"aof {name} {number}"
+                    self._tasks.append(spawn(task, self._step_of(task, job, number)))
+            isolated = self._isolation("aof pauses")
+            self._watcher = spawn("aof pauses", partial(self._watch_for_pause, isolated))
             self._tasks.append(self._watcher)
 
     def keep(self) -> None:
@@ -84,6 +93,12 @@ class Coordinator:
         if self._watcher is not None:
             self._watcher.wake()
 
+    def failures(self) -> dict[str, Exception]:
+        """The logs whose tiers fail at present, and why. They are tried again."""
+        with self._mutex:
+            tasks = list(self._isolated.values())
+        return {name: error for task in tasks for name, error in task.failures().items()}
+
     def stop(self) -> None:
         """No job runs after this returns; one that is under way is cut short. Idempotent."""
         with self._mutex:
@@ -97,42 +112,99 @@ class Coordinator:
     def _start_keeper(self) -> None:
         """With the mutex."""
         if self._keeper is None:
-            self._keeper = self._runner.spawn("aof tiers", self._upkeep)
+            isolated = self._isolation("aof tiers")
+            self._keeper = self._runner.spawn("aof tiers", partial(self._upkeep, isolated))
 
     def _wake_workers(self) -> None:
         for task in self._tasks:
             if task is not self._watcher:
                 task.wake()
 
-    def _watch_for_pause(self) -> int | None:
+    def _watch_for_pause(self, isolated: _Isolated) -> int | None:
         logs = list(self._logs())
-        times = [delay for log in logs for delay in log.times_due_ns()]
-        rooms = [log.room_due_ns() for log in logs]
+        none: list[int] = []
+        times = [
+            delay for log in logs for delay in isolated.run(log, log.times_due_ns, failed=none)
+        ]
+        rooms = [isolated.run(log, log.room_due_ns, failed=None) for log in logs]
         if 0 in times:
             self._wake_workers()  # who are busy, maybe: the keeper would only ask to watch again
         if 0 in rooms:
             self.wake_keeper()
-        return min((delay for delay in (*times, *rooms) if delay), default=None)
+        retry_ns = isolated.due_ns(logs)
+        return min((delay for delay in (*times, *rooms, retry_ns) if delay), default=None)
 
-    def _step_of(self, job: Job, number: int) -> Callable[[], int | None]:
-        """Workers begin with different logs, so that none is always last."""
+    def _isolation(self, task: str) -> _Isolated:
+        """With the mutex."""
+        return self._isolated.setdefault(task, _Isolated(task, self._runner))
+
+    def _step_of(self, task: str, job: Job, number: int) -> Callable[[], int | None]:
+        """Workers begin with different logs, so that none is always last. With the mutex."""
+        isolated = self._isolation(task)
 
         def step() -> int | None:
             if self.is_stopping:
                 return None
             logs = list(self._logs())
             for log in (*logs[number:], *logs[:number]):
-                if job(log):
+                if isolated.run(log, partial(job, log), failed=False):
                     return 0
-            delays = [delay for log in logs if (delay := log.due_ns()) is not None]
-            return min(delays, default=None)
+            delays = [isolated.run(log, log.due_ns, failed=None) for log in logs]
+            return _earliest([*delays, isolated.due_ns(logs)])
 
         return step
 
-    def _upkeep(self) -> int | None:
-        logs = list(self._logs())
-        delays = [log.upkeep() for log in logs if not self.is_stopping]
-        delays += [upkeep.step() for upkeep in self._upkeeps() if not self.is_stopping]
+    def _upkeep(self, isolated: _Isolated) -> int | None:
+        logs, upkeeps = list(self._logs()), list(self._upkeeps())
+        steps: list[tuple[LogTiering | LogUpkeep, Callable[[], int | None]]] = [
+            *((log, log.upkeep) for log in logs),
+            *((upkeep, upkeep.step) for upkeep in upkeeps),
+        ]
+        delays = [
+            isolated.run(owner, step, failed=None) for owner, step in steps if not self.is_stopping
+        ]
         for log in logs:
             log.admission.announce()
-        return min((delay for delay in delays if delay is not None), default=None)
+        return _earliest([*delays, isolated.due_ns([*logs, *upkeeps])])
+
+
+class _Isolated:
+    """Runs the work of one task on each log by itself. In the thread of that task; `failures` may
+    be asked for by any."""
+
+    def __init__(self, task: str, runner: Runner) -> None:
+        self._task = task
+        self._clock = runner.clock
+        self._failing: WeakKeyDictionary[LogTiering | LogUpkeep, Failing] = WeakKeyDictionary()
+        self._retry_at_ns: WeakKeyDictionary[LogTiering | LogUpkeep, int] = WeakKeyDictionary()
+
+    def run(
+        self, owner: LogTiering | LogUpkeep, work: Callable[[], Result], *, failed: Result
+    ) -> Result:
+        """What it returns; `failed` if it raises, or did so a short while ago."""
+        if self._retry_at_ns.get(owner, 0) > self._clock.monotonic_ns():
+            return failed
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001 - the work on other logs must go on
+            failing = self._failing.get(owner) or Failing(task=self._task, of=owner.name)
+            self._failing[owner] = failing
+            self._retry_at_ns[owner] = self._clock.monotonic_ns() + failing.failed(error)
+            return failed
+        if owner in self._failing:
+            self._failing[owner].succeeded()
+        return result
+
+    def due_ns(self, owners: Iterable[LogTiering | LogUpkeep]) -> int | None:
+        """ns until the first of them that failed is tried again."""
+        now_ns = self._clock.monotonic_ns()
+        times_ns = (self._retry_at_ns.get(owner, 0) for owner in owners)
+        return _earliest([time_ns - now_ns for time_ns in times_ns if time_ns > now_ns])
+
+    def failures(self) -> dict[str, Exception]:
+        failing = [(owner.name, failing.error) for owner, failing in list(self._failing.items())]
+        return {name: error for name, error in failing if error is not None}
+
+
+def _earliest(delays_ns: Iterable[int | None]) -> int | None:
+    return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)

@@ -69,6 +69,7 @@ class LogTiering:
         watch: Callable[[], None],
     ) -> None:
         """`wake` makes the coordinator look at its work again, `watch` for a pause to do it in."""
+        self.name = context.state.name
         self._state = context.state
         self._clock = context.clock
         self._notifier = context.notifier

@@ -38,7 +38,7 @@ class LogUpkeep:
         *,
         random: Random,
     ) -> None:
-        self._name = context.state.name
+        self.name = context.state.name
         self._journaling = journaling
         self._moves = moves
         self._archiving = archiving
@@ -63,7 +63,7 @@ class LogUpkeep:
             self._backoff.reset()
             return None
         for failure in failures:
-            event(_log, "tier_upkeep_failed", level=logging.WARNING, log=self._name, error=failure)
+            event(_log, "tier_upkeep_failed", level=logging.WARNING, log=self.name, error=failure)
         return self._backoff.next_ns()
 
     def delete(self) -> None:

@@ -85,8 +85,8 @@ class Opened(Generic[Key, Thing]):
     def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
         """One of those keys that `get` does not wait long for; waits until there is one.
 
-        The first whose thing is open; or one that nobody is opening, for the caller to open. None
-        if there was none in time.
+        The first whose thing is open; or one that no thread is opening, for the caller to open.
+        None if there was none in time.
         """
         clock = self._runner.clock
         until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
@@ -168,7 +168,7 @@ class Opened(Generic[Key, Thing]):
         return work
 
     def _unschedule(self, keys: Iterable[Key]) -> None:
-        """They are left to whoever needs them; wakes those who wait in `first_open`."""
+        """Leave them to the next caller that needs them, and wake the waiters of `first_open`."""
         with self._mutex:
             self._scheduled.difference_update(keys)
             waiters, self._waiters = self._waiters, []

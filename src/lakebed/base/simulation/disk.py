@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePosixPath
 from random import Random
 
@@ -28,6 +29,7 @@ from lakebed.base.simulation.faults import AfterFailedSync, Faults
 from lakebed.base.simulation.folders import Change, Entry, Folder, Tree
 from lakebed.base.simulation.node import (
     BLOCK_BYTES,
+    UNBOUNDED_BYTES,
     Keep,
     Node,
     keep_any,
@@ -53,7 +55,7 @@ class SimulatedDisk:
         random: Random,
         *,
         scheduler: Scheduler | None = None,
-        capacity_bytes: int = 1 << 40,
+        capacity_bytes: int = UNBOUNDED_BYTES,
     ) -> None:
         self.faults = Faults()
         self.steps = 0
@@ -311,7 +313,10 @@ class SimulatedDisk:
         parts = _parts(path)
         if not parts:
             raise simulated_error(errno.EEXIST, "create", path)
-        return self._folder("/" + "/".join(parts[:-1])), parts[-1]
+        folder = self._tree.find(parts[:-1])
+        if isinstance(folder, Folder):
+            return folder, parts[-1]
+        return self._folder("/" + "/".join(parts[:-1])), parts[-1]  # raises
 
 
 class SimulatedLock:
@@ -326,8 +331,13 @@ class SimulatedLock:
 
 
 def _parts(path: PathLike) -> tuple[str, ...]:
-    parts = PurePosixPath(os.fspath(path)).parts
-    if ".." in parts or "\0" in os.fspath(path):
+    return _parts_of(os.fspath(path))
+
+
+@lru_cache(maxsize=4096)  # every operation asks; an engine has few files
+def _parts_of(path: str) -> tuple[str, ...]:
+    parts = PurePosixPath(path).parts
+    if ".." in parts or "\0" in path:
         raise simulated_error(errno.EINVAL, "open", path)
     if any(len(os.fsencode(part)) > NAME_BYTES_MAX for part in parts):
         raise simulated_error(errno.ENAMETOOLONG, "open", path)

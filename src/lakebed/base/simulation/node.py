@@ -12,6 +12,7 @@ from random import Random
 
 SECTOR_BYTES = 512
 BLOCK_BYTES = 4096
+UNBOUNDED_BYTES = 1 << 40  # the capacity of a disk that no test fills
 
 Keep = Callable[[int], int]
 """Chooses which of n versions survives: 0 is the device's, n - 1 the newest."""

@@ -14,7 +14,7 @@ from lakebed.base.files.protocol import PathLike
 from lakebed.base.files.writing import WriteOutcome, write_all, zero_all
 from lakebed.base.layout import Buffer
 from lakebed.base.simulation.faults import AfterFailedSync
-from lakebed.base.simulation.node import BLOCK_BYTES, Node, keep_any
+from lakebed.base.simulation.node import BLOCK_BYTES, UNBOUNDED_BYTES, Node, keep_any
 from lakebed.base.simulation.scheduler import SimulatedCrash
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
 
     def _room(self, offset: int, length: int) -> int:
         """How many of the bytes fit: blocks that the file has already cost nothing."""
+        if self._disk.capacity_bytes >= UNBOUNDED_BYTES:
+            return length
         free = self._disk.capacity_bytes - self._disk.used_bytes()
         for block in _blocks(offset, length):
             if block not in self._node.blocks:
