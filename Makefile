@@ -90,8 +90,9 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed by machine
 	@$(BIN) -m ruff format .
 	@$(BIN) -m ruff check --fix .
 
-reference: kernels ## Write docs/reference/ again, from the code
+reference: kernels ## Write docs/reference/ and the asyncio client again, from the code
 	@$(BIN) -m tools.reference
+	@$(BIN) -m tools.asynced
 
 constraints: ## Pin the newest versions of everything again
 	@sh tools/pin $(PYTHON)

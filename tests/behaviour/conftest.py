@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import lakebed
+import lakebed.aio
 from lakebed.client.store import RemoteStore
 from lakebed.host.store import Store
 from tests.behaviour.host import KEY, Host
+from tests.client.blocking import BlockingStore
 
 RETRY_S = 5.0
 
@@ -39,19 +41,21 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
     place = host.open(root)
     try:
         with _connected(kind, place.root if kind == "socket" else place.url, host) as remote:
-            assert isinstance(remote, RemoteStore)
+            assert not isinstance(remote, Store)
             yield remote
     finally:
         host.close(root)
 
 
-def _connected(kind: str, address: Path | str, host: Host) -> Store | RemoteStore:
+def _connected(kind: str, address: Path | str, host: Host) -> Store | RemoteStore | BlockingStore:
     if kind == "socket":
         return lakebed.connect(address, retry_s=RETRY_S)
-    return lakebed.connect(
-        address,
-        access_key=KEY.access_key,
-        secret_key=KEY.secret,
-        ca_file=host.ca_file,
-        retry_s=RETRY_S,
-    )
+    options: dict[str, Any] = {
+        "access_key": KEY.access_key,
+        "secret_key": KEY.secret,
+        "ca_file": host.ca_file,
+        "retry_s": RETRY_S,
+    }
+    if kind == "asyncio":
+        return BlockingStore(lambda: lakebed.aio.connect(address, **options))
+    return lakebed.connect(address, **options)

@@ -1,7 +1,7 @@
 """What the client's own tests say of a store, said of one in another process, too.
 
-Their server is in the tests' process; here it is not, and there is TLS with an access key. Embedded
-they run there.
+Their server is in the tests' process; here it is not, and there is TLS with an access key, also for
+the client of event loops. Embedded they run there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 _MODULES: Final = (test_topics, test_groups, test_logs, test_objects, test_store)
 
 
-@pytest.fixture(params=["socket", "tls"])
+@pytest.fixture(params=["socket", "tls", "asyncio"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from lakebed.aio import AsyncStore
 from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.store.store import Store
+from tests.client.blocking import BlockingStore
 from tests.http_api.live_api import HOST, LiveApi, open_api
 
 
@@ -20,13 +22,18 @@ def door(tmp_path: Path) -> Iterator[LiveApi]:
         yield opened
 
 
-@pytest.fixture(params=["embedded", "socket", "tcp"])
+@pytest.fixture(params=["embedded", "socket", "tcp", "asyncio"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "embedded":
         with Store.open(tmp_path / "store") as opened:
             yield opened
         return
     live: LiveApi = request.getfixturevalue("door")
+    if request.param == "asyncio":
+        address = Address(path=live.socket_path)
+        with BlockingStore(lambda: AsyncStore(address, retry_s=2.0)) as blocking:
+            yield blocking
+        return
     path = live.socket_path if request.param == "socket" else ""
     with RemoteStore(Address(path=path, host=HOST, port=live.port), retry_s=2.0) as remote:
         yield remote

@@ -6,29 +6,37 @@ import asyncio
 import gc
 import socket
 import threading
+import weakref
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from lakebed.aio import AsyncStore
+from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
+from lakebed.api.admin import CANCEL_WORK, START_WORK, WorkState
+from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Closed, NotFound
-from lakebed.client.address import Address
-from lakebed.client.aio import AsyncStore
-from lakebed.client.connections import Interruption
-from lakebed.client.group import RemoteGroup
+from lakebed.client.address import Address, address_of
 from lakebed.client.store import RemoteStore
 from lakebed.store.leased_message import LeasedMessage
 from lakebed.store.pin_file import Pin
 from lakebed.stroma.config import GroupConfig
+from tests.cli.manifest_stores import CONFIG, fill_chunks, write_segment
+from tests.client.cutting import cutting
 from tests.client.scripted import GIVE_UP_S, answer, document, says, scripted
-from tests.http_api.live_api import LiveApi
+from tests.client.test_reaching import server_context
+from tests.http_api.live_api import LiveApi, open_api
 
 
 def run(door: LiveApi, work: Callable[[AsyncStore], Awaitable[None]]) -> None:
     async def main() -> None:
-        remote = RemoteStore(Address(path=door.socket_path))
-        async with AsyncStore(remote) as store, asyncio.timeout(GIVE_UP_S):
+        address = Address(path=door.socket_path)
+        async with AsyncStore(address) as store, asyncio.timeout(GIVE_UP_S):
             await work(store)
 
     asyncio.run(main())
@@ -135,6 +143,11 @@ def test_many_wait_at_the_same_time(door: LiveApi) -> None:
 HOUR_MS = 3_600_000
 
 
+def _busy_count(store: AsyncStore) -> int:
+    """How many calls are under way."""
+    return len(store._caller._connections._pool.busy)
+
+
 def _waiters(door: LiveApi) -> int:
     """How many wait for a lease, for the server."""
     return sum(queue._count for queue in list(door.api.service.lease_queues._queues.values()))
@@ -143,23 +156,24 @@ def _waiters(door: LiveApi) -> int:
 def test_a_lease_that_comes_after_it_was_cancelled_is_no_delivery(
     door: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has_leased, goes_on = threading.Event(), threading.Event()
-    lease = RemoteGroup._lease
-
-    def slow(group: RemoteGroup, _: Interruption, **options: Any) -> list[LeasedMessage]:
-        leased = lease(group, Interruption(), **options)
-        has_leased.set()
-        goes_on.wait(GIVE_UP_S)
-        return leased
+    lease = AsyncGroup._lease
 
     async def work(store: AsyncStore) -> None:
+        has_leased, goes_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(group: AsyncGroup, _: Interruption, **options: Any) -> list[LeasedMessage]:
+            leased = await lease(group, Interruption(), **options)
+            has_leased.set()
+            await goes_on.wait()
+            return leased
+
         topic = await store.topic("orders")
         group = await topic.group("g", config=GroupConfig(delivery_count_max=1))
         await topic.append_batch([b"a"])
         with monkeypatch.context() as patched:
-            patched.setattr(RemoteGroup, "_lease", slow)
+            patched.setattr(AsyncGroup, "_lease", slow)
             leasing = asyncio.ensure_future(group.lease(lease_ms=HOUR_MS))
-            await asyncio.to_thread(has_leased.wait, GIVE_UP_S)
+            await has_leased.wait()
         leasing.cancel()
         await asyncio.wait([leasing])
         goes_on.set()
@@ -184,7 +198,7 @@ def test_a_lease_that_is_cancelled_strands_nothing(door: LiveApi, turns: int) ->
         found: list[tuple[bytes, int]] = []
         while len(found) < 2:
             leased = await group.lease(wait_s=GIVE_UP_S)
-            found += [(one.value, one.delivery_count) for one in leased]
+            found += [(one.value or b"", one.delivery_count) for one in leased]
         assert sorted(found) == [(b"a", 1), (b"b", 1)], "and nothing counts as delivered"
 
     run(door, work)
@@ -232,7 +246,7 @@ def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
         return True
 
     async def work(port: int) -> None:
-        async with AsyncStore(RemoteStore(Address(host="127.0.0.1", port=port))) as store:
+        async with AsyncStore(Address(host="127.0.0.1", port=port)) as store:
             pinning = asyncio.ensure_future(
                 store.pins.pin_offsets("orders", 0, start=0, end=1, duration_ms=HOUR_MS, owner="me")
             )
@@ -248,18 +262,20 @@ def test_a_pin_whose_caller_was_cancelled_is_released() -> None:
     ]  # fmt: skip
 
 
-def test_a_follower_that_is_dropped_while_it_waits_ends(door: LiveApi) -> None:
+def test_a_follower_that_is_dropped_while_it_waits_leaves_nothing_behind(door: LiveApi) -> None:
     async def work(store: AsyncStore) -> None:
         topic = await store.topic("orders")
         follower = await topic.partition(0).follow()
-        polling = follower._inner
+        dropped = weakref.ref(follower)
         waiting = asyncio.ensure_future(anext(follower))
-        await asyncio.sleep(0)
+        while not _busy_count(store):
+            await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
+        assert not _busy_count(store), "the server is not asked any more"
         del follower, waiting
         gc.collect()
-        assert polling.is_closed
+        assert dropped() is None
 
     run(door, work)
 
@@ -275,3 +291,140 @@ def test_a_closed_store_says_so(door: LiveApi) -> None:
         await store.close()
 
     run(door, work)
+
+
+def test_an_append_whose_answers_are_cut_is_stored_once(door: LiveApi, tmp_path: Path) -> None:
+    async def work(path: str) -> None:
+        async with AsyncStore(Address(path=path)) as store:
+            topic = await store.topic("orders")
+            idle = store._caller._connections._pool.idle
+            while idle:
+                idle.pop().close()  # one that is idle would not be cut
+            proxy.cuts = [0, 5, 60]
+            assert (await topic.append_batch([b"once"])).result() == (0, 1)
+
+    with cutting(door.socket_path, str(tmp_path / "cut.sock")) as proxy:
+        asyncio.run(work(proxy.path))
+        assert proxy.cut_count == 3
+    assert [one.value for one in door.store.topic("orders").partition(0).read()] == [b"once"]
+
+
+def test_a_server_that_does_not_answer_is_given_up() -> None:
+    done = threading.Event()
+
+    def says_nothing(_: socket.socket) -> bool:
+        done.wait(GIVE_UP_S)
+        return False
+
+    async def work(port: int) -> None:
+        address = Address(host="127.0.0.1", port=port)
+        async with AsyncStore(address, retry_s=0.0, answer_s=0.05) as store:
+            with pytest.raises(Unreachable, match=r"no answer within 0\.05 s"):
+                await store.health()
+        done.set()
+
+    with scripted(says_nothing) as server:
+        asyncio.run(work(server.port))
+
+
+def _unreachable(address: Address) -> list[str]:
+    """What both clients say of it."""
+    with RemoteStore(address, retry_s=0.0) as store, pytest.raises(Unreachable) as blocking:
+        store.health()
+
+    async def work() -> str:
+        async with AsyncStore(address, retry_s=0.0) as store:
+            with pytest.raises(Unreachable) as told:
+                await store.health()
+            return str(told.value)
+
+    return [str(blocking.value), asyncio.run(work())]
+
+
+def test_who_cannot_be_reached_is_told_in_the_same_words(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    context = server_context(tmp_path)
+    with scripted(tls=context) as distrusted:
+        for address in (
+            address_of(tmp_path),
+            Address(host="localhost", port=port),
+            Address(host="host.invalid", port=port),
+            address_of(f"https://localhost:{distrusted.port}"),
+        ):
+            blocking, told = _unreachable(address)
+            assert told == blocking
+
+
+def test_a_large_object_goes_both_ways_in_pieces(door: LiveApi) -> None:
+    data = bytes(range(256)) * (20 << 10)
+
+    async def work(store: AsyncStore) -> None:
+        bucket = await store.bucket("photos")
+        pieces = [data[start : start + 100_000] for start in range(0, len(data), 100_000)]
+        await bucket.put("large", iter(pieces))
+        assert await (await bucket.get("large")).read() == data
+        async for piece in await bucket.get("large"):
+            assert data.startswith(bytes(piece))
+            break  # an answer that is not read to its end is of no use for another call
+        assert await bucket.read("large") == data
+
+    run(door, work)
+
+
+def test_what_is_recorded_of_segments_is_fetched_before_it_is_read(tmp_path: Path) -> None:
+    async def work(store: AsyncStore) -> None:
+        found = await store.manifest_log("orders")
+        assert found is not None
+        records = list((await found.reader).records())
+        embedded = door.store.manifest_log("orders")
+        assert embedded is not None
+        assert records
+        assert records == list(embedded.reader.records())
+        assert await found.files() == embedded.files()
+        await store.log("plain")
+
+    with open_api(tmp_path, config=CONFIG) as door:
+        log = door.store.log("orders")
+        write_segment(log)
+        fill_chunks(log, until=1)
+        run(door, work)
+
+
+def test_a_job_whose_caller_was_cancelled_is_cancelled() -> None:
+    reached, is_over = threading.Event(), threading.Event()
+    state = WorkState(
+        work_id="w-1",
+        kind="aof-verify",
+        arguments={},
+        state="running",
+        done=0,
+        total=1,
+        started_ms=0,
+        ended_ms=None,
+        result=None,
+        problem=None,
+    )
+
+    def waits(_: socket.socket) -> bool:
+        reached.set()
+        is_over.wait(GIVE_UP_S)
+        return False
+
+    async def work(port: int) -> None:
+        async with AsyncStore(Address(host="127.0.0.1", port=port)) as store:
+            verifying = asyncio.ensure_future(store.maintenance.verify_log("events"))
+            await asyncio.to_thread(reached.wait, GIVE_UP_S)
+            verifying.cancel()
+            await asyncio.wait([verifying])
+            assert verifying.cancelled()
+        is_over.set()
+
+    ends = says(document(msgspec.structs.replace(state, state="cancelled")))
+    with scripted(says(document(state, status=START_WORK.status)), waits, ends) as server:
+        asyncio.run(work(server.port))
+    assert [one.line.split()[:2] for one in server.seen] == [
+        ["POST", "/v1/work"],
+        ["GET", "/v1/work/w-1?wait_ms=500"],
+        [CANCEL_WORK.method, "/v1/work/w-1"],
+    ]

@@ -14,6 +14,7 @@ from lakebed.base.errors import InputError, NotFound
 from lakebed.client.store import RemoteStore
 from lakebed.store.dead_letters import Origin
 from lakebed.store.leased_message import held_of
+from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
 from tests.client.scripted import GIVE_UP_S
@@ -140,7 +141,7 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
 def test_of_settings_given_as_a_whole_those_are_kept_that_differ_from_the_stores(
     store: Any, request: pytest.FixtureRequest
 ) -> None:
-    own = request.getfixturevalue("door").store if isinstance(store, RemoteStore) else store
+    own = store if isinstance(store, Store) else request.getfixturevalue("door").store
     store.topic("orders").group("g", config=GroupConfig(lease_ms=5000))
     (file,) = Path(own.root, "groups").glob("*.settings")
     assert json.loads(file.read_bytes())["config"] == {"lease_ms": 5000}

@@ -19,7 +19,7 @@ from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
 from lakebed.client import manifest_folder
 from lakebed.client.address import Address
 from lakebed.client.errors import BadAnswer
-from lakebed.client.manifest_folder import RemoteFolder
+from lakebed.client.manifest_files import ManifestFiles
 from lakebed.client.manifest_log import RemoteManifestLog
 from lakebed.client.segment_range import SegmentRange
 from lakebed.client.store import RemoteStore
@@ -144,14 +144,14 @@ def test_what_the_writer_commits_is_read_from_then_on(door: LiveApi) -> None:
 
 def test_only_what_is_opened_is_fetched(door: LiveApi, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[tuple[str, int, int]] = []
-    fetch = RemoteFolder.fetch
+    fetch = ManifestFiles.fetch
 
-    def counting(self: RemoteFolder, name: str, *, offset: int, length: int) -> SegmentRange:
+    def counting(self: ManifestFiles, name: str, *, offset: int, length: int) -> SegmentRange:
         found = fetch(self, name, offset=offset, length=length)
         fetched.append((name, offset, len(found.data)))
         return found
 
-    monkeypatch.setattr(RemoteFolder, "fetch", counting)
+    monkeypatch.setattr(ManifestFiles, "fetch", counting)
     files = {path.name: path.stat().st_size for path in chunk_files(Path(door.store.root))}
     first, second, third = files
     with connected(door) as remote:

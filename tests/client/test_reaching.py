@@ -14,8 +14,8 @@ from lakebed.api import admin, topics
 from lakebed.api.problems import Unauthenticated, Unreachable
 from lakebed.base.errors import Closed, TooLarge
 from lakebed.client.address import Address, address_of
-from lakebed.client.connection import _tell_unconnected
 from lakebed.client.errors import Failure
+from lakebed.client.sockets import raise_unconnected
 from lakebed.client.store import RemoteStore
 from tests.client.callers import KNOWN, calling
 from tests.client.scripted import GIVE_UP_S, HastyRunner, document, problem, says, scripted
@@ -84,7 +84,7 @@ def test_what_changes_nothing_says_nothing_of_being_carried_out(tmp_path: Path) 
 def test_another_users_socket_is_no_question_of_patience() -> None:
     denied = PermissionError(errno.EACCES, "Permission denied")
     with pytest.raises(Unauthenticated, match="for the user who opened the store"):
-        _tell_unconnected(Address(path="/a/lakebed.sock"), denied, 1.0)
+        raise_unconnected(Address(path="/a/lakebed.sock"), denied, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_another_users_socket_is_no_question_of_patience() -> None:
 )
 def test_why_there_is_no_connection(error: OSError, text: str, heals: bool) -> None:
     with pytest.raises(Failure, match=text) as told:
-        _tell_unconnected(Address(host="host", port=1), error, 5.0)
+        raise_unconnected(Address(host="host", port=1), error, 5.0)
     assert (told.value.heals, told.value.is_sent) == (heals, False)
 
 

@@ -19,6 +19,7 @@ from lakebed.keratin.partitioner import partition_of
 from lakebed.keratin.raw_records import run_in
 from lakebed.keratin.record_batch import build
 from lakebed.store.staged_batch import CommittedPartition, StagedObject
+from lakebed.store.store import Store
 from tests.client.scripted import GIVE_UP_S
 from tests.http_api.live_api import LiveApi
 
@@ -135,7 +136,7 @@ def test_what_is_appended_in_part_says_what_is_there(
     topic = store.topic("orders", partitions=3)
     pairs = [(b"key %d" % number, b"%d" % number) for number in range(20)]
     counts = Counter(partition_of(key, 3) for key, _ in pairs)
-    own = request.getfixturevalue("door").store if isinstance(store, RemoteStore) else store
+    own = store if isinstance(store, Store) else request.getfixturevalue("door").store
     barrier = own.topic("orders").partition(1)._barrier
     with barrier._mutex:  # as if its queue were full of what is on its way to the disk
         barrier._pending_count += topic.config.queue_count_max

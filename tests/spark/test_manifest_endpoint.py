@@ -13,7 +13,7 @@ import pytest
 from lakebed.aof.manifest.chunk import Placed
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError, NotFound
-from lakebed.client.manifest_folder import RemoteFolder
+from lakebed.client.manifest_files import ManifestFiles
 from lakebed.client.segment_range import SegmentRange
 from lakebed.kernels.disk import real_disk
 from lakebed.spark.sources.manifest import NAME, VIEWS, ManifestSource
@@ -231,13 +231,13 @@ def test_a_task_fetches_its_own_chunks_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched: list[str] = []
-    fetch = RemoteFolder.fetch
+    fetch = ManifestFiles.fetch
 
-    def noting(self: RemoteFolder, name: str, *, offset: int, length: int) -> SegmentRange:
+    def noting(self: ManifestFiles, name: str, *, offset: int, length: int) -> SegmentRange:
         fetched.append(name)
         return fetch(self, name, offset=offset, length=length)
 
-    monkeypatch.setattr(RemoteFolder, "fetch", noting)
+    monkeypatch.setattr(ManifestFiles, "fetch", noting)
     root = tmp_path / "store"
     write_chunks(root, until=4)
     names = [path.name for path in chunk_files(root)]

@@ -130,7 +130,6 @@ RULES = (
         allowed={
             **BASE,
             "node/s3_endpoint.py": "an event loop hands what blocks to an executor",
-            "client/aio.py": "an event loop hands what blocks to an executor",
             "http_api/server.py": "an event loop hands what blocks to an executor",
             "http_api/jobs.py": "a job has a thread of its own",
             "spark/tables/place.py": "an environment variable is the process's, whoever runs it",

@@ -1,11 +1,19 @@
-"""Logs of this process for programs with an event loop.
+"""Lakebed for programs with an event loop.
 
-from lakebed.aio import AsyncFollower, append_record_async, flush_async
+import lakebed.aio
 
-record_id = await append_record_async(log, b"...")
+async with lakebed.aio.connect("data") as store:          # what another program has open
+    topic = await store.topic("orders")
+    await topic.append_batch([b"..."])
+    async for message in await topic.partition(0).follow(): ...
+
+record_id = await append_record_async(log, b"...")        # logs of this process
 async for record in AsyncFollower(log): ...
 """
 
+from lakebed.aio.client.store import AsyncStore
 from lakebed.aio.log import AsyncFollower, append_record_async, flush_async
 
-__all__ = ["AsyncFollower", "append_record_async", "flush_async"]
+connect = AsyncStore.open
+
+__all__ = ["AsyncFollower", "AsyncStore", "append_record_async", "connect", "flush_async"]

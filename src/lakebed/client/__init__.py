@@ -11,6 +11,5 @@
 - `caller`, `patience`: one call of the table of `lakebed.api`, repeated where that is safe;
 - `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `keys`, `pins`: what a program
   uses;
-- `producers`: what makes an append that is sent twice be stored once;
-- `aio`: the same for programs with an event loop.
+- `producers`: what makes an append that is sent twice be stored once.
 """

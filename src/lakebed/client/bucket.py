@@ -80,7 +80,7 @@ class RemoteObject:
 
 
 class RemoteBucket:
-    """Thread-safe. `NoSuchBucket` comes from whatever is asked of a bucket that is not there."""
+    """Thread-safe. All methods raise `NoSuchBucket` if the bucket is not there."""
 
     def __init__(self, caller: Caller, name: str) -> None:
         self._caller = caller

@@ -32,11 +32,12 @@ from lakebed.base.errors import (
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB, shown
 from lakebed.client.address import Address
-from lakebed.client.connection import Body, Connection, Pieces, SourceFailed, connect
+from lakebed.client.connection import Body, Connection, Pieces, SourceFailed
 from lakebed.client.connections import Connections, Interruption
 from lakebed.client.errors import BadAnswer, Failure
 from lakebed.client.patience import REFUSALS, RETRY_S, Patience
 from lakebed.client.response import Head
+from lakebed.client.sockets import connect, pause
 
 CONNECT_S: Final = 5.0
 ANSWER_S: Final = 30.0  # without a byte, beyond what a call itself waits
@@ -196,7 +197,7 @@ class Caller:
     # One exchange.
 
     def _connect(self) -> Connection:
-        return connect(self.address, timeout_s=min(CONNECT_S, self._answer_s))
+        return Connection(connect(self.address, timeout_s=min(CONNECT_S, self._answer_s)))
 
     def _begin(self, connection: Connection, request: Request) -> Head:
         """The head of an answer that is no problem."""
@@ -277,7 +278,7 @@ class Caller:
                     raise self._refused(request, refusal, is_doubtful=is_doubtful) from None
             except SourceFailed as failed:
                 raise failed.error from None
-            self.runner.sleep_ns(delay_ns)
+            pause(self.runner, delay_ns)
             self._check_open(interruption)
 
     def _check_open(self, interruption: Interruption) -> None:

@@ -7,24 +7,16 @@ Whatever goes wrong is a `Failure`, which says whether the server may have got t
 from __future__ import annotations
 
 import contextlib
-import errno
-import select
-import socket
-import ssl
 from collections.abc import Iterable, Iterator
-from typing import Final, NoReturn
 
-from lakebed.api.problems import Unauthenticated
 from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB
-from lakebed.client.address import Address
+from lakebed.client import sockets
 from lakebed.client.errors import BadAnswer, Failure
 from lakebed.client.response import Head, ResponseReader
-from lakebed.http import local_socket
+from lakebed.client.sockets import Socket
 
 TOGETHER_BYTES_MAX = 64 * KIB  # a body that is copied behind its head: one packet, one wakening
-
-_UNHEALING: Final = frozenset({errno.ENOTSOCK, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
 
 
 class SourceFailed(Exception):
@@ -63,7 +55,7 @@ Body = bytes | bytearray | memoryview | Pieces
 class Connection:
     """Of one thread at a time, but for `cut` and `stop_sending`."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Socket) -> None:
         self._socket = sock
         self._reader = ResponseReader(sock)
         self.is_reusable = False  # between an answer that was read and the next request
@@ -100,23 +92,15 @@ class Connection:
 
     def is_alive(self) -> bool:
         """Whether the server has kept it: nothing came, not even the end."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN | select.POLLHUP | select.POLLERR)
-        try:
-            return not poll.poll(0)
-        except OSError:
-            return False
+        return sockets.is_quiet(self._socket)
 
     def cut(self) -> None:
         """End whatever is under way; from any thread."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        sockets.cut(self._socket)
 
     def stop_sending(self) -> None:
         """Tell the server that nobody waits any more; from any thread. Its answer can be read."""
-        with contextlib.suppress(OSError):
-            # Not TLS's own, after which nothing could be read.
-            socket.socket.shutdown(self._socket, socket.SHUT_WR)
+        sockets.stop_sending(self._socket)
 
     def close(self) -> None:
         self.is_reusable = False
@@ -159,48 +143,3 @@ def _told(timeout_s: float) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or str(error) or type(error).__name__
         raise Failure(f"the connection was lost: {why}", is_sent=True) from None
-
-
-def connect(address: Address, *, timeout_s: float) -> Connection:
-    """A new one. A `Failure` that was not sent, `Unauthenticated` for another user's socket."""
-    try:
-        if address.path:
-            return Connection(local_socket.connect(address.path, timeout_s=timeout_s))
-        return Connection(_connect_host(address, timeout_s))
-    except OSError as error:
-        _tell_unconnected(address, error, timeout_s)
-
-
-def _connect_host(address: Address, timeout_s: float) -> socket.socket:
-    sock = socket.create_connection((address.host, address.port), timeout_s)
-    try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if address.tls is None:
-            return sock
-        return address.tls.wrap_socket(sock, server_hostname=address.host)
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _tell_unconnected(address: Address, error: OSError, timeout_s: float) -> NoReturn:
-    why, heals = _why_unconnected(address, error, timeout_s)
-    if isinstance(error, PermissionError) and address.path:
-        raise Unauthenticated(f"{why}: it is for the user who opened the store") from None
-    raise Failure(why, is_sent=False, heals=heals) from None
-
-
-def _why_unconnected(address: Address, error: OSError, timeout_s: float) -> tuple[str, bool]:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        why = f"{address}: its certificate is not trusted: {error.verify_message}"
-        return f"{why} (a CA of one's own is given as ca_file)", False
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        return f"{address}: no TLS connection: {error.reason or error}", False
-    if isinstance(error, TimeoutError):
-        return f"{address}: no connection within {timeout_s:g} s", True
-    if isinstance(error, socket.gaierror):
-        return f"{address}: no such host: {error.strerror}", error.errno == socket.EAI_AGAIN
-    if address.path and error.errno in (errno.ENOENT, errno.ECONNREFUSED):
-        return f"nobody serves {address}: no program has the store open for writing", True
-    why = (error.strerror or str(error) or type(error).__name__).lower()
-    return f"{address}: {why}", error.errno not in _UNHEALING

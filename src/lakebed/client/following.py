@@ -60,10 +60,10 @@ class Polling(BatchIterator[Item, Taken, Position]):
 
 
 class PartitionFollower(MessageIterator, Polling[Message, MessageBatch, int]):
-    """Messages from the offset `start` on, or from the oldest."""
+    """Messages from the offset `start` on."""
 
-    def __init__(self, partition: RemotePartition, start: int | None, *, clock: Clock) -> None:
-        Polling.__init__(self, clock, partition.start_offset() if start is None else start)
+    def __init__(self, partition: RemotePartition, start: int, *, clock: Clock) -> None:
+        Polling.__init__(self, clock, start)
         self._partition = partition
         self._next = self._position  # from where to fetch on
         self._batches: Iterator[MessageBatch] = iter(())

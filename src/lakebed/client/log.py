@@ -159,7 +159,7 @@ class RemoteLog:
             durable_end if stop is None else min(stop, durable_end),
             fetch_bytes=batch_bytes_max or PAGE_BYTES,
             runner=self._caller.runner,
-            read_pages=self._page_batches,
+            read_pages=lambda start, end: self._page_batches(self._pages(start, end)),
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
@@ -278,13 +278,15 @@ class RemoteLog:
         )
         return list(map(RecordId, found.record_ids))
 
-    def _pages(self, start: RecordId | None, end: RecordId | None) -> Iterator[wire.Records]:
+    def _pages(
+        self, start: RecordId | None, end: RecordId | None, *, max_bytes: int = PAGE_BYTES
+    ) -> Iterator[wire.Records]:
         """The first one is asked for now: what is wrong with the call is known at once."""
-        page = self.page(start, end=end)
+        page = self.page(start, end=end, max_bytes=max_bytes)
         limit = RecordId(page.durable_end)
-        return self._rest(page, limit if end is None else min(RecordId(end), limit))
+        return self._rest(page, limit if end is None else min(RecordId(end), limit), max_bytes)
 
-    def _rest(self, page: wire.Records, end: RecordId) -> Iterator[wire.Records]:
+    def _rest(self, page: wire.Records, end: RecordId, max_bytes: int) -> Iterator[wire.Records]:
         while page.record_ids:
             if page.record_ids[-1] >= end:
                 yield _before(page, end)
@@ -292,11 +294,11 @@ class RemoteLog:
             yield page
             if page.next >= end:
                 return
-            page = self.page(RecordId(page.next), end=end)
+            page = self.page(RecordId(page.next), end=end, max_bytes=max_bytes)
 
-    def _page_batches(self, start: RecordId, end: RecordId) -> Iterator[RecordBatch]:
+    def _page_batches(self, pages: Iterator[wire.Records]) -> Iterator[RecordBatch]:
         base_offsets: dict[int, int] = {}
-        for page in self._pages(start, end):
+        for page in pages:
             needed = {RecordId(one).segment_index for one in page.record_ids}
             if not needed <= base_offsets.keys():
                 base_offsets = {one.segment_id: one.base_offset for one in self.segments()}

@@ -13,6 +13,7 @@ from lakebed.aof.manifest.paths import ManifestPaths
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.api import manifests as wire
 from lakebed.client.caller import Caller
+from lakebed.client.manifest_files import ManifestFiles
 from lakebed.client.manifest_folder import RemoteFolder
 
 
@@ -22,12 +23,12 @@ class RemoteManifestLog:
     def __init__(self, caller: Caller, *, log: str, stream: str, folder: str) -> None:
         self.log = log
         self.stream = stream  # 16 hex digits
-        self._files = RemoteFolder(caller, log, folder)
-        self.reader = ManifestReader(self._files, ManifestPaths(folder))
+        self._files = ManifestFiles(caller, log)
+        self.reader = ManifestReader(RemoteFolder(self._files, folder), ManifestPaths(folder))
 
     def files(self) -> list[ManifestFile]:
         """Its chunks and snapshots."""
-        return self._files.files()
+        return self._files.list()
 
 
 def find_manifest_log(caller: Caller, name: str) -> RemoteManifestLog | None:

@@ -196,7 +196,8 @@ class RemotePartition:
 
     def follow(self, start: int | None = None) -> PartitionFollower:
         """The messages from there on, waiting for more when there are none."""
-        return PartitionFollower(self, start, clock=self._caller.runner.clock)
+        first = self.start_offset() if start is None else start
+        return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
     def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
         """Raw records from that offset on, as they stand in the log."""

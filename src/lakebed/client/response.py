@@ -8,12 +8,12 @@ ends with its connection could not be told from one that was cut.
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from lakebed.base.units import KIB
 from lakebed.client.errors import BadAnswer, Failure
+from lakebed.client.sockets import Socket
 
 HEAD_BYTES_MAX = 64 * KIB
 PIECE_BYTES = 256 * KIB
@@ -36,7 +36,7 @@ class Head(NamedTuple):
 class ResponseReader:
     """Of one connection, an answer after the other. Not thread-safe."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Socket) -> None:
         self._socket = sock
         self._held = b""  # read, and not used
 

@@ -1,0 +1,264 @@
+# Made by `python -m tools.asynced` of `src/lakebed/client/bucket.py`: edit that.
+"""A bucket of a store that another process has open: as `lakebed.store.bucket.Bucket`.
+
+Objects are sent and received in pieces, of any size. What the server verified before it sent it is
+not verified again here: on the way TCP and TLS are trusted. A reader that is not done when its
+object is replaced in a bucket without versions gets `Busy`, and no mixture of both.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from lakebed.aio.client.caller import Caller
+from lakebed.aio.client.connection import Body, Pieces
+from lakebed.aio.client.stored_objects import AsyncStoredObjects
+from lakebed.api import media
+from lakebed.api import objects as wire
+from lakebed.api.problems import Unreachable, error_of
+from lakebed.base.errors import Busy, InputError, LakebedError
+from lakebed.base.units import MIB
+from lakebed.seglake.body import Source, pieces_of
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import (
+    Algorithm,
+    BucketInfo,
+    Content,
+    Deleted,
+    ObjectInfo,
+    ObjectToDelete,
+    Page,
+    Versioning,
+)
+from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
+from lakebed.seglake.ranges import ByteRange
+
+HELD_BYTES_MAX = 1 * MIB  # of a body that can be sent again
+
+
+class AsyncObject:
+    """Some bytes of a version, to be iterated once or more: as `seglake.reading.ObjectReader`."""
+
+    def __init__(
+        self, caller: Caller, info: ObjectInfo, *, version_id: str | None, start: int, end: int
+    ) -> None:
+        self.info = info
+        self.start = start
+        self.end = end
+        self._caller = caller
+        self._version_id = version_id  # as it was asked for
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    async def __aiter__(self) -> AsyncIterator[memoryview]:
+        if self.start >= self.end:
+            return
+        names = {"bucket": self.info.bucket, "key": self.info.key}
+        query = wire.GetQuery(version_id=self._version_id, first=self.start, last=self.end - 1)
+        left = len(self)
+        async with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
+            if headers.get("lakebed-version-id") != self.info.version_id:
+                raise Busy(f"{self.info.key}: it was replaced before it was read; read it again")
+            async for piece in pieces:
+                left -= len(piece)
+                yield memoryview(piece)
+        if left:
+            raise Unreachable(f"{self.info.key}: {left} bytes of it did not come")
+
+    def between(self, start: int, end: int) -> AsyncObject:
+        """Other bytes of the same version."""
+        return AsyncObject(
+            self._caller, self.info, version_id=self._version_id, start=start, end=end
+        )
+
+    async def read(self) -> bytes:
+        """All of it."""
+        return b"".join([piece async for piece in self])
+
+
+class AsyncBucket:
+    """For one event loop. All methods raise `NoSuchBucket` if the bucket is not there."""
+
+    def __init__(self, caller: Caller, name: str) -> None:
+        self._caller = caller
+        self.name = name
+        self._names = {"bucket": name}
+
+    @property
+    async def info(self) -> BucketInfo:
+        return await self._caller.call(wire.DESCRIBE_BUCKET, self._names)
+
+    async def set_versioning(self, versioning: Versioning) -> BucketInfo:
+        body = wire.SetVersioning(versioning=versioning)
+        return await self._caller.call(wire.SET_VERSIONING, self._names, body=body)
+
+    async def get(
+        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
+    ) -> AsyncObject:
+        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        info = await self.head(key, version_id=version_id)
+        start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
+        return AsyncObject(self._caller, info, version_id=version_id, start=start, end=end)
+
+    async def read(self, key: str, *, version_id: str | None = None) -> bytes:
+        """All of an object that fits in memory."""
+        query = wire.GetQuery(version_id=version_id)
+        async with self._caller.stream(wire.GET_OBJECT, self._of(key), query=query) as (_, pieces):
+            return b"".join([piece async for piece in pieces])
+
+    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo:
+        query = wire.VersionQuery(version_id=version_id)
+        return await self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query)
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
+        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+        return self._rest(prefix, await self.list_page(prefix, after=after))
+
+    async def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Page[VersionRow]:
+        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
+        wanted = min(max_keys, wire.KEYS_MAX)
+        query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=wanted)
+        return await self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
+
+    async def put(
+        self,
+        key: str,
+        source: Source,
+        *,
+        content_type: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+        algorithm: Algorithm | None = None,
+    ) -> ObjectInfo:
+        """Store bytes, a file or an iterable of bytes, of any size; memory stays bounded.
+
+        `if_none_match="*"` stores it only if there is none, `if_match=etag` only in place of that
+        one: `PreconditionFailed` otherwise.
+        """
+        if content is None:
+            content = Content(content_type=content_type, metadata=dict(metadata or {}))
+        query = wire.PutQuery(
+            content_type=content.content_type,
+            metadata=_metadata_text(content.metadata),
+            cache_control=content.cache_control,
+            content_disposition=content.content_disposition,
+            content_encoding=content.content_encoding,
+            content_language=content.content_language,
+            expires=content.expires,
+            if_match=if_match,
+            if_none_match=if_none_match,
+            algorithm=None if algorithm is None else algorithm.value,
+        )
+        return await self._caller.send(
+            wire.PUT_OBJECT, self._of(key), query=query, body=_body_of(source)
+        )
+
+    async def delete(
+        self, key: str, *, version_id: str | None = None, if_match: str | None = None
+    ) -> Deleted:
+        """Hide the object behind a delete marker, or remove the version that is given."""
+        query = wire.DeleteQuery(version_id=version_id, if_match=if_match)
+        return await self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
+
+    async def delete_many(
+        self, keys: Iterable[str | ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
+        """Any number; each by itself, its error in its place."""
+        objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
+        if any(target.condition.if_none_match is not None for target in objects):
+            raise InputError("delete_many: if_none_match is a condition of writes")
+        results: list[Deleted | LakebedError] = []
+        for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
+            results += await self._delete_some(objects[start : start + DELETED_AT_ONCE_MAX])
+        return results
+
+    async def _delete_some(
+        self, objects: builtins.list[ObjectToDelete]
+    ) -> builtins.list[Deleted | LakebedError]:
+        deletions = [
+            wire.ObjectDeletion(target.key, target.version_id, target.condition.if_match)
+            for target in objects
+        ]
+        body = wire.DeleteMany(objects=deletions)
+        outcomes = (await self._caller.call(wire.DELETE_OBJECTS, self._names, body=body)).outcomes
+        return [
+            outcome.deleted or error_of(outcome.problem or {})
+            for _, outcome in zip(objects, outcomes, strict=True)
+        ]
+
+    async def copy(
+        self,
+        key: str,
+        target: str,
+        *,
+        bucket: str | None = None,
+        version_id: str | None = None,
+        content: Content | None = None,
+        if_match: str | None = None,
+        if_none_match: str | None = None,
+    ) -> ObjectInfo:
+        """The object under another key, or in another bucket; no byte of it is moved.
+
+        The conditions are those of the target, as in `put`.
+        """
+        body = wire.CopyObject(
+            target=target,
+            bucket=bucket,
+            version_id=version_id,
+            content=content,
+            if_match=if_match,
+            if_none_match=if_none_match,
+        )
+        return await self._caller.call(wire.COPY_OBJECT, self._of(key), body=body)
+
+    async def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
+        """All versions and delete markers, by key, the newest first."""
+        stored = AsyncStoredObjects(self._caller)
+        after, hlc, site_id = "", None, ""
+        while True:
+            page = await stored.versions(
+                self.name, prefix=prefix, after=after, hlc=hlc, site_id=site_id
+            )
+            for version in page.versions:
+                yield ListedVersion(version.row, version.is_latest)
+            if not page.has_more:
+                return
+            last = page.versions[-1].row
+            after, hlc, site_id = last.key, last.hlc, last.site_id
+
+    async def _rest(self, prefix: str, page: Page[VersionRow]) -> AsyncIterator[VersionRow]:
+        while True:
+            for item in page.items:
+                yield item
+            if page.next_marker is None:
+                return
+            page = await self.list_page(prefix, after=page.next_marker)
+
+    def _of(self, key: str) -> dict[str, str]:
+        return {**self._names, "key": key}
+
+
+def _metadata_text(metadata: Mapping[str, str]) -> str | None:
+    return media.encode(dict(metadata), media.JSON).decode() if metadata else None
+
+
+def _body_of(source: Source) -> Body:
+    """A short one as a whole, so that it can be sent again if the server was not ready."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return memoryview(source).cast("B")
+    pieces = pieces_of(source)
+    held, size = [], 0
+    for piece in pieces:
+        held.append(bytes(piece))
+        size += len(piece)
+        if size > HELD_BYTES_MAX:
+            return Pieces(itertools.chain(held, pieces))
+    return b"".join(held)

@@ -1,0 +1,112 @@
+"""A manifest log of a store that another process has open, for an event loop.
+
+    found = await store.manifest_log("orders")
+    for position, record in (await found.reader).records(): …
+
+The engine's own reader does not wait for an event loop: all files are fetched before it begins,
+and held in memory while it is. What is recorded of a log's segments is small.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lakebed.aio.client.caller import Caller
+from lakebed.aio.client.manifest_files import FETCH_BYTES, ManifestFiles
+from lakebed.aof.manifest.files import ManifestFile
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.api import manifests as wire
+from lakebed.base.errors import NotFound
+from lakebed.base.files import PathLike
+
+
+class AsyncManifestLog:
+    """For one event loop."""
+
+    def __init__(self, caller: Caller, *, log: str, stream: str, folder: str) -> None:
+        self.log = log
+        self.stream = stream  # 16 hex digits
+        self._folder = folder
+        self._files = ManifestFiles(caller, log)
+
+    async def files(self) -> list[ManifestFile]:
+        """Its chunks and snapshots of now."""
+        return await self._files.list()
+
+    @property
+    async def reader(self) -> ManifestReader:
+        """Of all files as they are now."""
+        contents: dict[str, bytes] = {}
+        for file in await self._files.list():
+            try:
+                contents[file.name] = await self._content(file.name)
+            except NotFound:
+                continue  # removed since it was listed
+        return ManifestReader(FetchedFolder(self._folder, contents), ManifestPaths(self._folder))
+
+    async def _content(self, name: str) -> bytes:
+        data, size = await self._files.fetch(name, offset=0, length=FETCH_BYTES)
+        content = bytearray(data)
+        while len(content) < size:
+            data, _ = await self._files.fetch(name, offset=len(content), length=FETCH_BYTES)
+            if not data:
+                break  # it became shorter
+            content += data
+        return bytes(content)
+
+
+class FetchedFolder:
+    """A `ReadableDisk` that has one folder, in memory."""
+
+    def __init__(self, folder: str, contents: dict[str, bytes]) -> None:
+        self._folder = folder
+        self._contents = contents
+
+    def open(self, path: PathLike) -> FetchedFile:
+        folder, name = os.path.split(os.fspath(path))
+        if folder != self._folder or name not in self._contents:
+            raise NotFound(f"{os.fspath(path)}: no such file")
+        return FetchedFile(self._contents[name])
+
+    def exists(self, path: PathLike) -> bool:
+        folder, name = os.path.split(os.fspath(path))
+        return self.is_folder(path) or (folder == self._folder and name in self._contents)
+
+    def is_folder(self, path: PathLike) -> bool:
+        return os.fspath(path) == self._folder
+
+    def names(self, folder: PathLike) -> list[str]:
+        if not self.is_folder(folder):
+            raise NotFound(f"{os.fspath(folder)}: no such folder")
+        return sorted(self._contents)
+
+
+class FetchedFile:
+    """A `ReadableFile`."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def size(self) -> int:
+        return len(self._content)
+
+    def pread(self, offset: int, length: int) -> bytes:
+        return self._content[offset : offset + length]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def __enter__(self) -> FetchedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def find_manifest_log(caller: Caller, name: str) -> AsyncManifestLog | None:
+    """None if nothing was ever recorded of the log; `NotFound` if there is none."""
+    found = await caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
+    if found.stream is None:
+        return None
+    return AsyncManifestLog(caller, log=found.log, stream=found.stream, folder=found.folder)

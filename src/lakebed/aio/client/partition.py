@@ -1,0 +1,292 @@
+# Made by `python -m tools.asynced` of `src/lakebed/client/partition.py`: edit that.
+"""A partition of a store that another process has open: as `lakebed.keratin.partition.Partition`.
+
+Messages come as the raw records of the log, a page at a time, and are verified again here. One page
+is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from lakebed.aio.client.caller import Answer, Caller
+from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.following import PartitionFollower
+from lakebed.aio.client.producing import Batch, Producing
+from lakebed.aio.client.segment_range import SegmentRange, range_of
+from lakebed.api import topics as wire
+from lakebed.base.errors import InputError, NotFound
+from lakebed.base.layout import Buffer
+from lakebed.base.units import KIB, MIB
+from lakebed.client.append_result import AppendResult
+from lakebed.client.errors import BadAnswer
+from lakebed.client.waiting import Waiting
+from lakebed.keratin.config import Ack
+from lakebed.keratin.damage import OnSkipped
+from lakebed.keratin.errors import OffsetOutOfRange
+from lakebed.keratin.headers import Header, Producer
+from lakebed.keratin.message import Message
+from lakebed.keratin.message_batch import MessageBatch
+from lakebed.keratin.raw_records import batches_in
+from lakebed.keratin.reader import Fetched
+from lakebed.keratin.segment import Numbers
+from lakebed.keratin.view import SegmentInfo
+
+PAGE_BYTES = 2 * MIB
+_GET_BYTES = 4 * KIB
+_NO_SKIPPING = "skip_damage: only where the files are; over the wire damage is an error"
+
+
+class Page(NamedTuple):
+    """Raw records, and how the partition stood when they were read."""
+
+    fetched: Fetched
+    start_offset: int
+    high_watermark: int
+
+
+def segment_info(segment: wire.TopicSegment) -> SegmentInfo:
+    return SegmentInfo(
+        base_offset=segment.base_offset,
+        next_offset=segment.next_offset,
+        path="",
+        end=segment.end,
+        is_sealed=segment.is_sealed,
+        generation=segment.generation,
+    )
+
+
+class AsyncPartition:
+    """For one event loop; an iterator it gave belongs to one task."""
+
+    def __init__(self, caller: Caller, producing: Producing, topic: str, number: int) -> None:
+        self._caller = caller
+        self._producing = producing
+        self._topic = topic
+        self.number = number
+        self._names = {"topic": topic, "partition": number}
+
+    @property
+    def name(self) -> str:
+        return f"{self._topic}-{self.number}"
+
+    # What it is.
+
+    async def segments(self) -> Sequence[SegmentInfo]:
+        """They have no paths: their files are elsewhere."""
+        found = await self._caller.call(wire.TOPIC_SEGMENTS, self._names)
+        return tuple(map(segment_info, found.segments))
+
+    async def segment_bytes(
+        self,
+        base_offset: int,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        generation: int | None = None,
+    ) -> SegmentRange:
+        """A segment's bytes as they are stored: fewer than asked for only at its durable end.
+
+        `NotFound` if it is gone, or was replaced by one of another generation.
+        """
+        answer = await self._caller.ask(
+            wire.TOPIC_SEGMENT_BYTES,
+            {**self._names, "base_offset": base_offset},
+            query=wire.SegmentBytesQuery(offset=offset, length=length, generation=generation),
+        )
+        return range_of(answer, wire.TOPIC_SEGMENT_BYTES.name, offset=offset)
+
+    async def start_offset(self) -> int:
+        """The first message that may be read."""
+        return (await self._state()).start_offset
+
+    async def high_watermark(self) -> int:
+        """Behind the last durable message."""
+        return (await self._state()).high_watermark
+
+    async def wait_beyond(self, offset: int, timeout: float | None) -> bool:
+        """Until the high watermark is larger than that; False if the seconds passed first."""
+        waiting = Waiting(self._caller.runner.clock, timeout)
+        high_watermark = await self.high_watermark()
+        while high_watermark <= offset:
+            wait_ms = waiting.next_ms()
+            if not wait_ms:
+                return False
+            page = await self.page(high_watermark, max_bytes=1, wait_ms=wait_ms)
+            high_watermark = page.high_watermark
+        return True
+
+    # Writing.
+
+    async def append_batch(
+        self,
+        payloads: Sequence[Buffer | None],
+        *,
+        keys: Sequence[Buffer | None] | None = None,
+        headers: Sequence[Sequence[Header]] | None = None,
+        timestamps_ms: Numbers | None = None,
+        producer: Producer | None = None,
+        not_before_ms: int = 0,
+        ack: Ack | None = None,
+        timeout: float | None = None,
+    ) -> AppendResult:
+        """Append messages, which get offsets that follow one another; done when it returns.
+
+        A payload of None deletes its key. `Busy` if there was no room for that many seconds.
+        """
+        batch = Batch(payloads, keys, headers, timestamps_ms, producer, not_before_ms, ack, timeout)
+        return await self._producing.append(self._topic, self.number, batch)
+
+    async def sync(self) -> None:
+        """Make durable what was acknowledged after its write alone."""
+        await self._caller.call(wire.SYNC_PARTITION, self._names)
+
+    async def seal(self) -> bool:
+        """Begin a new segment; False if the active one is empty."""
+        return (await self._caller.call(wire.SEAL_PARTITION, self._names)).is_sealed
+
+    async def truncate_before(self, before: int) -> int:
+        """Remove all messages before that offset; how many segments went with them."""
+        body = wire.Truncate(before=before)
+        return (await self._caller.call(wire.TRUNCATE, self._names, body=body)).segments
+
+    # Reading.
+
+    async def scan_from(
+        self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
+    ) -> AsyncIterator[Message]:
+        """The messages from that offset on, one by one; see `PartitionReader`."""
+        page_bytes = PAGE_BYTES
+        if max_bytes is not None:
+            page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
+        if max_messages is not None:
+            if max_messages < 0:
+                raise InputError(f"max_messages is {max_messages}, it must not be negative")
+            page_bytes = min(page_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
+        batches = await self.read_batches(offset, batch_bytes_max=page_bytes)
+        messages = (message async for batch in batches for message in batch)
+        return _limited(messages, max_bytes=max_bytes, max_messages=max_messages)
+
+    async def read_batches(
+        self,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        batch_bytes_max: int | None = None,
+        skip_damage: bool = False,
+        on_skipped: OnSkipped | None = None,  # noqa: ARG002 - nothing is skipped
+    ) -> AsyncIterator[MessageBatch]:
+        """The messages of `[start, end)` as columns; all there are by default."""
+        if skip_damage:
+            raise InputError(_NO_SKIPPING)
+        first = await self.start_offset() if start is None else start
+        page_bytes = min(batch_bytes_max or PAGE_BYTES, wire.FETCH_BYTES_MAX)
+        page = await self.page(first, max_bytes=page_bytes)
+        if end is not None and end < first:
+            raise InputError(f"the end {end} is before the start {first}")
+        limit = page.high_watermark if end is None else min(end, page.high_watermark)
+        return self._batches(page, first, limit, page_bytes)
+
+    async def read(
+        self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
+    ) -> AsyncIterator[Message]:
+        """The messages of `[start, end)`, one by one."""
+        batches = await self.read_batches(start, end, skip_damage=skip_damage)
+        return (message async for batch in batches for message in batch)
+
+    async def follow(self, start: int | None = None) -> PartitionFollower:
+        """The messages from there on, waiting for more when there are none."""
+        first = await self.start_offset() if start is None else start
+        return PartitionFollower(self, first, clock=self._caller.runner.clock)
+
+    async def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+        """Raw records from that offset on, as they stand in the log."""
+        return (
+            await self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX))
+        ).fetched
+
+    async def get(self, offset: int) -> Message:
+        fetched = (await self.page(offset, max_bytes=_GET_BYTES)).fetched
+        for batch in batches_in(fetched.data, start=offset, end=offset + 1, name=self.name):
+            return batch.message(0)
+        raise NotFound(f"{self.name}: there is no message with offset {offset}")
+
+    async def offset_for_time(self, timestamp_ms: int) -> int:
+        """The first message at or behind that moment; the high watermark if there is none."""
+        query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
+        return (await self._caller.call(wire.OFFSET_FOR_TIME, self._names, query=query)).offset
+
+    async def page(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        wait_ms: int = 0,
+        interruption: Interruption | None = None,
+    ) -> Page:
+        """What `fetch` gives, and how the partition stands; waits for the first message."""
+        if not 0 <= offset <= wire.INT64_MAX:  # what cannot be asked for
+            state = await self._state()
+            raise OffsetOutOfRange(
+                self.name,
+                offset,
+                start_offset=state.start_offset,
+                high_watermark=state.high_watermark,
+            )
+        answer = await self._caller.ask(
+            wire.FETCH_RAW,
+            self._names,
+            query=wire.RawFetchQuery(offset=offset, max_bytes=max_bytes, wait_ms=wait_ms),
+            wait_s=wait_ms / 1000,
+            interruption=interruption,
+        )
+        return _page_of(answer)
+
+    async def _state(self) -> wire.PartitionState:
+        found = await self._caller.call(wire.DESCRIBE_TOPIC, {"topic": self._topic})
+        for state in found.partitions:
+            if state.partition == self.number:
+                return state
+        raise NotFound(f"{self._topic}: there is no partition {self.number}")
+
+    async def _batches(
+        self, page: Page, start: int, end: int, page_bytes: int
+    ) -> AsyncIterator[MessageBatch]:
+        while start < end:
+            data, _, next_offset = page.fetched
+            for item in batches_in(data, start=start, end=end, name=self.name):
+                yield item
+            if next_offset <= start:
+                return
+            start = next_offset
+            if start < end:
+                page = await self.page(start, max_bytes=page_bytes)
+
+
+def _page_of(answer: Answer) -> Page:
+    numbers = []
+    for name in ("base-offset", "next-offset", "start-offset", "high-watermark"):
+        text = answer.headers.get("lakebed-" + name, "")
+        if not text.isascii() or not text.isdigit() or len(text) > 20:
+            raise BadAnswer(f"fetch: the answer has no Lakebed-{name}")
+        numbers.append(int(text))
+    base_offset, next_offset, start_offset, high_watermark = numbers
+    fetched = Fetched(memoryview(answer.body).toreadonly(), base_offset, next_offset)
+    return Page(fetched, start_offset, high_watermark)
+
+
+async def _limited(
+    messages: AsyncIterator[Message], *, max_bytes: int | None, max_messages: int | None
+) -> AsyncIterator[Message]:
+    """As `PartitionReader.scan_from` ends."""
+    total = count = 0
+    while max_messages is None or count < max_messages:
+        message = await anext(messages, None)
+        if message is None:
+            return
+        total += len(message.key or b"") + len(message.value or b"")
+        count += 1
+        if max_bytes is not None and count > 1 and total > max_bytes:
+            return
+        yield message

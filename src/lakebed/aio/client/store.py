@@ -1,0 +1,211 @@
+# Made by `python -m tools.asynced` of `src/lakebed/client/store.py`: edit that.
+"""A store that another process has open: as `lakebed.store.store.Store`, over the wire."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from random import Random
+from secrets import randbits
+from typing import TYPE_CHECKING, Any
+
+from lakebed.aio.client.caller import ANSWER_S, Caller
+from lakebed.aio.client.damage import AsyncDamage
+from lakebed.aio.client.log import AsyncLog
+from lakebed.aio.client.pins import AsyncPins
+from lakebed.aio.client.plans import plan_reads
+from lakebed.aio.client.producing import Producing
+from lakebed.aio.client.topic import AsyncTopic
+from lakebed.aio.client.topics import AsyncTopics
+from lakebed.api import admin, logs
+from lakebed.api import objects as wire_objects
+from lakebed.api.plans import PLAN_LOGS, PLAN_TOPICS, PlanReads
+from lakebed.base.runner import Runner, ThreadRunner
+from lakebed.client.address import Address, PathLike, address_of
+from lakebed.client.patience import RETRY_S
+from lakebed.client.producers import Producers
+from lakebed.store.read_plan import PlannedRead, WantedRead
+from lakebed.store.store_state import StoreState
+
+# Imported when somebody asks for it: what has only topics needs nothing of the object store.
+if TYPE_CHECKING:
+    from lakebed.aio.client.bucket import AsyncBucket
+    from lakebed.aio.client.keys import AsyncKeys
+    from lakebed.aio.client.maintenance import AsyncMaintenance
+    from lakebed.aio.client.manifest_log import AsyncManifestLog
+    from lakebed.seglake.model import BucketInfo, Versioning
+
+
+class AsyncStore:
+    """For one event loop."""
+
+    @staticmethod
+    def open(
+        url_or_root: PathLike,
+        *,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        ca_file: PathLike | None = None,
+        context: ssl.SSLContext | None = None,
+        retry_s: float = RETRY_S,
+        answer_s: float = ANSWER_S,
+    ) -> AsyncStore:
+        """Of a URL, or of the socket of a root; no connection is made yet: see `health`.
+
+        `retry_s`: for how long a call that is safe to repeat is repeated while nobody answers.
+        `answer_s`: for how long a server may say nothing at all.
+        """
+        address = address_of(
+            url_or_root,
+            access_key=access_key,
+            secret_key=secret_key,
+            ca_file=ca_file,
+            context=context,
+        )
+        return AsyncStore(address, retry_s=retry_s, answer_s=answer_s)
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        retry_s: float = RETRY_S,
+        answer_s: float = ANSWER_S,
+        runner: Runner | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._own_runner = ThreadRunner() if runner is None else None
+        self._caller = Caller(
+            address,
+            runner=runner or self._own_runner or ThreadRunner(),
+            random=random or Random(randbits(64)),
+            retry_s=retry_s,
+            answer_s=answer_s,
+        )
+        self._producing = Producing(self._caller, Producers(runner=self._caller.runner))
+        self.topics = AsyncTopics(self._caller, self._producing)
+        self.pins = AsyncPins(self._caller)
+        self.damage = AsyncDamage(self._caller)
+
+    @property
+    def address(self) -> str:
+        """A socket's path, or host and port."""
+        return str(self._caller.address)
+
+    async def logs(self) -> list[str]:
+        """The names of all logs."""
+        return (await self._caller.call(logs.LIST_LOGS)).logs
+
+    async def log(self, name: str) -> AsyncLog:
+        """The log of that name, created if need be."""
+        return AsyncLog(self._caller, await self._caller.call(logs.OPEN_LOG, {"log": name}))
+
+    async def open_log(self, name: str) -> AsyncLog:
+        """`NotFound` if there is none."""
+        return AsyncLog(self._caller, await self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
+
+    async def plan_logs(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """As `plan_topics`, of logs."""
+        return await plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
+
+    async def manifest_log(self, name: str) -> AsyncManifestLog | None:
+        """What was recorded of the log's segments, to be read; None if it never had such records.
+
+        By the log's name, or its stream id; `NotFound` if there is none. The log is not opened.
+        """
+        from lakebed.aio.client.manifest_log import find_manifest_log
+
+        return await find_manifest_log(self._caller, name)
+
+    async def topic(self, name: str, *, partitions: int | None = None) -> AsyncTopic:
+        """The topic of that name, created if need be with so many partitions, or one.
+
+        `InputError` if it is there with another number of them.
+        """
+        return await self.topics.ensure(name, partitions=partitions)
+
+    async def plan_topics(
+        self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
+    ) -> list[PlannedRead]:
+        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
+        its split points: one call, however many they are."""
+        return await plan_reads(
+            self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms)
+        )
+
+    async def buckets(self) -> list[BucketInfo]:
+        """All of them, by name."""
+        return (await self._caller.call(wire_objects.LIST_BUCKETS)).buckets
+
+    async def bucket(self, name: str, *, versioning: Versioning | None = None) -> AsyncBucket:
+        """The bucket of that name, created if need be.
+
+        `BucketExists` if it is there with another versioning than the one asked for.
+        """
+        from lakebed.aio.client.bucket import AsyncBucket
+
+        body = wire_objects.NewBucket(versioning=versioning)
+        info = await self._caller.call(wire_objects.ENSURE_BUCKET, {"bucket": name}, body=body)
+        return AsyncBucket(self._caller, info.name)
+
+    async def delete_bucket(self, name: str) -> None:
+        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
+        await self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
+
+    @property
+    def keys(self) -> AsyncKeys:
+        """Access keys: who may use the store over TCP, and over S3."""
+        from lakebed.aio.client.keys import AsyncKeys
+
+        return AsyncKeys(self._caller)
+
+    # The store itself.
+
+    async def health(self) -> admin.Health:
+        return await self._caller.call(admin.HEALTH)
+
+    async def state(self) -> StoreState:
+        """What is in it."""
+        return await self._caller.call(admin.STATE)
+
+    async def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
+        """By engine, by log or partition, by name."""
+        return (await self._caller.call(admin.COUNTERS)).counters
+
+    async def configuration(self) -> dict[str, dict[str, Any]]:
+        """The settings that count, by section, secrets hidden."""
+        return (await self._caller.call(admin.CONFIGURATION)).sections
+
+    @property
+    def maintenance(self) -> AsyncMaintenance:
+        """Verification, repair and moves between tiers: done by the program that has it open."""
+        from lakebed.aio.client.maintenance import AsyncMaintenance
+
+        return AsyncMaintenance(self._caller)
+
+    @property
+    async def root(self) -> str:
+        """The folder, as the program that has it open calls it."""
+        return (await self.state()).root
+
+    async def close(self) -> None:
+        """End what is under way, with `Closed`, and close all connections. Idempotent."""
+        await self._caller.close()
+        if self._own_runner is not None:
+            self._own_runner.close()
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<AsyncStore {self.address}>"
+
+
+if TYPE_CHECKING:
+    from lakebed.aio import surface
+
+    _REMOTE: type[surface.Store] = AsyncStore

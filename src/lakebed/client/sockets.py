@@ -1,0 +1,96 @@
+"""Connects to a store and waits: all of the client that differs between threads and event loops.
+
+The rest is written once: `tools/asynced.py` makes `lakebed.aio.client` of it, where the module of
+this name has the same functions for an event loop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import ssl
+from typing import Final, NoReturn
+
+from lakebed.api.problems import Unauthenticated
+from lakebed.base.runner import Runner
+from lakebed.client.address import Address
+from lakebed.client.errors import Failure
+from lakebed.http import local_socket
+
+Socket = socket.socket
+
+_UNHEALING: Final = frozenset({errno.ENOTSOCK, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP})
+
+
+def pause(runner: Runner, duration_ns: int) -> None:
+    runner.sleep_ns(duration_ns)
+
+
+def is_quiet(sock: Socket) -> bool:
+    """Whether nothing came, not even the end."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN | select.POLLHUP | select.POLLERR)
+    try:
+        return not poll.poll(0)
+    except OSError:
+        return False
+
+
+def cut(sock: Socket) -> None:
+    """End what is under way; from any thread."""
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
+def stop_sending(sock: Socket) -> None:
+    """Let the server know that no answer is wanted any more; one that comes can be read."""
+    with contextlib.suppress(OSError):
+        # Not TLS's own, after which nothing could be read.
+        socket.socket.shutdown(sock, socket.SHUT_WR)
+
+
+def connect(address: Address, *, timeout_s: float) -> Socket:
+    """A new one. A `Failure` that was not sent, `Unauthenticated` for another user's socket."""
+    try:
+        if address.path:
+            return local_socket.connect(address.path, timeout_s=timeout_s)
+        return _connect_host(address, timeout_s)
+    except OSError as error:
+        raise_unconnected(address, error, timeout_s)
+
+
+def _connect_host(address: Address, timeout_s: float) -> Socket:
+    sock = socket.create_connection((address.host, address.port), timeout_s)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.tls is None:
+            return sock
+        return address.tls.wrap_socket(sock, server_hostname=address.host)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def raise_unconnected(address: Address, error: OSError, timeout_s: float) -> NoReturn:
+    why, heals = _why_unconnected(address, error, timeout_s)
+    if isinstance(error, PermissionError) and address.path:
+        raise Unauthenticated(f"{why}: it is for the user who opened the store") from None
+    raise Failure(why, is_sent=False, heals=heals) from None
+
+
+def _why_unconnected(address: Address, error: OSError, timeout_s: float) -> tuple[str, bool]:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = f"{address}: its certificate is not trusted: {error.verify_message}"
+        return f"{why} (a CA of one's own is given as ca_file)", False
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return f"{address}: no TLS connection: {error.reason or error}", False
+    if isinstance(error, TimeoutError):
+        return f"{address}: no connection within {timeout_s:g} s", True
+    if isinstance(error, socket.gaierror):
+        return f"{address}: no such host: {error.strerror}", error.errno == socket.EAI_AGAIN
+    if address.path and error.errno in (errno.ENOENT, errno.ECONNREFUSED):
+        return f"nobody serves {address}: no program has the store open for writing", True
+    why = (error.strerror or str(error) or type(error).__name__).lower()
+    return f"{address}: {why}", error.errno not in _UNHEALING
