@@ -40,19 +40,24 @@ _OF_NO_BODY: Final = ("x-amz-checksum-crc32", "AAAAAA==")
 class Query:
     """`names` are those of the parameters that say what is asked for."""
 
-    __slots__ = ("_values", "names")
+    __slots__ = ("_headers", "_values", "names")
 
     def __init__(self, raw: bytes) -> None:
         self._values: dict[str, str] = {}
+        self._headers: dict[str, str] = {}
+        names = []
         for name, value in _pairs(raw):
             if name in self._values:
                 raise invalid_argument(
                     "A parameter was given more than once", name=name, value=value
                 )
             self._values[name] = value
-        self.names = frozenset(
-            name for name in self._values if not name.lower().startswith("x-amz-")
-        )
+            lower = name.lower()
+            if not lower.startswith("x-amz-"):
+                names.append(name)
+            elif lower not in SIGNED and (lower, value) != _OF_NO_BODY:
+                self._headers[lower] = value
+        self.names = frozenset(names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
@@ -119,21 +124,18 @@ class Query:
 
         The checksum of no body says nothing about the one that comes, and is none of them.
         """
-        headers = (
-            (name.lower(), value) for name, value in self._values.items() if _is_header(name)
-        )
-        found = dict(header for header in headers if header != _OF_NO_BODY)
-        if found and _SIGNATURE not in self._values:
-            name, value = next(iter(found.items()))
+        headers = self._headers
+        if headers and _SIGNATURE not in self._values:
+            name, value = next(iter(headers.items()))
             raise invalid_argument(
                 "A header stands among the parameters of a URL that is not signed",
                 name=name,
                 value=value,
             )
-        for name, value in found.items():
+        for name, value in headers.items():
             if not value.isprintable():
                 raise invalid_argument("A header has printable characters", name=name, value=value)
-        return found
+        return headers
 
 
 def _pairs(raw: bytes) -> Iterator[tuple[str, str]]:
@@ -141,11 +143,9 @@ def _pairs(raw: bytes) -> Iterator[tuple[str, str]]:
     if len(pieces) > PARAMETERS_MAX:
         raise S3Error("InvalidURI", f"There are more than {PARAMETERS_MAX} parameters.")
     for piece in pieces:
-        if piece:
-            name, _, value = piece.replace(b"+", b" ").partition(b"=")
-            yield decoded(name), decoded(value)
-
-
-def _is_header(name: str) -> bool:
-    lower = name.lower()
-    return lower.startswith("x-amz-") and lower not in SIGNED
+        if b"%" in piece or b"+" in piece or not piece.isascii():
+            raw_name, _, raw_value = piece.replace(b"+", b" ").partition(b"=")
+            yield decoded(raw_name), decoded(raw_value)
+        elif piece:
+            name, _, value = piece.decode().partition("=")
+            yield name, value

@@ -159,7 +159,7 @@ def auth_parameters(pairs: Sequence[Pair]) -> dict[str, str]:
 
 def is_signature(name: str) -> bool:
     """Whether that parameter of a query is the signature, which does not sign itself."""
-    return decoded(name) == _SIGNATURE
+    return name == _SIGNATURE or ("%" in name and decoded(name) == _SIGNATURE)
 
 
 def claim_in_query(parameters: Mapping[str, str]) -> Claim:
