@@ -7,6 +7,7 @@ another process sees. It is not durable and not thread-safe beyond what its meth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.damage_ledger import DamageRecord
@@ -33,7 +34,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
 from lakebed.keratin.record_batch import BatchAttributes, build
 from lakebed.keratin.rewriting import Rewritten
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import keratin_encode
 
 CREATED_MS = 1_700_000_000_000
@@ -56,8 +57,8 @@ class FakeSegment:
         self.is_sealed = False
         self.generation = 0
 
-    def info(self) -> SegmentInfo:
-        return SegmentInfo(
+    def info(self) -> PartitionSegment:
+        return PartitionSegment(
             self.base_offset, self.next_offset, self.path, self.end, self.is_sealed, self.generation
         )
 
@@ -106,9 +107,9 @@ class FakePartition:
     def runner(self) -> Runner:
         return self._runner
 
-    def segments(self) -> Sequence[SegmentInfo]:
+    def segments(self) -> Sequence[PartitionSegment]:
         infos = [segment.info() for segment in self.built]
-        active = infos[-1]._replace(next_offset=self._durable_offset, end=self._durable_end)
+        active = replace(infos[-1], next_offset=self._durable_offset, end=self._durable_end)
         return [*infos[:-1], active]
 
     def lost_offsets(self) -> Sequence[DamageRecord]:

@@ -14,13 +14,14 @@ from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
 from lakebed.api import logs, media, pins, topics
-from lakebed.api.topics import Produce, TopicSegment
+from lakebed.api.topics import Produce
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.files.windows import Window
 from lakebed.base.units import KIB, MIB
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.format import RECORDS_START
 from lakebed.keratin.log_bytes import LogBytes
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 from lakebed.seglake.errors import BadRange
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
@@ -221,7 +222,7 @@ def fetch_topic(door: LiveApi, base_offset: int, **query: object) -> Answer:
     return answer
 
 
-def offsets_in(segment: TopicSegment, data: bytes) -> list[int]:
+def offsets_in(segment: PartitionSegment, data: bytes) -> list[int]:
     assert len(data) == segment.end
     log = LogBytes(Fetched(data), path="fetched", base_offset=segment.base_offset)
     assert log.header().base_offset == segment.base_offset

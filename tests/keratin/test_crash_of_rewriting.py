@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.paths import SegmentFile
 from lakebed.keratin.reader import PartitionReader
 from lakebed.keratin.repair import repair_segment
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from tests.fakes.partition import CREATED_MS, FakePartition
 
 NOW_MS = CREATED_MS + 10_000
@@ -29,7 +30,7 @@ class Compacts:
 
     def __init__(self) -> None:
         self.before: list[Message] = []
-        self.infos: list[SegmentInfo] = []
+        self.infos: list[PartitionSegment] = []
         self.sizes: dict[int, set[int]] = {}
         self.is_done = False
 
@@ -91,10 +92,10 @@ class Compacts:
             log.close()
             assert found.verdict is Verdict.WHOLE
             assert found.next_offset == info.next_offset
-            after += self.messages(world, info._replace(end=size))
+            after += self.messages(world, replace(info, end=size))
         return after
 
-    def messages(self, world: World, info: SegmentInfo) -> list[Message]:
+    def messages(self, world: World, info: PartitionSegment) -> list[Message]:
         view = _OneSegment(world, info)
         with PartitionReader(view) as reader:
             return list(reader.read())
@@ -137,19 +138,19 @@ class Repairs(Compacts):
             (name,) = world.disk.names(quarantine)
             with world.disk.open(f"{quarantine}/{name}") as saved:
                 assert saved.pread(0, 10_000) == self.bad, "gone before it was saved"
-            assert self.messages(world, self.infos[0]._replace(end=size))
+            assert self.messages(world, replace(self.infos[0], end=size))
 
 
 class _OneSegment:
     """A sealed segment alone, as a partition."""
 
-    def __init__(self, world: World, info: SegmentInfo) -> None:
+    def __init__(self, world: World, info: PartitionSegment) -> None:
         self.name = "one"
         self.disk = world.disk
         self.runner = world.runner
         self._info = info
 
-    def segments(self) -> list[SegmentInfo]:
+    def segments(self) -> list[PartitionSegment]:
         return [self._info]
 
     def lost_offsets(self) -> Sequence[DamageRecord]:

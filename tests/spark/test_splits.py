@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.base.units import MIB
 from lakebed.keratin.format import RECORDS_START
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.spark.splits import Extent, Piece, split
 from lakebed.store.split_points import INDEXES_MAX, SplitPoint, bytes_at, topic_split_points
 
@@ -102,8 +102,8 @@ def sizes_of(splits: Sequence[Sequence[Piece[int]]]) -> list[int]:
     return [sum(piece.size for piece in one) for one in splits]
 
 
-def segment(base: int, behind: int, size: int, *, is_sealed: bool = True) -> SegmentInfo:
-    return SegmentInfo(base, behind, f"{base}.log", RECORDS_START + size, is_sealed)
+def segment(base: int, behind: int, size: int, *, is_sealed: bool = True) -> PartitionSegment:
+    return PartitionSegment(base, behind, f"{base}.log", RECORDS_START + size, is_sealed)
 
 
 def test_split_points_follow_the_segments_and_their_indexes() -> None:
@@ -135,7 +135,7 @@ def test_of_many_segments_only_those_read_in_part_have_their_index_looked_at() -
     segments = [segment(n * 10, n * 10 + 10, 100) for n in range(INDEXES_MAX + 1)]
     looked: list[int] = []
 
-    def look(info: SegmentInfo) -> list[tuple[int, int]]:
+    def look(info: PartitionSegment) -> list[tuple[int, int]]:
         looked.append(info.base_offset)
         return []
 

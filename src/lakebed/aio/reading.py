@@ -12,13 +12,13 @@ from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.aof.view import SegmentInfo
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import Fetched
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
@@ -34,8 +34,8 @@ class ReadablePartition(Protocol):
     @property
     def number(self) -> int: ...
 
-    async def segments(self) -> Sequence[SegmentInfo]:
-        """Oldest first; those of a remote partition have no paths."""
+    async def segments(self) -> Sequence[PartitionSegment]:
+        """Oldest first."""
 
     async def start_offset(self) -> int:
         """The first message that may be read."""
@@ -190,9 +190,9 @@ class ReadableLog(Protocol):
     def follow(self, start: RecordId | None = None) -> RecordIterator:
         """Records from `start` (or the oldest) on, waiting for new ones."""
 
-    async def segments(self) -> Sequence[LogSegmentInfo]: ...
+    async def segments(self) -> Sequence[SegmentInfo]: ...
 
-    async def segments_and_end(self) -> tuple[Sequence[LogSegmentInfo], RecordId]:
+    async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
         """All segments as they are now, and the durable end, which they contain."""
 
     async def durable_end(self) -> RecordId: ...

@@ -16,14 +16,14 @@ from lakebed.aof.follower import RecordIterator
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.aof.view import SegmentInfo
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.follower import MessageIterator
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import Fetched
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
@@ -39,8 +39,8 @@ class ReadablePartition(Protocol):
     @property
     def number(self) -> int: ...
 
-    def segments(self) -> Sequence[SegmentInfo]:
-        """Oldest first; those of a remote partition have no paths."""
+    def segments(self) -> Sequence[PartitionSegment]:
+        """Oldest first."""
 
     def start_offset(self) -> int:
         """The first message that may be read."""
@@ -193,9 +193,9 @@ class ReadableLog(Protocol):
     def follow(self, start: RecordId | None = None) -> RecordIterator:
         """Records from `start` (or the oldest) on, waiting for new ones."""
 
-    def segments(self) -> Sequence[LogSegmentInfo]: ...
+    def segments(self) -> Sequence[SegmentInfo]: ...
 
-    def segments_and_end(self) -> tuple[Sequence[LogSegmentInfo], RecordId]:
+    def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
         """All segments as they are now, and the durable end, which they contain."""
 
     def durable_end(self) -> RecordId: ...

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from lakebed.api.operation import Nothing, Operation, Raw
 from lakebed.base.units import MIB
+from lakebed.keratin.view import PartitionSegment
 from lakebed.store.read_plan import TopicRange
 from lakebed.store.staged_batch import CommittedPartition
 
@@ -173,18 +174,10 @@ class Sealed(Struct, frozen=True):
     is_sealed: bool  # False if there was nothing to seal
 
 
-class TopicSegment(Struct, frozen=True):
-    base_offset: int
-    next_offset: int
-    end: int  # bytes: how far it may be read
-    is_sealed: bool
-    generation: int  # grows when its file is replaced by a smaller one
-
-
 class TopicSegments(Struct, frozen=True):
     """What a reader without the files needs for a plan. Pin the offsets before reading them."""
 
-    segments: list[TopicSegment]
+    segments: list[PartitionSegment]
     start_offset: int
     high_watermark: int
 

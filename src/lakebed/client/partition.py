@@ -30,7 +30,7 @@ from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.raw_records import batches_in
 from lakebed.keratin.reader import Fetched
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 PAGE_BYTES = 2 * MIB
 _GET_BYTES = 4 * KIB
@@ -43,17 +43,6 @@ class Page(NamedTuple):
     fetched: Fetched
     start_offset: int
     high_watermark: int
-
-
-def segment_info(segment: wire.TopicSegment) -> SegmentInfo:
-    return SegmentInfo(
-        base_offset=segment.base_offset,
-        next_offset=segment.next_offset,
-        path="",
-        end=segment.end,
-        is_sealed=segment.is_sealed,
-        generation=segment.generation,
-    )
 
 
 class RemotePartition:
@@ -72,10 +61,9 @@ class RemotePartition:
 
     # What it is.
 
-    def segments(self) -> Sequence[SegmentInfo]:
-        """They have no paths: their files are elsewhere."""
-        found = self._caller.call(wire.TOPIC_SEGMENTS, self._names)
-        return tuple(map(segment_info, found.segments))
+    def segments(self) -> Sequence[PartitionSegment]:
+        """Oldest first; their paths are those of the server."""
+        return tuple(self._caller.call(wire.TOPIC_SEGMENTS, self._names).segments)
 
     def segment_bytes(
         self,

@@ -34,7 +34,7 @@ from lakebed.http_api.service import Service
 from lakebed.http_api.stored import Stored, answer_range, stored_file
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.read_only import ReadOnlyPartition
-from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
 
@@ -141,18 +141,8 @@ def _told(info: SegmentInfo) -> list[tuple[str, str]]:
 async def topic_segments(service: Service, call: Call) -> topics.TopicSegments:
     partition = await readable_partition_of(service, call)
     high_watermark = partition.high_watermark()
-    segments = list(map(topic_segment, partition.segments()))
+    segments = list(partition.segments())
     return topics.TopicSegments(segments, partition.start_offset(), high_watermark)
-
-
-def topic_segment(info: TopicSegmentInfo) -> topics.TopicSegment:
-    return topics.TopicSegment(
-        base_offset=info.base_offset,
-        next_offset=info.next_offset,
-        end=info.end,
-        is_sealed=info.is_sealed,
-        generation=info.generation,
-    )
 
 
 async def topic_segment_bytes(service: Service, call: Call) -> Response:
@@ -185,14 +175,14 @@ def _open_log_file(
     raise Busy(f"{partition.name}: segment {base_offset} is being replaced by a smaller one")
 
 
-def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -> TopicSegmentInfo:
+def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -> PartitionSegment:
     for info in partition.segments():
         if info.base_offset == base_offset:
             return info
     raise NotFound(f"{partition.name}: there is no segment that begins at {base_offset}")
 
 
-def _told_generation(info: TopicSegmentInfo) -> list[tuple[str, str]]:
+def _told_generation(info: PartitionSegment) -> list[tuple[str, str]]:
     sealed = "true" if info.is_sealed else "false"
     return [("Lakebed-Generation", str(info.generation)), ("Lakebed-Sealed", sealed)]
 

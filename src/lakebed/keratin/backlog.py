@@ -18,7 +18,7 @@ from lakebed.base.units import KIB
 from lakebed.keratin.index_file import load_index, load_time_index
 from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMessages
 from lakebed.keratin.paths import index_path, time_index_path
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 _WINDOW_BYTES = 64 * KIB
 
@@ -27,7 +27,7 @@ class ReadablePartition(Protocol):
     @property
     def disk(self) -> Disk: ...
 
-    def segments(self) -> Sequence[SegmentInfo]: ...
+    def segments(self) -> Sequence[PartitionSegment]: ...
 
     def read_batches(
         self, start: int, end: int, *, batch_bytes_max: int
@@ -91,7 +91,7 @@ class PartitionBacklog:
         elif start < self.end:
             yield Items([self.end], [0], [0])
 
-    def _segment_chunks(self, info: SegmentInfo, start: int, end: int) -> Iterator[Chunk]:
+    def _segment_chunks(self, info: PartitionSegment, start: int, end: int) -> Iterator[Chunk]:
         strides = [each for each in self._strides(info) if start < each.offset < end]
         if len(strides) < 2:
             yield from self._read_chunks(start, end)
@@ -109,7 +109,7 @@ class PartitionBacklog:
             before = stride
         yield from self._read_chunks(before.offset, end)
 
-    def _strides(self, info: SegmentInfo) -> list[_Stride]:
+    def _strides(self, info: PartitionSegment) -> list[_Stride]:
         """None if there is no good index."""
         if not info.is_sealed:
             return []

@@ -13,13 +13,13 @@ from lakebed.keratin.compaction import KEYS_MAX, SegmentChoice, Survivors
 from lakebed.keratin.log_bytes import open_log
 from lakebed.keratin.paths import PartitionPaths
 from lakebed.keratin.rewriting import Rewritten, rewrite_segment, whole_runs
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 
 def compact(
     disk: Disk,
     paths: PartitionPaths,
-    segments: Sequence[SegmentInfo],
+    segments: Sequence[PartitionSegment],
     *,
     now_ms: int,
     tombstone_ms: int,
@@ -60,7 +60,7 @@ def compact(
             may_drop = False
 
 
-def _note(disk: Disk, info: SegmentInfo, survivors: Survivors) -> int:
+def _note(disk: Disk, info: PartitionSegment, survivors: Survivors) -> int:
     """Tell of every record; the largest timestamp."""
     newest_ms = 0
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=True)

@@ -41,7 +41,7 @@ from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.state import PartitionState
 from lakebed.keratin.upkeep import IsPinned, Upkeep
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.keratin.work import SYNC, Append, Appended, Change, Work
 from lakebed.keratin.writer import PartitionWriter, Told
 
@@ -168,7 +168,7 @@ class Partition:
         """Why it takes no more writes until it is opened again; None as long as it does."""
         return self._barrier.failure or self._filler.failure
 
-    def segments(self) -> Sequence[SegmentInfo]:
+    def segments(self) -> Sequence[PartitionSegment]:
         return self._state.segments()
 
     def start_offset(self) -> int:
@@ -281,7 +281,7 @@ class Partition:
             raise InputError(f"{self.name}: offset {before}: allowed are 0 and more")
         offset = min(before, self.high_watermark())
         gone = self.change(lambda writer: writer.remove_before(offset))
-        return len(cast("list[SegmentInfo]", gone))
+        return len(cast("list[PartitionSegment]", gone))
 
     def change(self, apply: Callable[[PartitionWriter], object]) -> object:
         """Have something done by the writer, between two commits."""
@@ -291,7 +291,7 @@ class Partition:
         """A sealed segment's file was replaced by a smaller one: read that from now on."""
         self.change(lambda writer: writer.exchange(rewritten))
 
-    def _repair(self, info: SegmentInfo) -> None:
+    def _repair(self, info: PartitionSegment) -> None:
         """Before anybody else sees the partition: leave out what is damaged, and say so."""
         repaired = repair_segment(
             self._disk,

@@ -36,7 +36,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.reader import Fetched, PartitionReader
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 
 _WINDOW_BYTES = 1 * MIB
@@ -45,7 +45,7 @@ _WINDOW_BYTES = 1 * MIB
 class Listing(NamedTuple):
     """The segments, as far as they may be read."""
 
-    segments: Sequence[SegmentInfo]
+    segments: Sequence[PartitionSegment]
     start_offset: int
     high_watermark: int
 
@@ -88,7 +88,7 @@ class ReadOnlyPartition:
     def runner(self) -> Runner:
         return self._runner
 
-    def segments(self) -> Sequence[SegmentInfo]:
+    def segments(self) -> Sequence[PartitionSegment]:
         return self._listing().segments
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
@@ -258,15 +258,15 @@ class ReadOnlyPartition:
             start_offset = manifest.start_offset
         return Listing(tuple(segments), min(start_offset, high_watermark), high_watermark)
 
-    def _sealed(self, segment: ManifestSegment) -> SegmentInfo:
+    def _sealed(self, segment: ManifestSegment) -> PartitionSegment:
         path = self.paths.segment(segment.base_offset, SegmentFile.LOG)
-        return SegmentInfo(
+        return PartitionSegment(
             segment.base_offset, segment.last_offset + 1, path, segment.log_bytes, is_sealed=True
         )
 
-    def _unsealed(self, base: int, next_offset: int, end: int) -> SegmentInfo:
+    def _unsealed(self, base: int, next_offset: int, end: int) -> PartitionSegment:
         path = self.paths.segment(base, SegmentFile.LOG)
-        return SegmentInfo(base, next_offset, path, end, is_sealed=False)
+        return PartitionSegment(base, next_offset, path, end, is_sealed=False)
 
     def _scan(self, base: int, published: DurableEnd | None) -> tuple[int, int, Stop]:
         """Behind the last record before a bad one, its next offset, and why it is the last."""

@@ -30,7 +30,7 @@ from lakebed.keratin.messages import batches_of
 from lakebed.keratin.paths import time_index_path
 from lakebed.keratin.run import Run
 from lakebed.keratin.segment_reading import SegmentReading, open_segment
-from lakebed.keratin.view import PartitionView, SegmentInfo
+from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.keratin.walk import Walk
 
 HANDLES_MAX = 64
@@ -59,7 +59,7 @@ class PartitionReader:
     ) -> None:
         self._view = view
         self._window_bytes = window_bytes
-        self._handles: Handles[SegmentInfo, SegmentReading] = Handles(
+        self._handles: Handles[PartitionSegment, SegmentReading] = Handles(
             self._open, _handle_key, mutex=view.runner.mutex(), count_max=handles_max
         )
 
@@ -173,10 +173,10 @@ class PartitionReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _open(self, info: SegmentInfo) -> SegmentReading:
+    def _open(self, info: PartitionSegment) -> SegmentReading:
         return open_segment(self._view.disk, info, mutex=self._view.runner.mutex())
 
-    def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
+    def _lease(self, info: PartitionSegment) -> Lease[SegmentReading]:
         return self._handles.lease(info)
 
     def _bounds(self, start: int | None, end: int | None) -> tuple[int, int]:
@@ -202,7 +202,7 @@ class PartitionReader:
         for run in walk:
             yield from batches_of(run, start=start, end=end, path=walk.path, policy=policy)
 
-    def _first_not_older(self, info: SegmentInfo, timestamp_ms: int) -> int:
+    def _first_not_older(self, info: PartitionSegment, timestamp_ms: int) -> int:
         """An offset before which all messages of the segment are older, by the `.tidx`."""
         try:
             path = time_index_path(info.path)
@@ -229,7 +229,7 @@ class PartitionReader:
 _STRICT = DamagePolicy(skip=False)
 
 
-def _handle_key(info: SegmentInfo) -> tuple[str, bool, int, int]:
+def _handle_key(info: PartitionSegment) -> tuple[str, bool, int, int]:
     # A segment that was sealed or replaced since is opened anew.
     return info.path, info.is_sealed, info.generation, info.end if info.is_sealed else 0
 

@@ -54,7 +54,7 @@ from lakebed.keratin.producers import Producers, decode_producers
 from lakebed.keratin.run import Run
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import create_segment, rebuild_indexes, remove_segment
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop, crc32c
 
 _log = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ class Recovered:
 
     active: ActiveSegment
     created_ms: int
-    sealed: list[SegmentInfo] = field(default_factory=list)
-    damaged: list[SegmentInfo] = field(default_factory=list)  # of the sealed ones
+    sealed: list[PartitionSegment] = field(default_factory=list)
+    damaged: list[PartitionSegment] = field(default_factory=list)  # of the sealed ones
     index_bytes: dict[int, int] = field(default_factory=dict)
     producers: Producers = field(default_factory=Producers)
     next_offset: int = 0
@@ -248,7 +248,7 @@ class Recovery:
             rest = f"; offsets {found} to {next_offset - 1} are lost" if found < next_offset else ""
             self._problem(f"{path}: at byte {end}: its records end too early{rest}")
         segment.next_offset = next_offset
-        info = SegmentInfo(base, next_offset, path, size if has_more else end, True)
+        info = PartitionSegment(base, next_offset, path, size if has_more else end, True)
         if scanned.is_damaged or is_short:
             result.damaged.append(info)
         result.index_bytes[base] = rebuild_indexes(self._disk, self._paths, segment, is_sealed=True)
@@ -256,7 +256,9 @@ class Recovery:
         result.next_offset = max(result.next_offset, segment.next_offset)
 
     def _add_sealed(self, listed: ManifestSegment, path: str) -> None:
-        info = SegmentInfo(listed.base_offset, listed.last_offset + 1, path, listed.log_bytes, True)
+        info = PartitionSegment(
+            listed.base_offset, listed.last_offset + 1, path, listed.log_bytes, True
+        )
         self._result.sealed.append(info)
         self._result.index_bytes[listed.base_offset] = listed.index_bytes
         self._result.next_offset = max(self._result.next_offset, info.next_offset)
@@ -326,7 +328,7 @@ class Recovery:
             result.active = segment
             return
         # Damage among what was acknowledged: it is sealed as it is, and a new one begins.
-        info = SegmentInfo(
+        info = PartitionSegment(
             base, result.next_offset, path, max(start, confirmed_end), is_sealed=True
         )
         result.sealed.append(info)

@@ -21,7 +21,7 @@ from lakebed.keratin.inspect import GoodRange, LogDamage, LogInspection, inspect
 from lakebed.keratin.log_bytes import LogBytes
 from lakebed.keratin.paths import PartitionPaths
 from lakebed.keratin.rewriting import Rewritten, rewrite_ranges
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 
 class Repaired(NamedTuple):
@@ -35,7 +35,7 @@ class Repaired(NamedTuple):
 def repair_segment(
     disk: Disk,
     paths: PartitionPaths,
-    info: SegmentInfo,
+    info: PartitionSegment,
     *,
     index_stride_bytes: int,
     created_ms: int,
@@ -75,7 +75,7 @@ def repair_segment(
 
 
 def _loss(
-    paths: PartitionPaths, info: SegmentInfo, damage: LogDamage, saved: Sequence[str]
+    paths: PartitionPaths, info: PartitionSegment, damage: LogDamage, saved: Sequence[str]
 ) -> Loss:
     has_messages = damage.first_offset < damage.next_offset
     return Loss(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from lakebed.base.errors import Corrupt, LakebedError
@@ -28,7 +29,7 @@ from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.run import Run, run_of
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import rebuild_indexes
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop, keratin_encode, keratin_scan
 
 Kept = range | Sequence[Message]
@@ -44,7 +45,7 @@ _CAPACITY_BYTES = (1 << 31) - 1
 class Rewritten(NamedTuple):
     """What the new file is, for the partition's list and its manifest."""
 
-    info: SegmentInfo  # of the next generation
+    info: PartitionSegment  # of the next generation
     index_bytes: int
     timestamp_ms_max: int
     removed_bytes: int
@@ -57,7 +58,7 @@ class Rewritten(NamedTuple):
 def rewrite_segment(
     disk: Disk,
     paths: PartitionPaths,
-    info: SegmentInfo,
+    info: PartitionSegment,
     choose: Choose,
     *,
     index_stride_bytes: int,
@@ -84,7 +85,7 @@ def rewrite_segment(
 def rewrite_ranges(
     disk: Disk,
     paths: PartitionPaths,
-    info: SegmentInfo,
+    info: PartitionSegment,
     ranges: Sequence[GoodRange],
     *,
     index_stride_bytes: int,
@@ -102,7 +103,7 @@ def rewrite_ranges(
         log.close()
 
 
-def whole_runs(log: LogBytes, info: SegmentInfo) -> Iterator[Run]:
+def whole_runs(log: LogBytes, info: PartitionSegment) -> Iterator[Run]:
     """All the records of a sealed segment; `Corrupt` if it is damaged."""
     position, next_offset = log.records_start, info.base_offset
     while position < info.end:
@@ -122,7 +123,7 @@ class _Writing:
         self,
         disk: Disk,
         paths: PartitionPaths,
-        info: SegmentInfo,
+        info: PartitionSegment,
         index_stride_bytes: int,
         *,
         created_ms: int,
@@ -153,7 +154,7 @@ class _Writing:
         index_bytes = rebuild_indexes(self._disk, self._paths, self._segment, is_sealed=True)
         segment = self._segment
         return Rewritten(
-            self._info._replace(end=segment.end, generation=self._info.generation + 1),
+            replace(self._info, end=segment.end, generation=self._info.generation + 1),
             index_bytes,
             segment.timestamp_ms_max,
             self._info.end - segment.end,

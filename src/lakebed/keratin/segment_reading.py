@@ -17,7 +17,7 @@ from lakebed.keratin.log_bytes import LogBytes, open_log
 from lakebed.keratin.paths import SegmentFile
 from lakebed.keratin.places import Place, Places
 from lakebed.keratin.run import Run
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 
 _SEEK_BYTES = 64 * KIB
@@ -83,13 +83,13 @@ class SegmentReading:
         return isinstance(found, Run) and found.offsets[0] == place[0]
 
 
-def open_segment(disk: Disk, info: SegmentInfo, *, mutex: Mutex) -> SegmentReading:
+def open_segment(disk: Disk, info: PartitionSegment, *, mutex: Mutex) -> SegmentReading:
     """`NotFound` if its file is gone."""
     log = open_log(disk, info.path, base_offset=info.base_offset, is_sealed=info.is_sealed)
     return SegmentReading(log, Places(mutex, _indexed(disk, info)))
 
 
-def _indexed(disk: Disk, info: SegmentInfo) -> list[Place]:
+def _indexed(disk: Disk, info: PartitionSegment) -> list[Place]:
     """What the index tells; nothing if there is no good one."""
     try:
         path = info.path.removesuffix(SegmentFile.LOG.value) + SegmentFile.INDEX.value

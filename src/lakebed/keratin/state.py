@@ -10,7 +10,7 @@ from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Event, Runner
 from lakebed.keratin.paths import PartitionPaths, SegmentFile
 from lakebed.keratin.segment import ActiveSegment
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 
 class PartitionState:
@@ -21,7 +21,7 @@ class PartitionState:
         paths: PartitionPaths,
         runner: Runner,
         *,
-        sealed: Sequence[SegmentInfo],
+        sealed: Sequence[PartitionSegment],
         active: ActiveSegment,
         next_offset: int,
         start_offset: int,
@@ -40,7 +40,7 @@ class PartitionState:
         self._is_closed = False
 
     @property
-    def sealed(self) -> tuple[SegmentInfo, ...]:
+    def sealed(self) -> tuple[PartitionSegment, ...]:
         return self._sealed
 
     @property
@@ -50,10 +50,10 @@ class PartitionState:
     def start_offset(self) -> int:
         return self._start_offset
 
-    def segments(self) -> Sequence[SegmentInfo]:
+    def segments(self) -> Sequence[PartitionSegment]:
         """See `PartitionView`."""
         with self._mutex:
-            active = SegmentInfo(
+            active = PartitionSegment(
                 base_offset=self._active.base_offset,
                 next_offset=self._durable_offset,
                 path=self._paths.segment(self._active.base_offset, SegmentFile.LOG),
@@ -69,14 +69,14 @@ class PartitionState:
             moved, self._moved = self._moved, None
         self._tell(moved)
 
-    def begin(self, active: ActiveSegment, sealed: SegmentInfo) -> None:
+    def begin(self, active: ActiveSegment, sealed: PartitionSegment) -> None:
         """The active segment was sealed, and another one follows it."""
         with self._mutex:
             self._sealed = (*self._sealed, sealed)
             self._active = active
             self._durable_position = active.end
 
-    def replace_sealed(self, sealed: Sequence[SegmentInfo], *, start_offset: int) -> None:
+    def replace_sealed(self, sealed: Sequence[PartitionSegment], *, start_offset: int) -> None:
         with self._mutex:
             self._sealed = tuple(sealed)
             self._start_offset = start_offset

@@ -24,7 +24,7 @@ from lakebed.keratin.paths import PartitionPaths, time_index_path
 from lakebed.keratin.producers import PRODUCERS_MAX
 from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
 from lakebed.keratin.rewriting import Rewritten
-from lakebed.keratin.view import PartitionView, SegmentInfo
+from lakebed.keratin.view import PartitionSegment, PartitionView
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
@@ -162,14 +162,14 @@ class Upkeep:
         event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
         return gone
 
-    def _is_held(self, segment: Candidate | SegmentInfo) -> bool:
+    def _is_held(self, segment: Candidate | PartitionSegment) -> bool:
         """Whether somebody is going to read it as it is."""
         if self._is_pinned is None:
             return False
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
-    def _candidates(self, segments: Sequence[SegmentInfo]) -> list[Candidate]:
+    def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
         known, self._latest_ms = self._latest_ms, {}
         found = []
         for info, following in pairwise(segments):
@@ -180,7 +180,7 @@ class Upkeep:
             found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
         return found
 
-    def _latest(self, info: SegmentInfo, following: SegmentInfo) -> int:
+    def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
         """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
         sealed_ms = self._created_ms(following)
         try:
@@ -191,7 +191,7 @@ class Upkeep:
         is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
         return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
 
-    def _created_ms(self, info: SegmentInfo) -> int:
+    def _created_ms(self, info: PartitionSegment) -> int:
         """When it was begun; now, if it does not tell any more."""
         with self._partition.disk.open(info.path) as file:
             header = file.pread(0, HEADER_BYTES_MAX)

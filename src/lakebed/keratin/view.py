@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.files import Disk
 from lakebed.base.runner import Runner
 
 
-class SegmentInfo(NamedTuple):
-    """One segment, as far as it may be read."""
+@dataclass(frozen=True, slots=True)
+class PartitionSegment:
+    """One segment of a partition, up to where it may be read."""
 
     base_offset: int
-    next_offset: int  # behind its last message
-    path: str  # of its `.log`
-    end: int  # bytes: behind its last record
+    next_offset: int  # after its last message
+    path: str  # of its `.log`, on the machine that has it
+    end: int  # bytes: after its last record
     is_sealed: bool
     generation: int = 0  # counts how often the file was replaced by a smaller one
 
@@ -33,7 +35,7 @@ class PartitionView(Protocol):
     @property
     def runner(self) -> Runner: ...
 
-    def segments(self) -> Sequence[SegmentInfo]:
+    def segments(self) -> Sequence[PartitionSegment]:
         """Oldest first. The last one is not sealed, and ends at the durable end."""
 
     def lost_offsets(self) -> Sequence[DamageRecord]:

@@ -23,10 +23,10 @@ from lakebed.keratin.format import LOG_HEADER
 from lakebed.keratin.log_bytes import OUT_OF_ORDER, PROBLEMS
 from lakebed.keratin.run import Run
 from lakebed.keratin.segment_reading import SegmentReading
-from lakebed.keratin.view import PartitionView, SegmentInfo
+from lakebed.keratin.view import PartitionSegment, PartitionView
 from lakebed.kernels import Stop
 
-Leases = Callable[[SegmentInfo], Lease[SegmentReading]]
+Leases = Callable[[PartitionSegment], Lease[SegmentReading]]
 _LOOKS_MAX = 20  # for the list of segments to tell what became of a file
 _LOOK_NS = 1 * NS_PER_MS
 _WANTED_BYTES_MIN = 4 * KIB
@@ -108,12 +108,12 @@ class Walk:
             SkippedRange(lost.path or "", lost.start or 0, lost.end or 0, first, following, error)
         )
 
-    def _find(self) -> SegmentInfo | None:
+    def _find(self) -> PartitionSegment | None:
         """The first segment with offsets that were not passed."""
         index = bisect_right(self._segments, self._next, key=lambda info: info.next_offset)
         return self._segments[index] if index < len(self._segments) else None
 
-    def _step(self, info: SegmentInfo) -> Run | None:
+    def _step(self, info: PartitionSegment) -> Run | None:
         """The next run of the segment; None if something else was found, and `_next` moved on."""
         try:
             lease = self._lease(info)
@@ -127,7 +127,7 @@ class Walk:
                 self._pass_unreadable(info, error)
                 return None
 
-    def _read(self, info: SegmentInfo, reading: SegmentReading) -> Run | None:
+    def _read(self, info: PartitionSegment, reading: SegmentReading) -> Run | None:
         end = min(info.end, reading.log.size)
         if reading is not self._reading:
             if not info.is_sealed and self._was_sealed(info):
@@ -142,7 +142,7 @@ class Walk:
             return None
         return self._scan(info, reading, end)
 
-    def _was_sealed(self, info: SegmentInfo) -> bool:
+    def _was_sealed(self, info: PartitionSegment) -> bool:
         """Whether the segment is not the active one any more; then it is looked up again.
 
         Only sealed segments are replaced. So a file that was opened before this said no is the one
@@ -157,7 +157,7 @@ class Walk:
         self._check_start()
         return True
 
-    def _begin(self, info: SegmentInfo, reading: SegmentReading, end: int) -> None:
+    def _begin(self, info: PartitionSegment, reading: SegmentReading, end: int) -> None:
         error = reading.log.header_error()
         if isinstance(error, UnknownVersion):
             raise error
@@ -168,7 +168,7 @@ class Walk:
         self._position = reading.seek(self._next, end, limit_offset=info.next_offset)
         self._reading = reading
 
-    def _scan(self, info: SegmentInfo, reading: SegmentReading, end: int) -> Run | None:
+    def _scan(self, info: PartitionSegment, reading: SegmentReading, end: int) -> Run | None:
         least = max(self._next, info.base_offset)
         found = reading.log.scan(self._position, end, bytes_max=self._wanted_bytes(info))
         if isinstance(found, Stop):
@@ -187,7 +187,7 @@ class Walk:
         self._next = max(self._next, run.next_offset)
         return self._shortened(run)
 
-    def _pass_unreadable(self, info: SegmentInfo, error: DiskError) -> None:
+    def _pass_unreadable(self, info: PartitionSegment, error: DiskError) -> None:
         """The device did not give the bytes. Where good ones follow in the segment is not looked
         for: `repair` does that."""
         if not self._policy.skips or error.operation != "read":
@@ -200,7 +200,7 @@ class Walk:
         self._next = info.next_offset
         self._reading = None
 
-    def _wanted_bytes(self, info: SegmentInfo) -> int:
+    def _wanted_bytes(self, info: PartitionSegment) -> int:
         """No more than the messages wanted are likely to take: who leases a few reads little."""
         message_count = self._end - self._next
         average = info.end // max(1, info.next_offset - info.base_offset) + 1
@@ -214,7 +214,7 @@ class Walk:
         return run.part(0, last) if last else None
 
     def _pass_over(
-        self, info: SegmentInfo, reading: SegmentReading, end: int, problem: str
+        self, info: PartitionSegment, reading: SegmentReading, end: int, problem: str
     ) -> None:
         """Go on behind the place where no good record is; raises unless damage is skipped."""
         start = self._position
@@ -231,7 +231,7 @@ class Walk:
         self._position = behind
         self._next = max(self._next, next_offset)
 
-    def _look_again(self, info: SegmentInfo, end: int, error: Corrupt) -> None:
+    def _look_again(self, info: PartitionSegment, end: int, error: Corrupt) -> None:
         """The file is not what the list tells: see whether that tells otherwise by now."""
         self._segments = self._view.segments()
         self._reading = None

@@ -39,7 +39,7 @@ from lakebed.keratin.rewriting import Rewritten
 from lakebed.keratin.segment import ActiveSegment
 from lakebed.keratin.segment_files import SegmentFiles, create_segment, remove_segment
 from lakebed.keratin.state import PartitionState
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.keratin.work import SYNC, Append, Change, Work
 from lakebed.kernels import keratin_batch
 
@@ -280,7 +280,7 @@ class PartitionWriter:
         self._active = new
         self._is_rolling = False
         self._index_bytes[old.base_offset] = index_bytes
-        sealed = SegmentInfo(
+        sealed = PartitionSegment(
             base_offset=old.base_offset,
             next_offset=old.next_offset,
             path=self._paths.segment(old.base_offset, SegmentFile.LOG),
@@ -373,7 +373,7 @@ class PartitionWriter:
                 raise answer
 
     def replace_segments(
-        self, sealed: Sequence[SegmentInfo], *, start_offset: int, index_bytes: dict[int, int]
+        self, sealed: Sequence[PartitionSegment], *, start_offset: int, index_bytes: dict[int, int]
     ) -> None:
         """Another list of sealed segments: fewer, or smaller ones. Durable when it returns."""
         self._index_bytes = {
@@ -397,7 +397,7 @@ class PartitionWriter:
             index_bytes={info.base_offset: rewritten.index_bytes},
         )
 
-    def remove_before(self, offset: int) -> list[SegmentInfo]:
+    def remove_before(self, offset: int) -> list[PartitionSegment]:
         """The partition begins at `offset` from now on; the segments that went with it."""
         start_offset = max(offset, self._state.start_offset())
         sealed = self._state.sealed
@@ -419,7 +419,7 @@ class PartitionWriter:
     def write_manifest(self) -> None:
         self._write_manifest(self._state.sealed, start_offset=self._state.start_offset())
 
-    def _write_manifest(self, sealed: Sequence[SegmentInfo], *, start_offset: int) -> None:
+    def _write_manifest(self, sealed: Sequence[PartitionSegment], *, start_offset: int) -> None:
         forking.check(self._process, self._paths.manifest)  # by its name a child could replace it
         replace_manifest(
             self._disk,
@@ -437,7 +437,7 @@ class PartitionWriter:
         )
         self._manifest_due_ns = self._clock.monotonic_ns() + self._config.manifest_ms * NS_PER_MS
 
-    def _listed(self, info: SegmentInfo) -> ManifestSegment:
+    def _listed(self, info: PartitionSegment) -> ManifestSegment:
         index_bytes = self._index_bytes[info.base_offset]
         return ManifestSegment(info.base_offset, info.next_offset - 1, info.end, index_bytes)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lakebed.base.errors import LakebedError
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.read_only import ReadOnlyPartition
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 
 class _Counted(NamedTuple):
@@ -29,7 +29,7 @@ class MessageCounts:
     def __init__(self, partition: Partition | ReadOnlyPartition, *, is_compacted: bool) -> None:
         self._partition = partition
         self._is_compacted = is_compacted
-        self._counted: dict[SegmentInfo, _Counted] = {}  # replaced as a whole, never changed
+        self._counted: dict[PartitionSegment, _Counted] = {}  # replaced as a whole, never changed
 
     def count(self, start: int, end: int) -> int:
         """The messages of `[start, end)`; `end` is the high watermark, now or not long ago."""
@@ -53,7 +53,7 @@ class MessageCounts:
         self._counted = known
         return total
 
-    def _windows(self, info: SegmentInfo) -> _Counted:
+    def _windows(self, info: PartitionSegment) -> _Counted:
         firsts, lengths = [], []
         start = max(info.base_offset, self._partition.start_offset())
         for batch in self._partition.read_batches(start, info.next_offset, skip_damage=True):

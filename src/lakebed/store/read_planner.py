@@ -15,13 +15,13 @@ from lakebed.aof.format import RECORDS_START
 from lakebed.aof.manifest.paths import stream_name
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.sparse_index import load_index as load_log_index
-from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.files import Disk
 from lakebed.base.units import US_NS
 from lakebed.keratin.index_file import load_index
 from lakebed.keratin.paths import index_path
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels.arguments import I64_MAX
 from lakebed.store.pin_file import OffsetRange, SegmentRange
 from lakebed.store.pins import Pins
@@ -183,7 +183,7 @@ class PartitionToPlan(Protocol):
 
     def high_watermark(self) -> int: ...
 
-    def segments(self) -> Sequence[SegmentInfo]: ...
+    def segments(self) -> Sequence[PartitionSegment]: ...
 
     def offset_for_time(self, timestamp_ms: int) -> int: ...
 
@@ -210,7 +210,7 @@ class LogToPlan(Protocol):
     @property
     def stream_id(self) -> int | None: ...
 
-    def segments_and_end(self) -> tuple[Sequence[LogSegmentInfo], RecordId]: ...
+    def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]: ...
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId: ...
 
@@ -221,7 +221,7 @@ class TopicSource:
     is_cut_anywhere = True
 
     def __init__(
-        self, topic: TopicToPlan, index_of: Callable[[SegmentInfo], Inner] = lambda _: ()
+        self, topic: TopicToPlan, index_of: Callable[[PartitionSegment], Inner] = lambda _: ()
     ) -> None:
         """`index_of` gives split points within a segment; without it segments are cut evenly."""
         self.name = topic.name
@@ -252,7 +252,7 @@ class LogSource:
     partition_count = 1
 
     def __init__(
-        self, log: LogToPlan, index_of: Callable[[LogSegmentInfo], Iterable[int]] = lambda _: ()
+        self, log: LogToPlan, index_of: Callable[[SegmentInfo], Iterable[int]] = lambda _: ()
     ) -> None:
         """`index_of` gives split points within a segment; without it segments are not cut."""
         self.name = log.name
@@ -284,7 +284,7 @@ def log_identity(stream_id: int | None) -> str:
     return "" if stream_id is None else stream_name(stream_id)
 
 
-def topic_index(disk: Disk, info: SegmentInfo) -> list[tuple[int, int]]:
+def topic_index(disk: Disk, info: PartitionSegment) -> list[tuple[int, int]]:
     """The split points of a segment's index; none if there is no good one."""
     try:
         entries = load_index(disk, index_path(info.path), base_offset=info.base_offset)
@@ -293,7 +293,7 @@ def topic_index(disk: Disk, info: SegmentInfo) -> list[tuple[int, int]]:
     return [(info.base_offset + entry.relative_offset, entry.position) for entry in entries]
 
 
-def log_index(disk: Disk, info: LogSegmentInfo) -> list[int]:
+def log_index(disk: Disk, info: SegmentInfo) -> list[int]:
     """The split points of a segment's index; one in a colder tier, or not sealed, has none."""
     if info.tier or not info.is_sealed:
         return []

@@ -15,9 +15,9 @@ from lakebed.aof.format import FOOTER_BYTES
 from lakebed.aof.format import RECORDS_START as LOG_RECORDS_START
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import oldest, records_end
-from lakebed.aof.view import SegmentInfo as LogSegmentInfo
+from lakebed.aof.view import SegmentInfo
 from lakebed.keratin.format import RECORDS_START
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 
 INDEXES_MAX = 64
 
@@ -46,15 +46,15 @@ def topic_bounds(start_offset: int, high_watermark: int) -> Bounds:
     return Bounds(start_offset, max(start_offset, high_watermark))
 
 
-def log_bounds(segments: Sequence[LogSegmentInfo], durable_end: RecordId) -> Bounds:
+def log_bounds(segments: Sequence[SegmentInfo], durable_end: RecordId) -> Bounds:
     """Where the oldest record begins, and the durable end."""
     start = oldest(segments) if segments else durable_end
     return Bounds(int(min(start, durable_end)), int(durable_end))
 
 
 def topic_split_points(
-    segments: Sequence[SegmentInfo],
-    index_of: Callable[[SegmentInfo], Inner],
+    segments: Sequence[PartitionSegment],
+    index_of: Callable[[PartitionSegment], Inner],
     *,
     start: int,
     end: int,
@@ -77,8 +77,8 @@ def topic_split_points(
 
 
 def log_split_points(
-    segments: Sequence[LogSegmentInfo],
-    index_of: Callable[[LogSegmentInfo], Iterable[int]],
+    segments: Sequence[SegmentInfo],
+    index_of: Callable[[SegmentInfo], Iterable[int]],
     *,
     durable_end: RecordId,
     start: int,
@@ -111,14 +111,14 @@ def log_split_points(
     return _within([*known, SplitPoint(end, end_bytes)], start, end)
 
 
-def _guessed_end(segments: Sequence[LogSegmentInfo], index: int) -> int:
+def _guessed_end(segments: Sequence[SegmentInfo], index: int) -> int:
     """By where the following segment begins in the log; 0 if nothing tells."""
     if index + 1 == len(segments):
         return 0
     return segments[index + 1].base_offset - segments[index].base_offset - FOOTER_BYTES
 
 
-def _position(info: LogSegmentInfo, offset: int) -> int:
+def _position(info: SegmentInfo, offset: int) -> int:
     return int(RecordId.from_parts(info.segment_id, offset))
 
 

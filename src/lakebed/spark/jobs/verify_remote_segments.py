@@ -22,7 +22,7 @@ from lakebed.keratin.format import ManifestSegment
 from lakebed.keratin.log_bytes import LogBytes
 from lakebed.keratin.verify import SegmentPiece as PartitionPiece
 from lakebed.keratin.verify import SegmentVerification, inspect_piece
-from lakebed.keratin.view import SegmentInfo as TopicSegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.store.copy_content import read_copy
 from lakebed.store.log_check import LogFinding
 from lakebed.store.neighbours import outline_of
@@ -42,7 +42,7 @@ class LogSegment(NamedTuple):
 class TopicSegment(NamedTuple):
     topic: str
     partition: int
-    info: TopicSegmentInfo
+    info: PartitionSegment
 
     @property
     def path(self) -> str:
@@ -142,7 +142,7 @@ class _SegmentSource:
 
 
 def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> TopicFinding | None:
-    info: TopicSegmentInfo | None = piece.info
+    info: PartitionSegment | None = piece.info
     for _ in range(_TRIES):
         if info is None:
             return None  # removed since
@@ -175,7 +175,7 @@ def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFind
 class _RemoteBytes:
     """A `ByteSource` over the wire; one window is held, and read ahead of what is asked for."""
 
-    def __init__(self, partition: RemotePartition, info: TopicSegmentInfo) -> None:
+    def __init__(self, partition: RemotePartition, info: PartitionSegment) -> None:
         self.size = info.end
         self._partition = partition
         self._info = info

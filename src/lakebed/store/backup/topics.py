@@ -27,7 +27,7 @@ from lakebed.keratin.identity import load_identity
 from lakebed.keratin.manifest import decode_manifest
 from lakebed.keratin.paths import PartitionPaths, SegmentFile, TopicPaths
 from lakebed.keratin.read_only import ReadOnlyPartition
-from lakebed.keratin.view import SegmentInfo
+from lakebed.keratin.view import PartitionSegment
 from lakebed.store.backup.copying import Copier, SourceChanged, Unreadable
 from lakebed.store.backup.holding import Holding
 
@@ -122,7 +122,7 @@ def _try_partition(
 
 
 def _copy_segments(
-    copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[SegmentInfo]
+    copier: Copier, disk: Disk, paths: PartitionPaths, segments: Sequence[PartitionSegment]
 ) -> list[str]:
     """What of them is missing."""
     lost = []
