@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.api import problems
+import lakebed
+from lakebed.api import problems, reading, surface
 from lakebed.api.operations import OPERATIONS
 from lakebed.base.config import field_names
 from lakebed.cli.groups import GROUPS
 from lakebed.s3.absent_configuration import GetAbsentConfiguration
 from lakebed.s3.router import ROUTES, VERBS
 from lakebed.s3.unsupported import SUBRESOURCES
-from tools.reference import command_line, configuration, formats, metrics, s3
+from tools.reference import command_line, configuration, formats, metrics, python, s3
 from tools.reference.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
@@ -173,3 +174,33 @@ def test_every_call_and_every_error_of_the_http_api_is_told() -> None:
         assert f"### {operation.name}\n\n`{operation.method} {path}`: " in text
     errors = text.partition("\n## Errors\n")[2]
     assert set(re.findall(r"^\| `([\w-]+)` \|", errors, re.MULTILINE)) == set(problems._kinds())
+
+
+def test_the_python_page_describes_every_public_name() -> None:
+    text = _page("python.md")
+    index, _, described = text.partition("\n## Opening a store\n")
+    for name in lakebed.__all__:
+        assert f"`lakebed.{name}`" in index
+        is_described = f"### {name}\n" in described or f"- `{name}`: " in described
+        assert is_described or f"### lakebed.{name}" in described or name == "__version__"
+
+
+def test_the_python_page_describes_every_protocol_with_its_members() -> None:
+    declared = {
+        kind
+        for module in (surface, reading)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    }
+    bases = {base for protocol in python.PROTOCOLS for base in protocol.__mro__}
+    assert declared == {kind for kind in bases if kind in declared}
+    for protocol in python.PROTOCOLS:
+        section = _page("python.md").partition(f"### {protocol.__name__}\n")[2].partition("\n#")[0]
+        names = {name for name in dir(protocol) if not name.startswith("_")}
+        assert names
+        assert names == set(re.findall(r"^- `(\w+)", section, re.MULTILINE))
+
+
+def test_every_public_class_and_every_protocol_has_a_docstring() -> None:
+    public = [getattr(lakebed, name) for name in lakebed.__all__ if name != "__version__"]
+    assert [one for one in (*public, *python.PROTOCOLS) if not one.__doc__] == []

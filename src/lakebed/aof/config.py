@@ -16,7 +16,7 @@ _YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class FlushConfig:
-    """When appended bytes are made durable without anybody asking for it."""
+    """Sets when appended bytes are made durable without an explicit flush."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
     """A flush begins when so many bytes wait."""
@@ -49,9 +49,9 @@ class FlushConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig:
-    """Which sealed segments leave `segments/`: the oldest, while any limit is exceeded. 0: none.
+    """Sets which sealed segments are removed: the oldest, while any limit is exceeded. 0: no limit.
 
-    They go to `archive/`, or are deleted. The last sealed segment always stays.
+    They are moved to `archive/` or deleted. The last sealed segment always stays.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
@@ -69,7 +69,7 @@ class RetentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerConfig:
-    """What all the logs of a root share."""
+    """Configures what all logs of a root share."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
     """Files made ahead of need take so much together, of all logs; 0 makes none."""
@@ -80,7 +80,7 @@ class ManagerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AofConfig:
-    """One log."""
+    """Configures one log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
     """The size of a segment, a power of two; a record must fit in it."""

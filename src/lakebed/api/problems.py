@@ -27,7 +27,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Unauthenticated(errors.InputError):
-    """No access key, a wrong one, or one that is disabled."""
+    """The access key is missing, wrong or disabled."""
 
 
 class CrossSite(errors.InputError):
@@ -35,14 +35,14 @@ class CrossSite(errors.InputError):
 
 
 class Unreachable(errors.RetryError):
-    """Nobody answers: the store's writer is not there, or was lost on the way.
+    """The writer of the store does not respond, or the connection was lost.
 
-    Whether the call was carried out is not known, unless it says so.
+    Whether the call was carried out is not known, unless the message states it.
     """
 
 
 class Refused(errors.InputError):
-    """A call that is none: no such path or method, a body of the wrong kind, a bad query."""
+    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
 
 
 class FileGone(errors.NotFound):

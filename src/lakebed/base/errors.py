@@ -37,29 +37,29 @@ from typing import ClassVar
 
 
 class LakebedError(Exception):
-    """The root. `str(error)` is one line, ready for a person."""
+    """The root of all errors. `str(error)` is one line for a person to read."""
 
     exit_code: ClassVar[int] = 70
 
 
 class InputError(LakebedError):
-    """The call cannot be carried out as given; nothing was changed."""
+    """The call is not valid as given. Nothing was changed."""
 
     exit_code = 64
 
 
 class BadConfig(InputError):
-    """A setting is unknown, of the wrong kind, or out of its range."""
+    """A setting is unknown, has the wrong type, or is out of range."""
 
     exit_code = 78
 
 
 class BadName(InputError):
-    """A name that cannot be used here."""
+    """The name is not valid here."""
 
 
 class TooLarge(InputError):
-    """More than the stated maximum."""
+    """The value exceeds its stated maximum."""
 
     def __init__(self, what: str, *, size: int, limit: int) -> None:
         super().__init__(f"{what} is {size}, the maximum is {limit}")
@@ -68,29 +68,29 @@ class TooLarge(InputError):
 
 
 class NotFound(InputError):
-    """The thing named does not exist."""
+    """The named thing does not exist."""
 
     exit_code = 66
 
 
 class AlreadyExists(InputError):
-    """The thing to create is there already."""
+    """The thing to create exists already."""
 
     exit_code = 73
 
 
 class RetryError(LakebedError):
-    """Wait and try again."""
+    """A temporary condition. Wait and try again."""
 
     exit_code = 75
 
 
 class Busy(RetryError):
-    """A bounded queue is full, or a time-out passed before the work was done."""
+    """A bounded queue is full, or a timeout passed before the work was done."""
 
 
 class Locked(RetryError):
-    """Another process, or another opener in this one, holds the lock."""
+    """Another process, or another store object in this process, holds the lock."""
 
 
 class NoSpace(RetryError):
@@ -98,23 +98,23 @@ class NoSpace(RetryError):
 
 
 class TooManyFiles(RetryError):
-    """No file descriptor is left in this process, or on the machine; nothing was read or written.
+    """No file descriptor is left in this process or on the machine. Nothing was read or written.
 
-    More are allowed by `ulimit -n`, or `LimitNOFILE=` of a service.
+    Raise the limit with `ulimit -n`, or `LimitNOFILE=` of a service.
     """
 
 
 class OutcomeUnknown(LakebedError):
-    """The work was begun, and whether it is done, now or later, is not known.
+    """The work was started, and it is not known whether it is or will be done.
 
-    Repeating it may do it twice: look first, or wait for it again.
+    Repeating it could do it twice: check first, or wait for it again.
     """
 
     exit_code = 74
 
 
 class DataError(LakebedError):
-    """Bytes on disk are not what they must be. Carries where, what was expected, what was found."""
+    """Bytes on disk are not valid. Carries the location, the expected value and the actual one."""
 
     exit_code = 65
 
@@ -141,15 +141,15 @@ class DataError(LakebedError):
 
 
 class Torn(DataError):
-    """An unfinished write at the end of the data, with nothing valid behind it."""
+    """An unfinished write at the end of the data, with nothing valid after it."""
 
 
 class Corrupt(DataError):
-    """Damage: a bad record with good ones behind it, or a bad byte in sealed data."""
+    """Stored data is damaged: a bad record before good ones, or a bad byte in sealed data."""
 
 
 class UnknownVersion(DataError):
-    """Written in a version this program does not read."""
+    """The data was written in a version that this program does not read."""
 
 
 class DiskError(LakebedError):
@@ -177,15 +177,15 @@ class WriteFailed(DiskError):
 
 
 class SyncFailed(DiskError):
-    """A sync failed. It must not be repeated: the next one may "succeed" without the bytes."""
+    """A sync failed. It must not be repeated: the next one may succeed without writing the data."""
 
 
 class Poisoned(DiskError):
-    """The file failed earlier and takes no more writes; open a new one."""
+    """The file failed earlier and takes no more writes. Open a new one."""
 
 
 class Closed(LakebedError):
-    """Used after close, or in a child process forked after the open."""
+    """The object was used after close, or in a child process forked after it was opened."""
 
 
 _READING = frozenset({"open", "stat", "read", "list", "map", "lock"})

@@ -38,7 +38,7 @@ class Ack(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicConfig:
-    """One topic: all of its partitions. 0 turns a limit of retention off."""
+    """Configures a topic and all of its partitions. A retention limit of 0 is off."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
     """A new segment begins behind so many bytes."""

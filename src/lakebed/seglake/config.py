@@ -15,7 +15,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class SeglakeConfig(EndpointConfig):
-    """What the specification fixes (chunks of 4 MiB, limits of parts) is not here."""
+    """Configures the object store and the S3 endpoint. Chunk size and part limits are fixed."""
 
     segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
     """A new segment begins behind so many bytes."""

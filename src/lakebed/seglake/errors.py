@@ -10,7 +10,7 @@ class NoSuchBucket(NotFound):
 
 
 class NoSuchKey(NotFound):
-    """There is no object of that key, or its newest version is a delete marker."""
+    """There is no object with that key, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
         """`marker_id` is the version id of the delete marker that hides the object."""
@@ -23,7 +23,7 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """The upload never began, was completed, or was aborted."""
+    """There is no such upload: it was never started, or it was completed or aborted."""
 
 
 class NoSuchAccessKey(NotFound):
@@ -35,7 +35,7 @@ class SecretKeyMismatch(DataError):
 
 
 class MetadataLost(DataError):
-    """The database is missing or empty, and what it described is there."""
+    """The metadata database is missing or empty, but the data that it described exists."""
 
 
 class MethodNotAllowed(InputError):
@@ -49,15 +49,15 @@ class MethodNotAllowed(InputError):
 
 
 class BucketExists(AlreadyExists):
-    """A bucket of that name is there, and is not as asked for."""
+    """A bucket of that name exists with other properties than those requested."""
 
 
 class BucketNotEmpty(InputError):
-    """Objects or old versions are left in it."""
+    """The bucket still has objects or old versions."""
 
 
 class ReservedBucket(InputError):
-    """The bucket belongs to the store itself: it can be read, and not changed."""
+    """The bucket belongs to the store itself: it can be read but not changed."""
 
     exit_code = 77
 
@@ -75,11 +75,11 @@ class BadState(InputError):
 
 
 class PreconditionFailed(InputError):
-    """The object is not as the request wants it; nothing was changed."""
+    """The object does not meet the condition of the request. Nothing was changed."""
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object meanwhile: ask again."""
+    """Another request changed the object at the same time. Try again."""
 
 
 class BadDigest(InputError):
@@ -109,7 +109,7 @@ class PartTooSmall(InputError):
 
 
 class BadRange(InputError):
-    """A range that has no byte in the object."""
+    """The byte range does not overlap the object."""
 
     def __init__(self, message: str, *, size: int) -> None:
         super().__init__(message)
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A chunk whose bytes are not those that were stored. None of them was handed out."""
+    """The bytes of a chunk do not match its hash. None of them were returned."""

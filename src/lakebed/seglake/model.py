@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class Versioning(Enum):
-    """Of a bucket. One that was enabled or suspended is never disabled again."""
+    """The versioning of a bucket. Once enabled or suspended it cannot be disabled again."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"

@@ -12,7 +12,7 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """Its holder acks it, gives it back or extends it before `deadline_ms`."""
+    """A message leased to a consumer, which acks, returns or extends it before `deadline_ms`."""
 
     partition: int
     offset: int

@@ -15,7 +15,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class GroupConfig:
-    """How a group leases, and how it keeps what it knows."""
+    """Configures how a group leases messages and stores its state."""
 
     lease_ms: int = bounded(30_000, minimum=1, maximum=_DAY_MS)
     """A message is held so long by whoever leased it."""

@@ -13,7 +13,7 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ManifestConfig:
-    """When records are committed, chunks rotated and snapshots taken."""
+    """Sets when records are committed, chunks rotated and snapshots taken."""
 
     manifest_log_enabled: bool = True
     """Whether every change of a segment is recorded."""

@@ -18,7 +18,7 @@ SEGMENTS_IN_TIER0_MIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
-    """One log. While tiering is off its segments stay where they are until somebody moves them."""
+    """Configures the tiers of one log. Without tiering, segments move only on request."""
 
     tiering_enabled: bool = False
     """Whether segments are moved between tiers by themselves."""
@@ -53,7 +53,7 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """What the logs of a root share: budgets, workers, and where Tier 2 is."""
+    """Configures what the logs of a root share: budgets, workers, and the location of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
     """All logs together have so much in Tier 0."""
