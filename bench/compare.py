@@ -146,7 +146,7 @@ def _tree_of(revision: str) -> Iterator[Path]:
             cwd=tree,
             env={**os.environ, "PYTHONPATH": str(tree / "src"), "LAKEBED_KERNELS": "reference"},
             check=True,
-            stdout=sys.stderr,
+            stdout=subprocess.DEVNULL,
         )
         yield tree
 
