@@ -84,8 +84,7 @@ class Side:
         return float(json.loads(self._read()))
 
     def stop(self) -> None:
-        self._stream(self._process.stdin).close()
-        self._process.wait()
+        self._process.communicate()
 
     def _read(self) -> str:
         return self._stream(self._process.stdout).readline().strip()
