@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.config import AofConfig
-from lakebed.aof.convert import to_interchange
+from lakebed.aof.conversion import to_interchange
 from lakebed.aof.log import Aof
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.base.units import KIB, MIB

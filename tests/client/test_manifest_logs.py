@@ -12,7 +12,7 @@ import pytest
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.records import Position
-from lakebed.aof.manifest.replay import Moment, Replayed, replay
+from lakebed.aof.manifest.replay import Moment, ReplayResult, replay
 from lakebed.api import manifests
 from lakebed.api.problems import FileGone
 from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
@@ -74,7 +74,7 @@ def outcome(look: Callable[[Any], Any], found: Any) -> Any:
         return type(error), str(error)
 
 
-def states(replayed: Replayed) -> tuple[Any, ...]:
+def states(replayed: ReplayResult) -> tuple[Any, ...]:
     """All that a replay tells."""
     told = (replayed.end, replayed.record_count, replayed.next_ordinal, replayed.snapshot_id_max)
     damages = (replayed.damages, replayed.problems, replayed.crc_error_count)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.aof.batch import RecordBatch
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX
-from lakebed.aof.segment_reading import RuntimeSegment
+from lakebed.aof.segment_reader import RuntimeSegment
 from lakebed.aof.tiers.ranges import BytesSource
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError, NotFound
 from lakebed.client.manifest_files import ManifestFiles
@@ -71,7 +71,7 @@ def outcome(look: Callable[[], Rows]) -> Any:
         return type(error), str(error)
 
 
-def records_of(root: Path) -> list[Placed]:
+def records_of(root: Path) -> list[PlacedRecord]:
     return list(find_manifest_log_of(root).reader.records())
 
 

@@ -8,16 +8,16 @@ from typing import Protocol, Self
 
 from lakebed.aio.client.message_iterator import MessageIterator
 from lakebed.aio.client.record_iterator import RecordIterator
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.reader import Fetched
+from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.view import PartitionSegment
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
@@ -73,7 +73,7 @@ class ReadablePartition(Protocol):
     async def follow(self, start: int | None = None) -> MessageIterator:
         """The messages from there on, waiting for more when there are none."""
 
-    async def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
 
     async def get(self, offset: int) -> Message: ...

@@ -21,7 +21,7 @@ from lakebed.aio.reading import (
 )
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.base.errors import LakebedError
@@ -30,7 +30,7 @@ from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
@@ -559,7 +559,7 @@ class Maintenance(Protocol):
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that."""
 
     async def verify_log(

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, Self
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.follower import RecordIterator
 from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
 from lakebed.keratin.config import TopicConfig
@@ -22,7 +22,7 @@ from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.follower import MessageIterator
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
-from lakebed.keratin.reader import Fetched
+from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.view import PartitionSegment
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
@@ -78,7 +78,7 @@ class ReadablePartition(Protocol):
     def follow(self, start: int | None = None) -> MessageIterator:
         """The messages from there on, waiting for more when there are none."""
 
-    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
 
     def get(self, offset: int) -> Message: ...

@@ -20,7 +20,7 @@ from lakebed.cli.stores import advised, quiet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakebed.aof.manifest.replay import Moment, Replayed
+    from lakebed.aof.manifest.replay import Moment, ReplayResult
     from lakebed.cli.manifest_tables import Inspected
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.manifest_survey import Entry
@@ -249,7 +249,7 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ManifestLog, moment: Moment | None) -> Replayed:
+def _replayed(found: ManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_words import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of

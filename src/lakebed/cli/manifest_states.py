@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.manifest.index import ManifestIndex
-from lakebed.aof.manifest.replay import Replayed
+from lakebed.aof.manifest.replay import ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
 from lakebed.cli.manifest_tables import DAMAGE_MARK, about, about_line, entry_document
 from lakebed.cli.manifest_words import (
@@ -35,7 +35,7 @@ class TierTotal(NamedTuple):
     bytes: int
 
 
-def state_lines(found: ManifestLog, replayed: Replayed) -> list[str]:
+def state_lines(found: ManifestLog, replayed: ReplayResult) -> list[str]:
     index = replayed.index
     heading = ("segment", "tiers", "condition", "base offset", "durable", "compressed", "ext id",
                "watermark", "pending", "failures", "changed", "object key")  # fmt: skip
@@ -51,7 +51,7 @@ def state_lines(found: ManifestLog, replayed: Replayed) -> list[str]:
     ]
 
 
-def state_document(found: ManifestLog, replayed: Replayed) -> dict[str, object]:
+def state_document(found: ManifestLog, replayed: ReplayResult) -> dict[str, object]:
     index, snapshot = replayed.index, replayed.snapshot
     return {
         **about(found),
@@ -75,7 +75,7 @@ def state_document(found: ManifestLog, replayed: Replayed) -> dict[str, object]:
     }
 
 
-def state_problems(found: ManifestLog, replayed: Replayed) -> list[str]:
+def state_problems(found: ManifestLog, replayed: ReplayResult) -> list[str]:
     """Whatever makes it doubtful that the state is as shown."""
     problems = [] if found.problem is None else [str(found.problem)]
     problems += replayed.problems

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import Closed
-from lakebed.base.files import forking
+from lakebed.base.files import fork_guard
 from lakebed.base.runner import Runner
 from lakebed.client.connection import Connection
 
@@ -61,7 +61,7 @@ class _Pool:
     """Of one process."""
 
     def __init__(self, runner: Runner) -> None:
-        self.generation = forking.generation()
+        self.generation = fork_guard.generation()
         self.mutex = runner.mutex()  # guards both
         self.idle: list[Connection] = []  # the one used last at the end
         self.busy: set[Connection] = set()
@@ -109,7 +109,7 @@ class Connections:
     def _here(self) -> _Pool:
         """This process's. The parent's is left as it is: its lock may be held by nobody here."""
         pool = self._pool
-        if pool.generation != forking.generation():
+        if pool.generation != fork_guard.generation():
             pool = self._pool = _Pool(self._runner)
         return pool
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.follower import RecordIterator
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import Clock
 from lakebed.client.connections import Interruption

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.damage import DamagePolicy
 from lakebed.aof.format import FOOTER_BYTES, SEGMENT_HEADER, SEGMENT_MAGIC
-from lakebed.aof.interchange_reading import InterchangeSegment, is_interchange
+from lakebed.aof.interchange_segment import InterchangeSegment, is_interchange
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.segment_reading import RuntimeSegment, SegmentReading
+from lakebed.aof.segment_reader import RuntimeSegment, SegmentReader
 from lakebed.aof.span import Span
 from lakebed.aof.tiers.seekable_reader import SeekableReader
 from lakebed.aof.view import SegmentInfo
@@ -52,7 +52,7 @@ def read_spans(
 ) -> Iterator[RecordBatch]:
     """The records of the spans, which end before `end`, in batches of about `fetch_bytes`."""
 
-    def open_one(info: SegmentInfo) -> SegmentReading:
+    def open_one(info: SegmentInfo) -> SegmentReader:
         return _open_segment(log, info, runner)
 
     opened = Handles(open_one, _segment_id, mutex=runner.mutex(), count_max=1)
@@ -84,7 +84,7 @@ def _segment_id(info: SegmentInfo) -> int:
     return info.segment_id
 
 
-def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReading:
+def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReader:
     """`NotFound` if it was removed."""
     source = SegmentBytes(log, info, runner)
     if info.tier == 0 and info.is_sealed and is_interchange(source.window(0, _HEAD_BYTES).buffer):

@@ -28,7 +28,7 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.raw_records import batches_in
-from lakebed.keratin.reader import Fetched
+from lakebed.keratin.reader import FetchedRecords
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.view import PartitionSegment
 
@@ -40,7 +40,7 @@ _NO_SKIPPING = "skip_damage: only where the files are; over the wire damage is a
 class Page(NamedTuple):
     """Raw records, and how the partition stood when they were read."""
 
-    fetched: Fetched
+    fetched: FetchedRecords
     start_offset: int
     high_watermark: int
 
@@ -187,7 +187,7 @@ class RemotePartition:
         first = self.start_offset() if start is None else start
         return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
-    def fetch(self, offset: int, *, max_bytes: int) -> Fetched:
+    def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
         """Raw records from that offset on, as they stand in the log."""
         return self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX)).fetched
 
@@ -254,7 +254,7 @@ def _page_of(answer: Answer) -> Page:
             raise BadAnswer(f"fetch: the answer has no Lakebed-{name}")
         numbers.append(int(text))
     base_offset, next_offset, start_offset, high_watermark = numbers
-    fetched = Fetched(memoryview(answer.body).toreadonly(), base_offset, next_offset)
+    fetched = FetchedRecords(memoryview(answer.body).toreadonly(), base_offset, next_offset)
     return Page(fetched, start_offset, high_watermark)
 
 

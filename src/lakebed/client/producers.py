@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-from lakebed.base.files import forking
+from lakebed.base.files import fork_guard
 from lakebed.base.runner import Runner
 from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
 
@@ -51,7 +51,7 @@ class _Free:
     """Of one process."""
 
     def __init__(self, runner: Runner) -> None:
-        self.generation = forking.generation()
+        self.generation = fork_guard.generation()
         self.mutex = runner.mutex()
         self.producers: list[OwnProducer] = []  # guarded by the mutex
 
@@ -80,6 +80,6 @@ class Producers:
 
     def _here(self) -> _Free:
         free = self._free
-        if free.generation != forking.generation():
+        if free.generation != fork_guard.generation():
             free = self._free = _Free(self._runner)
         return free

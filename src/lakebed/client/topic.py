@@ -20,10 +20,10 @@ from lakebed.client.group import RemoteGroup
 from lakebed.client.partition import RemotePartition
 from lakebed.client.producing import Batch, Producing
 from lakebed.keratin.append_future import after_failure
+from lakebed.keratin.append_requests import build_append
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
-from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, Staged

@@ -28,7 +28,7 @@ from typing import Final
 
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
-from lakebed.base.files import descriptors, forking
+from lakebed.base.files import descriptors, fork_guard
 from lakebed.http import local_socket
 from lakebed.store.store import Store
 
@@ -62,7 +62,7 @@ class LocalServer:
         self.path = path
         self._store = store
         self._drain_s = drain_s
-        self._generation = forking.generation()
+        self._generation = fork_guard.generation()
         self._mutex = store.runner.mutex()
         self._is_over = False  # guarded by _mutex; then there is no `_wake` any more
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -73,7 +73,7 @@ class LocalServer:
             raise
         self._file = local_socket.identity_of(path)
         self._thread = threading.Thread(target=self._run, name="lakebed-socket", daemon=True)
-        forking.hold(self)
+        fork_guard.hold(self)
         try:
             self._thread.start()
         except RuntimeError:
@@ -89,7 +89,7 @@ class LocalServer:
         the store leaves the others to meet `Closed`. In a thread that a request waits for it takes
         as long as requests are given.
         """
-        if self._generation != forking.generation():
+        if self._generation != fork_guard.generation():
             return  # a child's: there is neither thread nor socket
         atexit.unregister(self._close_at_exit)
         self._remove_file()
@@ -174,6 +174,6 @@ class LocalServer:
         with self._mutex:
             if not self._is_over:
                 self._is_over = True
-                forking.let_go(self)
+                fork_guard.release(self)
                 self._listening.close()
                 os.close(self._wake)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 
 from lakebed.base.clock import Clock, SystemClock
-from lakebed.base.files import forking
+from lakebed.base.files import fork_guard
 from lakebed.http.answering import Handler
 from lakebed.http.connection import Connection
 from lakebed.http.connection_room import ConnectionRoom
@@ -81,7 +81,7 @@ class Server:
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._timer = self.loop.call_later(SWEEP_S, self._tick)
-        forking.hold(self)
+        fork_guard.hold(self)
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
         """Returns the port; 0 takes a free one."""
@@ -130,7 +130,7 @@ class Server:
         for connection in tuple(self._connections):
             connection.abort()
         self._end_handshakes()
-        forking.let_go(self)
+        fork_guard.release(self)
         return was_empty
 
     def drop(self) -> None:

@@ -38,8 +38,8 @@ from lakebed.keratin.errors import AppendedPart, PartlyAppended
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.partitioner import divided
-from lakebed.keratin.work import Append
-from lakebed.keratin.work import Appended as Stored
+from lakebed.keratin.writer_requests import Append
+from lakebed.keratin.writer_requests import Appended as Stored
 from lakebed.store.topics import StoreTopic
 
 _ROOM_S: Final = 0.002  # between two looks whether there is room

@@ -12,10 +12,10 @@ from collections.abc import Generator, Iterator
 from itertools import accumulate
 from typing import NamedTuple, cast
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import AOF_RECORD, RECORDS_START
 from lakebed.aof.log import Aof
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.span import locate, oldest
 from lakebed.api.logs import Records

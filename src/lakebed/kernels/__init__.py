@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 
-from lakebed.base.files.writing import WriteOutcome
+from lakebed.base.files.write_loop import WriteOutcome
 from lakebed.kernels.results import (
     AofEncoded,
     AofScan,

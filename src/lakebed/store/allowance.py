@@ -15,7 +15,7 @@ from lakebed.base.errors import InputError
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.lease_reader import batches_between
-from lakebed.stroma.leasing import LeasedRange
+from lakebed.stroma.lease_transitions import LeasedRange
 
 
 class Fitting(NamedTuple):

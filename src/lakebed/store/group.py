@@ -26,7 +26,7 @@ from lakebed.base.errors import DiskError, InputError, LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.base.listeners import Listeners
 from lakebed.base.runner import Runner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.base.units import MIB
 from lakebed.keratin.append_future import AppendFuture
 from lakebed.keratin.damage import OnSkipped
@@ -55,7 +55,7 @@ from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage, hel
 from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.errors import StaleLease
 from lakebed.stroma.group import HeldRange, PartitionGroup
-from lakebed.stroma.leasing import Grant
+from lakebed.stroma.lease_transitions import Grant
 
 _log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Group:
         self.name = name
         self.topic = topic
         self._open_part = open_part
-        self._parts = Opened(self._part, name=f"group {name} of {topic.name}", runner=runner)
+        self._parts = OpenRegistry(self._part, name=f"group {name} of {topic.name}", runner=runner)
         self._listeners = Listeners(f"group {name} of {topic.name}", runner)
         self._runner = runner
         self._delivery_count_max = delivery_count_max

@@ -31,7 +31,7 @@ from lakebed.stroma.paths import (
     groups_being_removed,
     list_groups,
 )
-from lakebed.stroma.recovery import Recovered
+from lakebed.stroma.recovery import RecoveredGroup
 
 _LOOKS = 5  # at an end that is torn
 _LOOK_AGAIN_NS = 5 * NS_PER_MS
@@ -130,7 +130,7 @@ def join_groups(plan: GroupsPlan, found: Sequence[GroupFinding]) -> GroupsReport
     )
 
 
-def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> Recovered:
+def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
     """As the files are, but for what is being written."""
     found = load_beside(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
@@ -141,7 +141,7 @@ def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> Recovered:
     return found
 
 
-def _problems(paths: GroupPaths, found: Recovered) -> Iterator[Problem]:
+def _problems(paths: GroupPaths, found: RecoveredGroup) -> Iterator[Problem]:
     for damage in found.damages:
         length = damage.end - damage.start
         yield Problem(paths.delta, damage.start, length, Verdict.CORRUPT, damage.problem)
@@ -152,7 +152,7 @@ def _problems(paths: GroupPaths, found: Recovered) -> Iterator[Problem]:
         yield Problem(paths.delta, start, found.torn_bytes, Verdict.TORN, why)
 
 
-def _notes(paths: GroupPaths, found: Recovered) -> Iterator[str]:
+def _notes(paths: GroupPaths, found: RecoveredGroup) -> Iterator[str]:
     counts = {"of types that are not known": found.unknown_count, "with flags": found.flagged_count}
     for what, count in counts.items():
         if count:

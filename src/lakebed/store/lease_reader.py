@@ -13,7 +13,7 @@ from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.leased_message import LeasedMessage, PeekedMessage, Ranges
-from lakebed.stroma.leasing import Grant, LeasedRange
+from lakebed.stroma.lease_transitions import Grant, LeasedRange
 
 _MAKE: Callable[[tuple[object, ...]], LeasedMessage] = partial(tuple.__new__, LeasedMessage)
 _SHARED = Message._fields.index("headers") + 1  # fields that both have, in the same order

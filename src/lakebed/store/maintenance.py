@@ -25,7 +25,7 @@ from lakebed.store.logs import require_log
 
 # Imported by the methods: most programs do none of this.
 if TYPE_CHECKING:
-    from lakebed.aof.tiers.migration import Migrated
+    from lakebed.aof.tiers.migration import MigrationReport
     from lakebed.seglake.verification_report import Report as LakeReport
     from lakebed.store.damage_marks import MarkReport, NamedVersion
     from lakebed.store.log_check import LogReport
@@ -97,7 +97,7 @@ class Maintenance:
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that; see `Store.migrate_tier2`."""
         self._check(log)
         return self._store.migrate_tier2(log, address, delete=delete, progress=progress)

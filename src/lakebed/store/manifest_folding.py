@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.aof.manifest.format import RECORDS_START
 from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.records import Position
@@ -50,7 +50,7 @@ class Folding:
             return ""
         return f"begins with record {base_record}, but {expected} was expected"
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: PlacedRecord) -> None:
         self._reach(placed.position)
         if self.index is not None:
             self.index.apply(placed.record)

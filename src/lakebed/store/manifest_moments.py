@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from lakebed.aof.manifest.chunk import Placed, salvage
+from lakebed.aof.manifest.chunk import PlacedRecord, salvage
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, RECORDS_START
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import Position
-from lakebed.aof.manifest.replay import Moment, Replayed, replay
+from lakebed.aof.manifest.replay import Moment, ReplayResult, replay
 from lakebed.aof.manifest.snapshot import Snapshot
 from lakebed.aof.manifest.state import SegmentState
 from lakebed.base.errors import DataError, InputError, NotFound
@@ -56,7 +56,7 @@ def looks_like_position(text: str) -> bool:
     return text.count(":") == 1 and text.replace(":", "").isdigit()
 
 
-def state_as_of(reader: ManifestReader, moment: Moment | None) -> Replayed:
+def state_as_of(reader: ManifestReader, moment: Moment | None) -> ReplayResult:
     """The state then, or now; `NotFound` if the log does not have that moment."""
     if moment is not None:
         beginning = history_beginning(reader)
@@ -146,7 +146,7 @@ def _require_place(reader: ManifestReader, position: Position, beginning: Beginn
     if position.chunk_index not in indexes:
         raise NotFound(f"{reader.paths.chunk(position.chunk_index)}: missing")
     judged = reader.chunk(position.chunk_index)
-    found: list[Placed] = [*judged.records, *salvage(judged.data, judged.chunk_index)]
+    found: list[PlacedRecord] = [*judged.records, *salvage(judged.data, judged.chunk_index)]
     offsets = {RECORDS_START, judged.end, *(placed.position.offset for placed in found)}
     if position.offset not in offsets:
         nearest = max((one for one in offsets if one < position.offset), default=RECORDS_START)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Plausible, Verdict, salvage
+from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Plausible, Verdict, salvage
 from lakebed.aof.manifest.format import (
     FLAG_BUNDLE,
     FLAG_SEALED,
@@ -80,10 +80,10 @@ class Looked(NamedTuple):
     """A chunk and what is in it; `judged` is None if it could not be read as one."""
 
     facts: ChunkFacts
-    judged: Judged | None
+    judged: InspectedChunk | None
 
 
-Entry = Placed | Damaged
+Entry = PlacedRecord | Damaged
 Plausibility = Callable[[], Plausible]
 
 
@@ -184,7 +184,7 @@ def _missing(reader: ManifestReader, first: int, end: int) -> ChunkFacts:
     return ChunkFacts(first, path, "missing", 0, 0, 0, 0, None, None, 0, None, problem)
 
 
-def _facts(judged: Judged, path: str) -> ChunkFacts:
+def _facts(judged: InspectedChunk, path: str) -> ChunkFacts:
     is_whole = judged.verdict is Verdict.WHOLE
     found = judged.records if is_whole else salvage(judged.data, judged.chunk_index)
     state = "sealed" if judged.is_sealed else "open"
@@ -205,14 +205,14 @@ def _facts(judged: Judged, path: str) -> ChunkFacts:
     )
 
 
-def _is_crc_right(judged: Judged) -> bool | None:
+def _is_crc_right(judged: InspectedChunk) -> bool | None:
     header = judged.header
     if judged.verdict is Verdict.WHOLE or header is None or header.committed_len > len(judged.data):
         return True if judged.verdict is Verdict.WHOLE else None
     return crc64nvme(judged.data[RECORDS_START : header.committed_len]) == header.chunk_crc64
 
 
-def _around_damage(judged: Judged, facts: ChunkFacts) -> Iterator[Entry]:
+def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]:
     """All good records of a damaged chunk, with a word wherever there is none."""
     index, committed = judged.chunk_index, facts.committed_bytes
     is_somewhere = committed is not None and committed <= judged.end

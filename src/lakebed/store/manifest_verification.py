@@ -18,7 +18,7 @@ import os
 from dataclasses import dataclass, field
 
 from lakebed.aof.inspection import Verdict
-from lakebed.aof.manifest.chunk import Judged
+from lakebed.aof.manifest.chunk import InspectedChunk
 from lakebed.aof.manifest.config import ManifestConfig
 from lakebed.aof.manifest.format import RECORDS_START, SnapshotMarker
 from lakebed.aof.manifest.index import ManifestIndex
@@ -174,7 +174,7 @@ class _Verification:
                 number = hex(count) if what.startswith("flags") else count
                 self._report.notes.append(f"{facts.path}: {what}: {number}")
 
-    def _fold(self, judged: Judged, facts: ChunkFacts) -> None:
+    def _fold(self, judged: InspectedChunk, facts: ChunkFacts) -> None:
         problem = self._folding.begin_chunk(facts.chunk_index, base_record=facts.base_record)
         if problem:
             self._report.add(facts.path, problem)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from lakebed.aof.identity import OWN_FOLDER, load_identity
 from lakebed.aof.manifest.paths import ManifestPaths, parse_stream_name
 from lakebed.aof.manifest.reader import ManifestReader
-from lakebed.aof.manifest.replay import Replayed, replay
+from lakebed.aof.manifest.replay import ReplayResult, replay
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.names import WarmName
@@ -28,7 +28,7 @@ States = dict[int, SegmentState]
 """By segment, in their order."""
 
 
-def replayed(reader: ManifestReader) -> Replayed:
+def replayed(reader: ManifestReader) -> ReplayResult:
     """The manifest log of now, though its writer may remove chunks meanwhile."""
     for _ in range(_LOOKS_MAX - 1):
         with suppress(NotFound):

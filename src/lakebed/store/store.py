@@ -32,7 +32,7 @@ from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.tiers.config import SharedTierConfig
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
@@ -40,7 +40,7 @@ from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic_folder import topic_names
@@ -201,7 +201,7 @@ class Store:
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             open_lake = partial(self._open_lake, object_config, connector)
-            self._lakes = Opened(open_lake, name="the object store", runner=runner)
+            self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
             undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
             tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
@@ -224,9 +224,9 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = Opened(self._open_log, name="the logs", runner=runner)
+            self._logs = OpenRegistry(self._open_log, name="the logs", runner=runner)
             open_topics = partial(self._open_topics, topic_config, group_config)
-            self._topics = Opened(open_topics, name="the topics", runner=runner)
+            self._topics = OpenRegistry(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
             self._companion: Closable | None = None
             self._undo = undo.pop_all()
@@ -289,7 +289,7 @@ class Store:
         *,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from lakebed.aof.log import Aof
 from lakebed.aof.tiers.errors import Missing, Tier2Error
 from lakebed.aof.tiers.log_tiers import Repaired, Residence, residence
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import BadConfig, Busy, DataError, InputError, LakebedError, NotFound
 from lakebed.base.progress import Progress

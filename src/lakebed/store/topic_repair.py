@@ -23,9 +23,9 @@ from lakebed.base.progress import Progress
 from lakebed.base.units import MIB
 from lakebed.keratin.identity import TopicIdentity, rebuilt_identity, save_identity
 from lakebed.keratin.partition import Partition
+from lakebed.keratin.partition_verification import PartitionVerification
 from lakebed.keratin.paths import IDENTITY_NAME, TopicPaths
 from lakebed.keratin.repair import repair_segment
-from lakebed.keratin.verify import PartitionVerification
 from lakebed.kernels import crc32c
 from lakebed.store.dead_letters import dead_letter_topic, origin_of
 from lakebed.store.read_only_topic import require_topic

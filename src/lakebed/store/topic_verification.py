@@ -30,8 +30,7 @@ from lakebed.base.runner import Runner
 from lakebed.keratin.durable_end import load_durable_end
 from lakebed.keratin.identity import TopicIdentity, load_identity
 from lakebed.keratin.manifest import load_manifest
-from lakebed.keratin.paths import PartitionPaths, TopicPaths
-from lakebed.keratin.verify import (
+from lakebed.keratin.partition_verification import (
     PartitionPlan,
     PartitionVerification,
     SegmentPiece,
@@ -41,6 +40,7 @@ from lakebed.keratin.verify import (
     verify_partition,
     verify_segment,
 )
+from lakebed.keratin.paths import PartitionPaths, TopicPaths
 from lakebed.store.read_only_topic import require_topic
 from lakebed.store.topic_report import (
     MENDABLE,

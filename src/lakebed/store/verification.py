@@ -28,11 +28,11 @@ from lakebed.aof.format import (
     next_base_offset,
     records_end_max,
 )
-from lakebed.aof.inspect import inspect_segment
 from lakebed.aof.inspection import Inspection, Verdict
 from lakebed.aof.manifest.state import Residency, SegmentState
 from lakebed.aof.paths import LogPaths, SegmentName
 from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
+from lakebed.aof.segment_inspector import inspect_segment
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.errors import DataError, DiskError, NotFound, Torn
 from lakebed.base.files import Disk, File, read_file

@@ -16,7 +16,7 @@ from lakebed.aio.client.connections import Interruption
 from lakebed.aio.client.log_follower import LogFollower
 from lakebed.aio.client.producing import as_bytes, milliseconds
 from lakebed.aio.client.segment_range import SegmentRange, range_of
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.view import LogDescription, SegmentInfo

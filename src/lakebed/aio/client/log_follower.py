@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakebed.aio.client.connections import Interruption
 from lakebed.aio.client.following import BATCH_BYTES, Polling
 from lakebed.aio.client.record_iterator import RecordIterator
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import Clock
 from lakebed.client.record_page import batches_of

@@ -17,7 +17,7 @@ from lakebed.keratin.config import Ack
 from lakebed.keratin.errors import OutOfOrderSequence, ProducerFenced
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 
 ROOM_S = 5.0  # that the server waits for room, for who waits as long as it takes
 

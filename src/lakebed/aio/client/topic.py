@@ -21,10 +21,10 @@ from lakebed.base.layout import Buffer
 from lakebed.client.append_result import AppendResult
 from lakebed.client.errors import BadAnswer
 from lakebed.keratin.append_future import after_failure
+from lakebed.keratin.append_requests import build_append
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.partitioner import divided, partition_of
-from lakebed.keratin.requests import build_append
 from lakebed.keratin.segment import Numbers
 from lakebed.store.split_points import Bounds, topic_bounds
 from lakebed.store.staged_batch import CommittedPartition, Staged

@@ -26,7 +26,7 @@ import apsw
 
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, Corrupt, DiskError, InputError, LakebedError
-from lakebed.base.files import Disk, PathLike, forking
+from lakebed.base.files import Disk, PathLike, fork_guard
 from lakebed.base.runner import Runner
 from lakebed.seglake.meta import statements
 from lakebed.seglake.meta.connection import (
@@ -86,7 +86,7 @@ class Database:
         self._connector = connector
         self._read_only = read_only
         self._new_check = new_check
-        self._process = forking.generation()
+        self._process = fork_guard.generation()
         self._writing = runner.mutex()  # held for a whole transaction: writers queue up here
         self._checkpointing = runner.mutex()  # held for a whole checkpoint, taken before _writing
         self._mutex = runner.mutex()  # guards the three below
@@ -95,7 +95,7 @@ class Database:
         self._is_closed = False
         self._writer: Writer | None = None  # guarded by _writing; None: to be opened
         self._open()
-        forking.hold(self)
+        fork_guard.hold(self)
 
     @property
     def path(self) -> str:
@@ -162,7 +162,7 @@ class Database:
 
     def close(self) -> None:
         """Idempotent. Checkpoints; readers that are under way end as usual."""
-        if self._is_closed or self._process != forking.generation():
+        if self._is_closed or self._process != fork_guard.generation():
             return
         try:
             if not self._read_only:
@@ -171,7 +171,7 @@ class Database:
             with self._writing:
                 self._is_closed = True
                 self._drop_connections()
-            forking.let_go(self)
+            fork_guard.release(self)
 
     def drop(self) -> None:
         """In a forked child: forget the connections, and leave them alone."""
@@ -317,7 +317,7 @@ class Database:
             connection.close(True)
 
     def _check_usable(self) -> None:
-        forking.check(self._process, self._path)
+        fork_guard.check(self._process, self._path)
         if self._is_closed:
             raise Closed(f"{self._path}: the metadata were closed")
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from lakebed.aof.batch import RecordBatch
 from lakebed.aof.format import next_base_offset
+from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.api.reading import ReadableLog, ReadableStore
 from lakebed.base.errors import InputError

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakebed.aof.manifest.chunk import Judged, Placed, Verdict
+from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Verdict
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, HydrationStarted, SnapshotMarker
 from lakebed.aof.manifest.records import CustomEvent, Position, Unknown, UploadFailed
 from lakebed.aof.manifest.replay import Moment
@@ -195,7 +195,7 @@ def _numbered(looked: Looked) -> Iterator[Row]:
             number += 1
 
 
-def _base_record(judged: Judged | None) -> int | None:
+def _base_record(judged: InspectedChunk | None) -> int | None:
     return None if judged is None or judged.header is None else judged.header.base_record
 
 
@@ -221,7 +221,7 @@ def _problem(entry: Entry) -> str | None:
 def _of_records(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, pa.Array]:
     """The columns that only records have a value in."""
     count = len(entries)
-    placed = [(row, one) for row, one in enumerate(entries) if isinstance(one, Placed)]
+    placed = [(row, one) for row, one in enumerate(entries) if isinstance(one, PlacedRecord)]
     places = np.fromiter((row for row, _ in placed), np.int64, len(placed))
     records = [one.record for _, one in placed]
     is_record = np.zeros(count, bool)
@@ -262,7 +262,7 @@ def _scattered(values: Sequence[Any], places: np.ndarray, count: int) -> list[An
 
 
 def _of_payloads(
-    placed: Sequence[tuple[int, Placed]], wanted: set[str], count: int
+    placed: Sequence[tuple[int, PlacedRecord]], wanted: set[str], count: int
 ) -> dict[str, pa.Array]:
     """One type after the other, each of its fields at once."""
     rows: dict[type, list[int]] = defaultdict(list)
