@@ -16,7 +16,7 @@ from lakebed.client.stored_objects import RemoteStoredObjects
 from lakebed.seglake.key_sample import sample_keys
 from lakebed.seglake.meta.reader import KEYS_END
 from lakebed.seglake.model import Versioning
-from lakebed.seglake.stored_pages import KeyRange, parts_behind, versions_behind
+from lakebed.seglake.stored_pages import KeyRange, parts_after, versions_after
 from lakebed.seglake.stored_rows import PartPage, PartPlace, StoredVersion, StoredVersions
 from tests.client.scripted import document, says, scripted
 from tests.http_api.live_api import HOST, LiveApi
@@ -46,10 +46,10 @@ def test_rows_and_manifests_are_those_of_the_metadata(door: LiveApi) -> None:
     upload = bucket.upload("c")
     for number in (1, 2, 5):
         upload.put(number, b"part")
-    with door.store.lake.metadata.reading() as reader:
-        listed = versions_behind(reader, EVERYTHING, None, count_max=100)
+    with door.store.lake.metadata.snapshot() as reader:
+        listed = versions_after(reader, EVERYTHING, None, count_max=100)
         manifests = [reader.manifest_file(one.row.version_id) for one in listed]
-        parts = parts_behind(reader, EVERYTHING, None, count_max=100)
+        parts = parts_after(reader, EVERYTHING, None, count_max=100)
     with asking(door.port) as there:
         whole = there.versions("photos", manifests=True)
         assert [(one.row, one.is_latest) for one in whole.versions] == listed
@@ -80,7 +80,7 @@ def test_a_sample_is_that_of_the_metadata(door: LiveApi, only_current: bool) -> 
         bucket.put(key, b"2")
     bucket.delete("a")
     door.store.bucket("others").put("z", b"1")
-    with door.store.lake.metadata.reading() as reader:
+    with door.store.lake.metadata.snapshot() as reader:
         expected = sample_keys(reader, only_current=only_current)
     assert len(expected.keys) == (4 if only_current else 10)
     with asking(door.port) as there:

@@ -17,7 +17,7 @@ from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import NoSuchBucket
 from lakebed.seglake.manifest import decode
 from lakebed.seglake.model import State, Versioning
-from lakebed.seglake.stored_pages import parts_behind
+from lakebed.seglake.stored_pages import parts_after
 from lakebed.seglake.stored_rows import KeySample, PartPage, StoredVersions
 from lakebed.store.bucket import Bucket
 from tests.http_api.live_api import LiveApi, open_api, target_of
@@ -210,7 +210,7 @@ def test_many_uploads_without_parts_are_stepped_over_a_page_at_a_time(
         bucket.upload("a")
     bucket.upload("b").put(1, b"part")
     for count, told in ((1, [0, 0, 0, 0, 0, 1, 0]), (2, [0, 0, 1, 0]), (1000, [1])):
-        few = partial(parts_behind, uploads_max=count)
+        few = partial(parts_after, uploads_max=count)
         monkeypatch.setattr(stored_pages, "parts_behind", few)
         assert [len(page.parts) for page in part_pages(door)] == told
 

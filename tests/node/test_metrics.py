@@ -27,7 +27,7 @@ from lakebed.node.metrics import (
 )
 from lakebed.node.observing import OTHER, TOLD_APART_MAX, Observer
 from lakebed.node.readiness import Look
-from lakebed.store.counters import Counted
+from lakebed.store.counters import PartCounters
 from lakebed.store.store import Store
 from tests.node.requests import request_of
 
@@ -94,7 +94,7 @@ def facts_of(*observers: Observer) -> NodeFacts:
 
 
 def families(
-    facts: NodeFacts, counts: list[Counted], kind: str = TEXT, *, disk: Look = DISK
+    facts: NodeFacts, counts: list[PartCounters], kind: str = TEXT, *, disk: Look = DISK
 ) -> dict[str, Metric]:
     text = rendered(facts, disk, counts, content_type=kind).decode()
     read = read_open if kind == OPEN_METRICS else read_text
@@ -121,7 +121,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def everything(store: Store) -> list[Counted]:
+def everything(store: Store) -> list[PartCounters]:
     totals = store.object_totals()
     assert totals is not None
     return [*store.counts(), counted_totals(totals)]
@@ -188,7 +188,7 @@ def test_a_histogram_has_fixed_buckets_that_only_grow() -> None:
     counters = Counters()
     counters.histogram("x_ns").observe(400_000)
     counters.histogram("y").observe(70_000)
-    found = families(facts_of(), [Counted("aof", {"log": "a"}, counters.snapshot())])
+    found = families(facts_of(), [PartCounters("aof", {"log": "a"}, counters.snapshot())])
     told = {one.labels.get("le", one.name): one.value for one in found["aof_x_seconds"].samples}
     assert (told["0.0005"], told["0.0001"], told["+Inf"]) == (1, 0, 1)
     assert told["aof_x_seconds_sum"] == pytest.approx(0.0004)
@@ -202,7 +202,9 @@ def test_labels_cannot_break_out_of_their_line() -> None:
     counters.counter("things").add(7)
     hostile = 'a"} 1\nevil_total{x="\\'
     for kind in (TEXT, OPEN_METRICS):
-        found = families(facts_of(), [Counted("aof", {"log": hostile}, counters.snapshot())], kind)
+        found = families(
+            facts_of(), [PartCounters("aof", {"log": hostile}, counters.snapshot())], kind
+        )
         (sample,) = found["aof_things"].samples
         assert (sample.labels, sample.value) == ({"log": hostile}, 7)
         assert "evil" not in found

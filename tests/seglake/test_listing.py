@@ -357,6 +357,6 @@ def test_what_a_page_costs_does_not_grow_with_the_bucket(tmp_path: Path) -> None
                 for kind, make in (("d", version), ("d", marker), ("k", version), ("k", version))
             ]
             write(database, lambda writer, rows=rows: [put(row)(writer) for row in rows])  # type: ignore[misc]
-            with database.reading() as reader:
+            with database.snapshot() as reader:
                 costs.append([steps(reader, ask) for ask in QUESTIONS])
     assert costs[0] == costs[1]

@@ -109,7 +109,7 @@ def test_chunks_are_those_of_all_versions_and_of_parts_under_way(
     assert sorted(map(chunk_facts, of_versions)) == sorted(expected)
     two = [row for row in found if row["key"] == "two chunks"]
     assert [(row["chunk_index"], row["object_offset"]) for row in two] == [(0, 0), (1, 4 << 20)]
-    with ReadOnlyStore(root) as store, store.lake.metadata.reading() as reader:
+    with ReadOnlyStore(root) as store, store.lake.metadata.snapshot() as reader:
         uploads = list(reader.uploads_from("plain", start=b"", end=b"\xff"))
         parts = [part for one in uploads for part in all_parts(reader, one.upload_id)]
     of_parts = [row for row in found if row["version_id"] is None]

@@ -13,11 +13,11 @@ from lakebed.base.units import format_bytes
 from lakebed.host.store import Store
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.metrics import OPEN_METRICS, SIZES, NodeFacts, counted_totals, rendered
-from lakebed.node.observing import Counted as RequestsCounted
+from lakebed.node.observing import PartCounters as RequestsCounted
 from lakebed.node.observing import Seen
 from lakebed.node.readiness import Look
 from lakebed.seglake.meta.rows import Totals
-from lakebed.store.counters import Counted
+from lakebed.store.counters import PartCounters
 from tools.reference.markdown import code, codes, plain, table
 from tools.reference.markdown import page as page_of
 
@@ -43,7 +43,7 @@ def page() -> str:
     return page_of("Metrics", _INTRODUCTION, _buckets(), table(headings, rows))
 
 
-def engine_counts() -> list[Counted]:
+def engine_counts() -> list[PartCounters]:
     """Of a store in which there is one of each."""
     with TemporaryDirectory() as folder, Store.open(folder, serves=False) as store:
         store.log("log")
@@ -52,7 +52,7 @@ def engine_counts() -> list[Counted]:
         return store.counts()
 
 
-def _names(counts: Iterable[Counted]) -> Iterator[tuple[str, str]]:
+def _names(counts: Iterable[PartCounters]) -> Iterator[tuple[str, str]]:
     """How what an engine counts is exported, and how the engine calls it."""
     for engine, _, snapshot in counts:
         for name in (*snapshot.counters, *snapshot.gauges, *snapshot.histograms):

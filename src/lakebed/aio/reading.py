@@ -22,7 +22,7 @@ from lakebed.keratin.view import PartitionSegment
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
-from lakebed.store.topic_follower import Followed
+from lakebed.store.topic_follower import FollowedPartition
 
 
 class ReadablePartition(Protocol):
@@ -89,7 +89,7 @@ class MessageFollower(Protocol):
     def positions(self) -> dict[int, int]:
         """The offset after the last messages given out, by partition."""
 
-    async def next_batch(self, timeout: float | None = None) -> Followed | None:
+    async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """The next messages; waits for one. None if the seconds passed first."""
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from lakebed.cli.manifest_words import (
 )
 from lakebed.cli.output import counted, table
 from lakebed.store.manifest_logs import ManifestLog
-from lakebed.store.manifest_moments import Remembered, Step
+from lakebed.store.manifest_moments import RecordedHistory, Step
 from lakebed.store.manifest_survey import Damaged
 
 _TIERS = {0: Residency.TIER0, 1: Residency.TIER1, 2: Residency.TIER2}
@@ -126,7 +126,7 @@ def _timeline(steps: Sequence[Step]) -> Iterator[_Moment]:
         if isinstance(step, Damaged):
             yield _Moment(step, None, None, f"{DAMAGE_MARK} {step.state}: {step.problem}")
             continue
-        if isinstance(step, Remembered):
+        if isinstance(step, RecordedHistory):
             time_ms, what = step.state.changed_at_ms, _remembered_words(step)
         else:
             time_ms, what = step.record.timestamp_ms, record_words(step.record)
@@ -134,14 +134,14 @@ def _timeline(steps: Sequence[Step]) -> Iterator[_Moment]:
         last_ms = time_ms
 
 
-def _remembered_words(step: Remembered) -> str:
+def _remembered_words(step: RecordedHistory) -> str:
     state = step.state
     words = [*_condition_words(state), f"tiers {_tier_text(state)}"]
     return f"as snapshot {step.snapshot_id} has it: {', '.join(words)}"
 
 
 def _step_document(step: Step) -> dict[str, object]:
-    if isinstance(step, Remembered):
+    if isinstance(step, RecordedHistory):
         place: dict[str, object] = {"position": str(step.position), "snapshot": step.snapshot_id}
         return {**place, "state": _state_document(step.state)}
     return entry_document(step)

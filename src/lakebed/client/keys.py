@@ -1,4 +1,4 @@
-"""Access keys of a store that another process has open: as `lakebed.seglake.keys.Keys`."""
+"""Access keys of a store that another process has open: as `lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 

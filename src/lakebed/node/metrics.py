@@ -20,7 +20,7 @@ from lakebed.base.units import GIB, KIB, MIB
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.observing import Counted, Seen
 from lakebed.node.readiness import Look
-from lakebed.store.counters import Counted as EngineCounted
+from lakebed.store.counters import PartCounters as EngineCounted
 from lakebed.version import VERSION
 
 if TYPE_CHECKING:

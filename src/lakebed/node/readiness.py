@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from lakebed.base.errors import LakebedError
 from lakebed.base.events import event
 from lakebed.base.units import MIB, format_bytes
-from lakebed.store.failures import Failed
+from lakebed.store.failures import FailedPart
 from lakebed.store.store import Store
 
 ANSWER_S: Final = 2.0
@@ -41,7 +41,7 @@ class Look(NamedTuple):
     free_bytes: int | None  # None: it is not known
     reserve_bytes: int
     problems: tuple[str, ...]
-    failed: Sequence[Failed] = ()
+    failed: Sequence[FailedPart] = ()
 
 
 class Readiness:
@@ -69,7 +69,7 @@ class Readiness:
         self._tell(found.failed)
         return found.problems
 
-    def _tell(self, failed: Iterable[Failed]) -> None:
+    def _tell(self, failed: Iterable[FailedPart]) -> None:
         """Once of each."""
         now = {(one.kind, one.name): one.error for one in failed}
         for kind, name in now.keys() - self._told:

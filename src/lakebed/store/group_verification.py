@@ -21,7 +21,7 @@ from lakebed.base.errors import DataError, NotFound, UnknownVersion
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
 from lakebed.store.group_settings import GroupSettings
-from lakebed.store.topic_groups import load_beside
+from lakebed.store.topic_groups import load_while_written
 from lakebed.store.verification import Problem, problem_of
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.paths import (
@@ -132,12 +132,12 @@ def join_groups(plan: GroupsPlan, found: Sequence[GroupFinding]) -> GroupsReport
 
 def _lasting(disk: Disk, paths: GroupPaths, runner: Runner) -> RecoveredGroup:
     """As the files are, but for what is being written."""
-    found = load_beside(disk, paths, GroupConfig(), runner=runner)
+    found = load_while_written(disk, paths, GroupConfig(), runner=runner)
     for _ in range(_LOOKS - 1):
         if not found.torn_bytes:
             break
         runner.sleep_ns(_LOOK_AGAIN_NS)
-        found = load_beside(disk, paths, GroupConfig(), runner=runner)
+        found = load_while_written(disk, paths, GroupConfig(), runner=runner)
     return found
 
 

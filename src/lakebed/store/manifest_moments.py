@@ -30,7 +30,7 @@ class Beginning(NamedTuple):
     timestamp_ms: int
 
 
-class Remembered(NamedTuple):
+class RecordedHistory(NamedTuple):
     """What a snapshot says of a segment, where the records that led to it are gone."""
 
     position: Position
@@ -38,7 +38,7 @@ class Remembered(NamedTuple):
     state: SegmentState
 
 
-Step = Entry | Remembered
+Step = Entry | RecordedHistory
 
 
 def parse_position(text: str) -> Position:
@@ -95,7 +95,7 @@ def segment_history(reader: ManifestReader, segment_id: int) -> list[Step]:
             known.add(entry.record.segment_id)
             if entry.record.segment_id == segment_id:
                 steps.append(entry)
-    steps += _remembered(reader, segment_id, known)
+    steps += _recorded_steps(reader, segment_id, known)
     if all(isinstance(step, Damaged) for step in steps):
         known.discard(MANIFEST_ITSELF)
         span = f"; of {min(known)} to {max(known)} there is" if known else ""
@@ -111,7 +111,7 @@ class BeforeHistory(NotFound):
         self.beginning = beginning
 
 
-def _remembered(reader: ManifestReader, segment_id: int, known: set[int]) -> list[Step]:
+def _recorded_steps(reader: ManifestReader, segment_id: int, known: set[int]) -> list[Step]:
     """From the oldest snapshot, if records before it are gone."""
     if reader.chunk_indexes()[:1] == [0]:
         return []
@@ -120,7 +120,7 @@ def _remembered(reader: ManifestReader, segment_id: int, known: set[int]) -> lis
         return []
     known |= {state.segment_id for state in oldest.index.segments()}
     state = oldest.index.get(segment_id)
-    return [] if state is None else [Remembered(oldest.position, oldest.snapshot_id, state)]
+    return [] if state is None else [RecordedHistory(oldest.position, oldest.snapshot_id, state)]
 
 
 def _oldest_snapshot(reader: ManifestReader) -> Snapshot | None:

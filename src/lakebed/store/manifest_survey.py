@@ -76,7 +76,7 @@ class Damaged(NamedTuple):
     problem: str
 
 
-class Looked(NamedTuple):
+class SurveyedChunk(NamedTuple):
     """A chunk and what is in it; `judged` is None if it could not be read as one."""
 
     facts: ChunkFacts
@@ -87,26 +87,26 @@ Entry = PlacedRecord | Damaged
 Plausibility = Callable[[], Plausible]
 
 
-def look_at_chunks(
+def survey_chunks(
     reader: ManifestReader, *, first: int = 0, plausibility: Plausibility | None = None
-) -> Iterator[Looked]:
+) -> Iterator[SurveyedChunk]:
     """The chunks from number `first` on, and the gaps between them, oldest first."""
     expected: int | None = None
     indexes = reader.chunk_indexes()
     for index in indexes:
         if expected is not None and index > expected and index > first:
-            yield Looked(_missing(reader, max(expected, first), index), None)
+            yield SurveyedChunk(_missing(reader, max(expected, first), index), None)
         expected = index + 1
         if index >= first:
             is_last = index == indexes[-1]
-            looked = look_at_chunk(reader, index, is_last=is_last, plausibility=plausibility)
+            looked = survey_chunk(reader, index, is_last=is_last, plausibility=plausibility)
             if looked is not None:
                 yield looked
 
 
-def look_at_chunk(
+def survey_chunk(
     reader: ManifestReader, index: int, *, is_last: bool, plausibility: Plausibility | None = None
-) -> Looked | None:
+) -> SurveyedChunk | None:
     """One chunk; None if it was removed."""
     path = reader.paths.chunk(index)
     try:
@@ -116,12 +116,14 @@ def look_at_chunk(
     except DataError as error:
         state = "newer" if isinstance(error, UnknownVersion) else "corrupt"
         size = _file_bytes(reader, path)
-        facts = ChunkFacts(index, path, state, 0, 0, 0, 0, None, None, size, None, _said(error))
-        return Looked(facts, None)
-    return Looked(_facts(judged, path), judged)
+        facts = ChunkFacts(
+            index, path, state, 0, 0, 0, 0, None, None, size, None, _error_text(error)
+        )
+        return SurveyedChunk(facts, None)
+    return SurveyedChunk(_facts(judged, path), judged)
 
 
-def look_at_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
+def survey_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
     """All snapshots, oldest first."""
     for snapshot_id in reader.snapshot_ids():
         path = reader.paths.snapshot(snapshot_id)
@@ -134,7 +136,7 @@ def look_at_snapshots(reader: ManifestReader) -> Iterator[SnapshotFacts]:
             snapshot = None
             state = "torn" if isinstance(error, Torn) else "corrupt"
             state = "newer" if isinstance(error, UnknownVersion) else state
-            problem = _said(error)
+            problem = _error_text(error)
         size = _file_bytes(reader, path)
         yield SnapshotFacts(snapshot_id, path, state, size, snapshot, problem)
 
@@ -144,7 +146,7 @@ def entries(
 ) -> Iterator[Entry]:
     """Every good record, and every damage at its place: from `start` on, or of one chunk."""
     first = start.chunk_index if start is not None else chunk_index or 0
-    for looked in look_at_chunks(reader, first=first):
+    for looked in survey_chunks(reader, first=first):
         if chunk_index is not None and looked.facts.chunk_index > chunk_index:
             return
         for entry in entries_of(looked):
@@ -153,7 +155,7 @@ def entries(
                 yield entry
 
 
-def entries_of(looked: Looked) -> Iterator[Entry]:
+def entries_of(looked: SurveyedChunk) -> Iterator[Entry]:
     """What is in one chunk."""
     facts, judged = looked
     if judged is None:
@@ -237,7 +239,7 @@ def _around_damage(judged: InspectedChunk, facts: ChunkFacts) -> Iterator[Entry]
         yield damage._replace(position=Position(index, end), problem=_NO_RECORD)
 
 
-def _said(error: DataError) -> str:
+def _error_text(error: DataError) -> str:
     """The error without its path."""
     facts = "" if error.expected is None else f", expected {error.expected}"
     facts += "" if error.found is None else f", found {error.found}"

@@ -36,24 +36,24 @@ def replayed(reader: ManifestReader) -> ReplayResult:
     return replay(reader)
 
 
-class Recorded(NamedTuple):
+class RecordedStates(NamedTuple):
     """What the manifest log of a log says."""
 
     states: States
     problems: tuple[str, ...]  # why that may not be all
 
 
-def recorded(disk: Disk, paths: LogPaths) -> Recorded:
+def recorded(disk: Disk, paths: LogPaths) -> RecordedStates:
     """Of every segment; none if the log has no manifest log, or one that cannot be read."""
     try:
         stream, lost = _stream(disk, paths)
         found = replayed(ManifestReader(disk, ManifestPaths(f"{paths.manifest}/{stream}")))
     except NotFound:
-        return Recorded({}, ())
+        return RecordedStates({}, ())
     except DataError as error:
-        return Recorded({}, (str(error),))
+        return RecordedStates({}, (str(error),))
     states = {state.segment_id: state for state in found.index.segments()}
-    return Recorded(states, (*lost, *(damage.problem for damage in found.damages)))
+    return RecordedStates(states, (*lost, *(damage.problem for damage in found.damages)))
 
 
 def recorded_states(disk: Disk, paths: LogPaths) -> States:

@@ -50,9 +50,9 @@ from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
-from lakebed.store.configuration import sections_of, told
-from lakebed.store.counters import Counted, engine_counts, engine_values
-from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.configuration import printable_settings, sections_of
+from lakebed.store.counters import PartCounters, engine_counts, engine_values
+from lakebed.store.failures import FailedPart, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -71,7 +71,7 @@ from lakebed.version import VERSION as RELEASE
 if TYPE_CHECKING:
     from apsw import Connection
 
-    from lakebed.seglake.keys import Keys
+    from lakebed.seglake.access_keys import AccessKeys
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import Totals
@@ -327,7 +327,7 @@ class Store:
         return self._lakes.get("")
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
         return self.lake.keys
 
@@ -376,21 +376,21 @@ class Store:
 
     def configuration(self) -> dict[str, dict[str, Any]]:
         """The settings that count, by section, secrets hidden."""
-        return told(self._sections)
+        return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
         """What is counted of all that is open: by engine, by log or partition, by name."""
         return engine_values(self.counts())
 
-    def counts(self) -> list[Counted]:
+    def counts(self) -> list[PartCounters]:
         """The same, each with its labels, and histograms whole."""
         of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
         return [
             *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
-            Counted("store", {}, of_store),
+            PartCounters("store", {}, of_store),
         ]
 
-    def failures(self) -> list[Failed]:
+    def failures(self) -> list[FailedPart]:
         """What of all that is open takes no writes or fails in the background, and why."""
         return engine_failures(**self._open_things(), upkeep=self._manager.failures())
 

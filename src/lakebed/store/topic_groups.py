@@ -102,10 +102,10 @@ class ReadOnlyGroup:
 
     def _load(self, partition: int) -> RecoveredGroup:
         paths = GroupPaths(self._root, GroupName(self.topic, partition, self.name))
-        return load_beside(self._disk, paths, self._config, runner=self._runner)
+        return load_while_written(self._disk, paths, self._config, runner=self._runner)
 
 
-def load_beside(
+def load_while_written(
     disk: Disk, paths: GroupPaths, config: GroupConfig, *, runner: Runner
 ) -> RecoveredGroup:
     """What the files of a group of one partition hold, beside its writer; see `load`."""

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 _BACK_UP = """
 import os, signal, sys
 from lakebed.base.runner import ThreadRunner
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import take_backup
 from lakebed.store.backup.vault import open_vault
 from lakebed.store.read_only import ReadOnlyStore
 
@@ -39,7 +39,7 @@ _RESTORE = """
 import os, signal, sys
 from lakebed.base.runner import ThreadRunner
 from lakebed.kernels.disk import real_disk
-from lakebed.store.backup.restoring import restore
+from lakebed.store.backup.restore import restore
 from lakebed.store.backup.vault import open_vault
 
 root, folder, left = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -21,7 +21,7 @@ from lakebed.client.waiting import Waiting
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.raw_records import batches_in
-from lakebed.store.topic_follower import Followed
+from lakebed.store.topic_follower import FollowedPartition
 
 if TYPE_CHECKING:
     from lakebed.aio.client.partition import AsyncPartition
@@ -105,7 +105,7 @@ class AsyncTopicFollower:
         """The offset after the last messages given out, by partition."""
         return {number: follower.position for number, follower in self._followers.items()}
 
-    async def next_batch(self, timeout: float | None = None) -> Followed | None:
+    async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
         """The next messages; waits for one. None if the seconds passed first."""
         waiting = Waiting(self._clock, timeout)
         idle = 0  # partitions without messages since the last one with some
@@ -115,7 +115,7 @@ class AsyncTopicFollower:
             self._turn.rotate(-1)
             batch = await self._followers[number].next_batch(wait_ms / MS_PER_S)
             if batch is not None:
-                return Followed(number, batch)
+                return FollowedPartition(number, batch)
             idle += 1
             if idle >= len(self._turn) and not waiting.next_ms():
                 return None

@@ -37,8 +37,8 @@ from lakebed.s3.verb import Level, OnVersion, Operation, Place, Verb
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import MethodNotAllowed
 from lakebed.seglake.model import ObjectInfo
+from lakebed.seglake.object_reader import ObjectReader
 from lakebed.seglake.ranges import part_range
-from lakebed.seglake.reading import ObjectReader
 
 AT_ONCE_BYTES_MAX: Final = 64 * KIB
 OVERRIDES: Final = {

@@ -25,7 +25,7 @@ from lakebed.keratin.partition_verification import SegmentVerification, inspect_
 from lakebed.keratin.view import PartitionSegment
 from lakebed.store.copy_content import read_copy
 from lakebed.store.log_check import LogFinding
-from lakebed.store.neighbours import outline_of
+from lakebed.store.segment_continuity import outline_of
 from lakebed.store.topic_report import TopicFinding, finding_of
 from lakebed.store.verification import Problem, SegmentPiece, judge_content
 

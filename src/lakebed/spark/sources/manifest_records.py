@@ -23,7 +23,7 @@ from lakebed.api.reading import ReadableManifestLog, ReadableStore
 from lakebed.base.errors import Busy, Corrupt, UnknownVersion
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, parts, repeated
 from lakebed.spark.sources.cells import batch_of, moments, numbers, small_numbers, texts, unsigned
-from lakebed.store.manifest_survey import Damaged, Entry, Looked, entries_of, look_at_chunk
+from lakebed.store.manifest_survey import Damaged, Entry, SurveyedChunk, entries_of, survey_chunk
 
 _BIGINT = ("bigint", pa.int64())
 _STRING = ("string", pa.string())
@@ -117,7 +117,7 @@ def record_batches(
     schema = FIELDS.schema(columns)
     rows: list[Row] = []
     for index in indexes:
-        looked = look_at_chunk(found.reader, index, is_last=index >= last)
+        looked = survey_chunk(found.reader, index, is_last=index >= last)
         rows += _wanted(found, index, looked, reading)
         if len(rows) >= rows_max:
             yield from parts(_batch(found, rows, schema), rows_max)
@@ -144,7 +144,7 @@ def _missing(found: ReadableManifestLog, first: int, end: int) -> Damaged:
 
 
 def _wanted(
-    found: ReadableManifestLog, index: int, looked: Looked | None, reading: Reading
+    found: ReadableManifestLog, index: int, looked: SurveyedChunk | None, reading: Reading
 ) -> Iterator[Row]:
     if looked is None:
         if not reading.is_damage_told:
@@ -172,7 +172,7 @@ def _is_record(row: Row) -> bool:
     return not isinstance(row.entry, Damaged)
 
 
-def _require_good(looked: Looked) -> None:
+def _require_good(looked: SurveyedChunk) -> None:
     facts, judged = looked
     if facts.state == "newer":
         raise UnknownVersion(facts.problem, path=facts.path)
@@ -181,7 +181,7 @@ def _require_good(looked: Looked) -> None:
         raise Corrupt(facts.problem, path=facts.path, offset=end)
 
 
-def _numbered(looked: Looked) -> Iterator[Row]:
+def _numbered(looked: SurveyedChunk) -> Iterator[Row]:
     """Those up to the first damage follow the number that the chunk begins with."""
     judged = looked.judged
     number = _base_record(judged)

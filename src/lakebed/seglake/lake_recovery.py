@@ -12,7 +12,7 @@ from lakebed.base.files import Disk
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.paths import LakePaths
-from lakebed.seglake.recovery import recover_segments
+from lakebed.seglake.segment_recovery import recover_segments
 from lakebed.seglake.segment_walk import Damage
 from lakebed.seglake.upkeep import record
 from lakebed.seglake.upload_rows import part_manifest
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 1000
 
 
-def recover(
+def recover_lake(
     database: Database, disk: Disk, paths: LakePaths, *, clock: Clock
 ) -> list[tuple[str, Damage]]:
     """Seal segments that are open, record them, and hand back the damage that was found."""
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         known = {row.segment_id: row for row in reader.segments()}
 
     def offsets_of(segment_id: str) -> Sequence[int]:
@@ -55,7 +55,7 @@ def _offsets_in(database: Database, segment_id: str) -> list[int]:
 
 def _manifests(database: Database) -> Iterator[Manifest]:
     """Of versions and of parts; one that is itself damaged tells nothing."""
-    with database.reading() as reader:
+    with database.snapshot() as reader:
         after = ""
         while found := reader.manifests(after, _AT_ONCE):
             for version_id, data in found:

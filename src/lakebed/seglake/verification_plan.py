@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from lakebed.base.errors import DataError
 from lakebed.base.units import KIB, MIB
+from lakebed.seglake.file_checks import recorded_segments
 from lakebed.seglake.listing import list_uploads, list_versions
 from lakebed.seglake.meta.rows import SegmentRow, UploadRow, VersionRow
 from lakebed.seglake.model import CHUNK_BYTES
 from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.upload_rows import all_parts
 from lakebed.seglake.verification_report import Kind, Problem
-from lakebed.seglake.verify_files import recorded_segments
 from lakebed.seglake.versions import require_bucket
 
 _SEGMENTS_OF_A_PIECE = 256
@@ -97,7 +97,7 @@ def plan_lake(
     Pieces have about `bytes_max`, if that is given; else no rows of versions are read.
     """
     if bucket is not None:
-        with lake.metadata.reading() as reader:
+        with lake.metadata.snapshot() as reader:
             require_bucket(reader, bucket)
     pieces: list[LakePiece] = []
     notes: list[str] = []
@@ -135,7 +135,7 @@ def _of_bucket(
     else:
         yield from _ranges(lake, VersionsPiece(bucket, prefix), bytes_max)
     for row in uploads_of(lake, bucket, prefix):
-        with lake.metadata.reading() as reader:
+        with lake.metadata.snapshot() as reader:
             size = sum(part.size for part in all_parts(reader, row.upload_id))
         yield UploadPiece(row, size)
 
@@ -170,7 +170,7 @@ def _rows(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[VersionRow]:
     key_marker: str | None = ""
     version_id_marker: str | None = None
     while key_marker is not None:
-        with lake.metadata.reading() as reader:
+        with lake.metadata.snapshot() as reader:
             page = list_versions(
                 reader,
                 bucket,
@@ -187,7 +187,7 @@ def uploads_of(lake: ReadOnlyLake, bucket: str, prefix: str) -> Iterator[UploadR
     key_marker: str | None = ""
     upload_id_marker: str | None = None
     while key_marker is not None:
-        with lake.metadata.reading() as reader:
+        with lake.metadata.snapshot() as reader:
             page = list_uploads(
                 reader,
                 bucket,

@@ -29,14 +29,14 @@ from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.files.quarantine import save_in_quarantine
 from lakebed.base.units import MIB
 from lakebed.seglake.meta.rows import SegmentRow
-from lakebed.seglake.segment_file import Damage, Walk, sealing, segment_header, walk
+from lakebed.seglake.segment_file import Damage, Walk, seal_block, segment_header, walk
 from lakebed.seglake.segment_id import created_ms_of, segment_id_of, segment_path
 
 _log = logging.getLogger(__name__)
 _WINDOW_BYTES = 4 * MIB
 
 
-class Recovered(NamedTuple):
+class RecoveredSegments(NamedTuple):
     """What was found and done."""
 
     rows: list[SegmentRow]  # sealed, and to be recorded
@@ -52,7 +52,7 @@ def recover_segments(
     known: Mapping[str, SegmentRow],
     offsets_of: Callable[[str], Sequence[int]],
     clock: Clock,
-) -> Recovered:
+) -> RecoveredSegments:
     """Seal what is open in `folder`, which is there. `known` are all rows, by segment.
 
     `offsets_of` tells where in a segment manifests say that chunks are; it is asked for those
@@ -75,24 +75,24 @@ class _Recovery:
         self._quarantine = quarantine
         self._offsets_of = offsets_of
         self._clock = clock
-        self._result = Recovered([], [], [])
+        self._result = RecoveredSegments([], [], [])
 
-    def run(self, known: Mapping[str, SegmentRow]) -> Recovered:
+    def run(self, known: Mapping[str, SegmentRow]) -> RecoveredSegments:
         found = set(filter(None, map(segment_id_of, self._disk.names(self._folder))))
         for segment_id in sorted(found | set(known)):
             row = known.get(segment_id)
             if row is not None and segment_id not in found:
                 self._note(segment_id, Damage(0, row.size, "the file is missing"))
             elif row is not None and row.state == "SEALED":
-                self._look(row)
+                self._seal_open(row)
             else:
                 self._try_to_seal(segment_id, row)
         if self._result.removed or any(row.segment_id not in known for row in self._result.rows):
             self._disk.sync_folder(self._folder)
         return self._result
 
-    def _look(self, row: SegmentRow) -> None:
-        """Only whether a sealed segment is as long as it was; `verify` reads it."""
+    def _seal_open(self, row: SegmentRow) -> None:
+        """Only whether a sealed segment is as long as it was; `lake_check` reads it."""
         try:
             with self._disk.open(segment_path(self._folder, row.segment_id)) as file:
                 size = file.size()
@@ -142,7 +142,7 @@ class _Recovery:
         self, segment_id: str, file: File, found: Walk, confirmed_end: int
     ) -> SegmentRow:
         """Everything up to the footer is durable when it returns."""
-        seal = sealing([entry for entry, _ in found.entries], data_end=found.end)
+        seal = seal_block([entry for entry, _ in found.entries], data_end=found.end)
         for start in range(confirmed_end, found.end, _WINDOW_BYTES):
             file.pwrite(start, file.pread(start, min(_WINDOW_BYTES, found.end - start)))
         if any(damage.offset == 0 for damage in found.damage):

@@ -12,8 +12,8 @@ from lakebed.base.simulation.faults import Faults
 from lakebed.base.simulation.world import World
 from lakebed.kernels.disk import real_disk
 from lakebed.store.backup.catalogue import BackedFile, Snapshot
-from lakebed.store.backup.restoring import restore
-from lakebed.store.backup.taking import Taken, take_backup
+from lakebed.store.backup.create import CreatedBackup, create_backup
+from lakebed.store.backup.restore import restore
 from lakebed.store.backup.vault import Vault, open_vault
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -50,14 +50,14 @@ class FragileVault(Vault):
 
 
 @pytest.fixture(scope="module")
-def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Vault, Taken]:
+def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Vault, CreatedBackup]:
     folder = tmp_path_factory.mktemp("taken")
     write_everything(folder / "root")
     return folder / "root", *back_up(folder / "root", folder / "vault")
 
 
 def test_a_restore_cut_at_any_part_is_no_store_and_goes_on(
-    taken: tuple[Path, Vault, Taken], tmp_path: Path
+    taken: tuple[Path, Vault, CreatedBackup], tmp_path: Path
 ) -> None:
     _, vault, (snapshot, _, _) = taken
     new = tmp_path / "new"
@@ -80,7 +80,7 @@ def test_a_restore_cut_at_any_part_is_no_store_and_goes_on(
 
 
 def test_what_is_there_already_is_not_fetched_again(
-    taken: tuple[Path, Vault, Taken], tmp_path: Path
+    taken: tuple[Path, Vault, CreatedBackup], tmp_path: Path
 ) -> None:
     root, vault, (snapshot, _, _) = taken
     part_count = sum(len(file.parts) for file in snapshot.files)
@@ -93,13 +93,13 @@ def test_what_is_there_already_is_not_fetched_again(
 
 
 def test_another_snapshot_does_not_go_on_with_it(
-    taken: tuple[Path, Vault, Taken], tmp_path: Path
+    taken: tuple[Path, Vault, CreatedBackup], tmp_path: Path
 ) -> None:
     root, vault, (snapshot, _, _) = taken
     with pytest.raises(Cut):
         restore(FragileVault(vault, 3), snapshot, str(tmp_path / "new"), disk=real_disk())
     with ReadOnlyStore(root) as store:
-        other = take_backup(store, vault).snapshot
+        other = create_backup(store, vault).snapshot
     with pytest.raises(AlreadyExists, match=f"another snapshot .{snapshot.snapshot_id}"):
         restore(vault, other, str(tmp_path / "new"), disk=real_disk())
 
@@ -111,7 +111,7 @@ def simulated_backup(world: World) -> tuple[Vault, Snapshot]:
         group.ack_all(group.lease(max_messages=5))
     vault = open_vault("/vault", disk=world.disk, runner=world.runner)
     with ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as beside:
-        return vault, take_backup(beside, vault, new_token=lambda: "00000001").snapshot
+        return vault, create_backup(beside, vault, new_token=lambda: "00000001").snapshot
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_written() -> None:
@@ -150,11 +150,11 @@ def test_a_disk_that_is_full_ends_a_backup_and_the_next_one_goes_on() -> None:
         ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as beside,
         pytest.raises(Exception, match=r"(?i)no space|full|unavailable"),
     ):
-        take_backup(beside, vault)
+        create_backup(beside, vault)
     assert vault.snapshot_ids() == [first.snapshot_id]
     world.disk.capacity_bytes = 1 << 40
     with ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as beside:
-        second = take_backup(beside, vault).snapshot
+        second = create_backup(beside, vault).snapshot
     assert vault.snapshot_ids() == [first.snapshot_id, second.snapshot_id]
 
 
@@ -190,7 +190,7 @@ def test_a_commit_that_was_interrupted_is_completed_in_the_restored_store() -> N
         assert 0 < len(begun) < 12
         vault = open_vault("/vault", disk=world.disk, runner=world.runner)
         with ReadOnlyStore("/store", disk=world.disk, runner=world.runner) as beside:
-            snapshot = take_backup(beside, vault).snapshot
+            snapshot = create_backup(beside, vault).snapshot
     restore(vault, snapshot, "/new", disk=world.disk)
     with Store.open("/new", disk=world.disk, runner=world.runner) as store:
         topic = store.topic("events")

@@ -27,6 +27,7 @@ from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, SecretKeyMismatch
+from lakebed.seglake.file_checks import FileChecks
 from lakebed.seglake.listing import ListedVersion, list_versions
 from lakebed.seglake.manifest import Manifest, decode
 from lakebed.seglake.manifest_files import WRITTEN
@@ -43,17 +44,7 @@ from lakebed.seglake.model import NULL_VERSION, Chunk, State
 from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.segment_id import segment_path
 from lakebed.seglake.upload_rows import all_parts, part_manifest
-from lakebed.seglake.verification_report import (
-    Finding,
-    Kind,
-    Problem,
-    Report,
-    VersionPart,
-    damage_text,
-    join,
-)
-from lakebed.seglake.verify_files import FileChecks
-from lakebed.seglake.verify_plan import (
+from lakebed.seglake.verification_plan import (
     ChunksPiece,
     LakePiece,
     LakePlan,
@@ -62,6 +53,15 @@ from lakebed.seglake.verify_plan import (
     VersionsPiece,
     Whole,
     plan_lake,
+)
+from lakebed.seglake.verification_report import (
+    Finding,
+    Kind,
+    Problem,
+    Report,
+    VersionPart,
+    damage_text,
+    join,
 )
 from lakebed.seglake.versions import row_of
 
@@ -149,7 +149,7 @@ class LakeCheck:
 
     def _check(self, piece: LakePiece, found: Finding) -> None:
         if piece is Whole.METADATA:
-            with self._metadata.reading() as reader:
+            with self._metadata.snapshot() as reader:
                 problems = reader.problems()
             self.report.problems += [self._of_metadata(why) for why in problems]
         elif piece is Whole.SECRETS:
@@ -178,7 +178,7 @@ class LakeCheck:
 
     def _check_secrets(self) -> None:
         """That `secret.key` opens all that was sealed with it; one for which it is not, is told."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             rows = reader.api_keys()
         path = self._lake.paths.secret_key
         if not rows and not self._lake.disk.exists(path):
@@ -212,7 +212,7 @@ class LakeCheck:
         key_marker: str | None = after
         version_id_marker: str | None = None
         while key_marker is not None:
-            with self._metadata.reading() as reader:
+            with self._metadata.snapshot() as reader:
                 page = list_versions(
                     reader,
                     bucket,
@@ -276,7 +276,7 @@ class LakeCheck:
 
     def _checked_part(self, piece: ChunksPiece) -> VersionPart | None:
         """None if the version has gone, or cannot be read: whoever checks its row tells that."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             row = reader.version(piece.bucket, piece.key, piece.version_id)
             data = reader.manifest(piece.version_id)
         if row is None or data is None:
@@ -300,7 +300,7 @@ class LakeCheck:
     # Uploads.
 
     def _check_upload(self, upload: UploadRow) -> None:
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             parts = list(all_parts(reader, upload.upload_id))
         for part in parts:
             self.report.parts += 1
@@ -349,7 +349,7 @@ class LakeCheck:
         """It must lie in what its segment is known to hold durably."""
         if self._is_placed(chunk):
             return
-        with self._metadata.reading() as reader:  # it may be newer than the last look
+        with self._metadata.snapshot() as reader:  # it may be newer than the last look
             self._segments = {one.segment_id: one for one in reader.segments()}
         if not self._is_placed(chunk):
             path = segment_path(self._lake.paths.segments, chunk.segment_id)
@@ -361,12 +361,12 @@ class LakeCheck:
 
     def _has_version(self, row: VersionRow, data: bytes) -> bool:
         """With the same chunks: it may have been removed, or moved, while it was read."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             found = reader.version(row.bucket, row.key, row.version_id)
             return found is not None and reader.manifest(row.version_id) == data
 
     def _has_part(self, part: PartRow) -> bool:
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return part in reader.parts(part.upload_id, after=part.number - 1, limit=1)
 
     def _add(self, about: Problem, why: str) -> None:

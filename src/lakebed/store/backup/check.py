@@ -18,7 +18,7 @@ class DamagedPart(NamedTuple):
     paths: tuple[str, ...]
 
 
-class Checked(NamedTuple):
+class CheckReport(NamedTuple):
     """A snapshot that was read back."""
 
     snapshot: Snapshot
@@ -28,7 +28,7 @@ class Checked(NamedTuple):
 
 def check_snapshot(
     vault: Vault, snapshot: Snapshot, *, progress: Progress = no_progress
-) -> Checked:
+) -> CheckReport:
     """Goes on behind damage: all of it is told."""
     parts = snapshot.parts()
     problems: dict[str, str] = {}
@@ -44,4 +44,4 @@ def check_snapshot(
         )
         for digest, problem in problems.items()
     )
-    return Checked(snapshot, len(parts), damaged)
+    return CheckReport(snapshot, len(parts), damaged)

@@ -26,7 +26,7 @@ class Disagreement(NamedTuple):
     problem: str
 
 
-class Folding:
+class ManifestFold:
     """Call `begin_chunk`, `add` for its records and `end_chunk`, or `lose_chunk`; then `finish`."""
 
     def __init__(self, snapshots: Iterable[Snapshot], *, is_from_start: bool) -> None:

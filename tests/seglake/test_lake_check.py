@@ -8,10 +8,10 @@ import pytest
 
 from lakebed.base.runner import ThreadRunner
 from lakebed.seglake.errors import NoSuchBucket
+from lakebed.seglake.lake_check import verify
 from lakebed.seglake.model import ObjectInfo, State
 from lakebed.seglake.read_only import ReadOnlyLake
 from lakebed.seglake.verification_report import Kind, Report
-from lakebed.seglake.verify import verify
 from tests.seglake.damaged_lakes import (
     change_rows,
     files_of,
@@ -187,7 +187,7 @@ def test_manifest_files_are_compared(root: Path) -> None:
         (None, "it belongs to no version"),
     ]
     longer = manifest_file(root, small)
-    with reading(root) as lake, lake.metadata.reading() as reader:
+    with reading(root) as lake, lake.metadata.snapshot() as reader:
         data = reader.manifest(small)
     assert data is not None
     longer.write_bytes(data + b"x")

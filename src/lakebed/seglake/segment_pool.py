@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _RETRY_NS = 1 * NS_PER_S  # of a seal that found the disk full
 
 
-class Segments:
+class SegmentPool:
     """Thread-safe. Starts no file before the first `borrow`."""
 
     def __init__(

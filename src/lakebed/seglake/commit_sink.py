@@ -20,11 +20,11 @@ from lakebed.base.clock import Clock
 from lakebed.base.errors import InputError, LakebedError
 from lakebed.base.units import KIB
 from lakebed.seglake.change import Change
-from lakebed.seglake.meta.database import Database, Together
+from lakebed.seglake.meta.database import Database, GroupedOperations
 from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.model import Chunk
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.versions import PlannedPut
 
 
@@ -39,7 +39,7 @@ class CommitSink:
     """The sink of the barrier, whose leader alone uses it."""
 
     def __init__(
-        self, segments: Segments, database: Database, put_all: PutAll, *, clock: Clock
+        self, segments: SegmentPool, database: Database, put_all: PutAll, *, clock: Clock
     ) -> None:
         self._segments = segments
         self._database = database
@@ -77,9 +77,9 @@ class CommitSink:
 
     def _operations(
         self, placed: Sequence[tuple[Change[Any], tuple[Chunk, ...]]]
-    ) -> list[Callable[[Writer], Any] | Together[Any]]:
+    ) -> list[Callable[[Writer], Any] | GroupedOperations[Any]]:
         """One for each, in order; those of planned puts that follow one another are together."""
-        operations: list[Callable[[Writer], Any] | Together[Any]] = []
+        operations: list[Callable[[Writer], Any] | GroupedOperations[Any]] = []
         for is_planned, some in groupby(placed, key=lambda one: one[0].plan is not None):
             changes = list(some)
             singles = [_operation(change.apply, chunks) for change, chunks in changes]
@@ -87,7 +87,9 @@ class CommitSink:
                 operations += singles
                 continue
             puts = [change.plan(chunks) for change, chunks in changes if change.plan is not None]
-            operations.append(Together(_checked(partial(self._put_all, puts=puts)), singles))
+            operations.append(
+                GroupedOperations(_checked(partial(self._put_all, puts=puts)), singles)
+            )
         return operations
 
     def _write_bodies(

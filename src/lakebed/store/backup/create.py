@@ -33,13 +33,13 @@ from lakebed.keratin.paths import TOPICS_NAME
 from lakebed.keratin.topic_folder import topic_names
 from lakebed.seglake.paths import DATABASE_NAME, SECRET_KEY_NAME
 from lakebed.store import version
-from lakebed.store.backup.belonging import begin_backup
 from lakebed.store.backup.catalogue import PART_BYTES, Snapshot, snapshot_id_of
-from lakebed.store.backup.copying import Copier, Progress, SourceChanged, copy_tree
+from lakebed.store.backup.copy import Copier, Progress, SourceChanged, copy_tree
 from lakebed.store.backup.groups import copy_groups
-from lakebed.store.backup.holding import Holding
 from lakebed.store.backup.logs import copy_log, external_tier2
 from lakebed.store.backup.objects import copy_objects
+from lakebed.store.backup.owner import begin_backup
+from lakebed.store.backup.pins import BackupPins
 from lakebed.store.backup.topics import copy_topic, topic_id
 from lakebed.store.backup.vault import Vault
 from lakebed.store.logs import log_names
@@ -63,7 +63,7 @@ _PASSING = frozenset(
 )  # fmt: skip
 
 
-class Taken(NamedTuple):
+class CreatedBackup(NamedTuple):
     """A backup that is complete."""
 
     snapshot: Snapshot
@@ -71,7 +71,7 @@ class Taken(NamedTuple):
     put_bytes: int
 
 
-def take_backup(
+def create_backup(
     store: ReadOnlyStore,
     vault: Vault,
     *,
@@ -79,14 +79,14 @@ def take_backup(
     part_bytes: int = PART_BYTES,
     connector: Connector | None = None,
     new_token: Callable[[], str] = lambda: secrets.token_hex(_ID_RANDOM_BYTES),
-) -> Taken:
+) -> CreatedBackup:
     """Everything that was acknowledged before is in it. `connector` opens the metadata."""
     clock = store.runner.clock
     created_ms = clock.wall_ns() // NS_PER_MS
     check_apart(store.root, vault.address)
     with vault.lock():
         previous = begin_backup(vault, store)
-        with Holding(store.pins, clock=clock) as holding:
+        with BackupPins(store.pins, clock=clock) as holding:
 
             def advance(done_bytes: int) -> None:
                 holding.renew()
@@ -117,10 +117,10 @@ def take_backup(
             problems=tuple(dict.fromkeys(map(_plain, copier.problems))),
         )
         vault.put_snapshot(snapshot)
-    return Taken(snapshot, copier.put_count, copier.put_bytes)
+    return CreatedBackup(snapshot, copier.put_count, copier.put_bytes)
 
 
-def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: Holding) -> None:
+def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> None:
     disk, root = store.disk, store.root
     ids = {name: topic_id(disk, root, name) for name in topic_names(disk, root)}
     groups = copy_groups(copier, disk, root)
@@ -141,7 +141,7 @@ def _copy_topics(copier: Copier, store: ReadOnlyStore, holding: Holding) -> None
                 copier.files.pop(one, None)
 
 
-def _copy_logs(copier: Copier, store: ReadOnlyStore, holding: Holding) -> list[str]:
+def _copy_logs(copier: Copier, store: ReadOnlyStore, holding: BackupPins) -> list[str]:
     """All logs; where they have segments that are not in the store."""
     external = []
     for name in log_names(store.disk, store.root):

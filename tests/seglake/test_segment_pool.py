@@ -19,7 +19,7 @@ from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.model import Chunk
 from lakebed.seglake.segment_file import read_sealed, segment_header, walk
 from lakebed.seglake.segment_id import segment_id_of, segment_path
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from tests.seglake.segment_worlds import (
     CONFIG,
     FOLDER,
@@ -38,7 +38,7 @@ def world() -> World:
 
 
 @pytest.fixture
-def segments(world: World) -> Segments:
+def segments(world: World) -> SegmentPool:
     return open_segments(world)
 
 
@@ -53,7 +53,7 @@ def assert_sealed(world: World, row: SegmentRow, chunks: list[Chunk]) -> None:
 
 
 def test_records_stand_behind_a_header_where_their_chunks_say(
-    world: World, segments: Segments
+    world: World, segments: SegmentPool
 ) -> None:
     writer = segments.borrow()
     chunks = [writer.append(*record(0)), *writer.append_synced([record(1), record(2)])]
@@ -65,7 +65,9 @@ def test_records_stand_behind_a_header_where_their_chunks_say(
     assert writer.end == writer.durable_end == len(data)
 
 
-def test_what_was_appended_is_durable_only_after_a_sync(world: World, segments: Segments) -> None:
+def test_what_was_appended_is_durable_only_after_a_sync(
+    world: World, segments: SegmentPool
+) -> None:
     writer = segments.borrow()
     writer.append(*record(1))
     assert (writer.durable_end, writer.row.size) == (0, 0)
@@ -81,7 +83,7 @@ def test_what_was_appended_is_durable_only_after_a_sync(world: World, segments: 
 
 
 def test_the_first_sync_makes_the_name_of_the_file_durable_too(
-    world: World, segments: Segments
+    world: World, segments: SegmentPool
 ) -> None:
     unsynced, synced, written = segments.borrow(), segments.borrow(), segments.borrow()
     unsynced.append(*record(1))
@@ -91,7 +93,7 @@ def test_the_first_sync_makes_the_name_of_the_file_durable_too(
     assert synced.segment_id in segment_ids(world.disk)
 
 
-def test_a_batch_is_one_write_and_one_sync(world: World, segments: Segments) -> None:
+def test_a_batch_is_one_write_and_one_sync(world: World, segments: SegmentPool) -> None:
     writer = segments.borrow()
     writer.append_synced([record(0)])
     world.trace.clear()
@@ -99,21 +101,21 @@ def test_a_batch_is_one_write_and_one_sync(world: World, segments: Segments) -> 
     assert [line.split()[1] for line in world.trace] == ["pwrite", "fdatasync"]
 
 
-def test_a_borrowed_segment_is_lent_to_nobody_else(segments: Segments) -> None:
+def test_a_borrowed_segment_is_lent_to_nobody_else(segments: SegmentPool) -> None:
     one, other = segments.borrow(), segments.borrow()
     assert one.segment_id != other.segment_id
     segments.give_back(one)
     assert segments.borrow() is one
 
 
-def test_the_one_used_last_is_lent_first(segments: Segments) -> None:
+def test_the_one_used_last_is_lent_first(segments: SegmentPool) -> None:
     one, other = segments.borrow(), segments.borrow()
     segments.give_back(other)
     segments.give_back(one)
     assert segments.borrow() is one
 
 
-def test_names_of_segments_sort_by_their_age(world: World, segments: Segments) -> None:
+def test_names_of_segments_sort_by_their_age(world: World, segments: SegmentPool) -> None:
     made = []
     for _ in range(20):
         made.append(segments.borrow().segment_id)
@@ -126,7 +128,7 @@ def test_other_files_are_no_segments(name: str) -> None:
     assert segment_id_of(name) is None
 
 
-def test_a_full_segment_is_sealed_and_not_lent_again(world: World, segments: Segments) -> None:
+def test_a_full_segment_is_sealed_and_not_lent_again(world: World, segments: SegmentPool) -> None:
     writer = segments.borrow()
     chunks: list[Chunk] = []
     fills = []
@@ -143,7 +145,7 @@ def test_a_full_segment_is_sealed_and_not_lent_again(world: World, segments: Seg
 
 
 def test_a_segment_of_very_many_records_is_full(
-    segments: Segments, monkeypatch: pytest.MonkeyPatch
+    segments: SegmentPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_writer, "_INDEX_BYTES_MAX", 40 * 10)
     writer = segments.borrow()
@@ -154,7 +156,7 @@ def test_a_segment_of_very_many_records_is_full(
     assert fills == [False] * 9 + [True]
 
 
-def test_a_segment_that_nobody_writes_to_is_sealed(world: World, segments: Segments) -> None:
+def test_a_segment_that_nobody_writes_to_is_sealed(world: World, segments: SegmentPool) -> None:
     early, late = segments.borrow(), segments.borrow()
     chunks = early.append_synced([record(1)])
     late.append_synced([record(2)])
@@ -180,7 +182,7 @@ def test_no_more_idle_segments_are_kept_than_allowed(world: World) -> None:
     assert [row.segment_id for row in rows] == [writer.segment_id for writer in writers[:2]]
 
 
-def test_a_seal_makes_what_was_not_synced_durable(world: World, segments: Segments) -> None:
+def test_a_seal_makes_what_was_not_synced_durable(world: World, segments: SegmentPool) -> None:
     writer = segments.borrow()
     chunks = [writer.append(*record(number)) for number in range(3)]
     segments.give_back(writer)
@@ -189,7 +191,7 @@ def test_a_seal_makes_what_was_not_synced_durable(world: World, segments: Segmen
     assert_sealed(world, row, chunks)
 
 
-def test_closing_seals_all_and_removes_the_empty(world: World, segments: Segments) -> None:
+def test_closing_seals_all_and_removes_the_empty(world: World, segments: SegmentPool) -> None:
     full, idle, empty, lent = (segments.borrow() for _ in range(4))
     full.append_synced([record(number, 16 * KIB) for number in range(5)])
     idle.append_synced([record(9)])
@@ -208,7 +210,7 @@ def test_closing_seals_all_and_removes_the_empty(world: World, segments: Segment
 
 @pytest.mark.parametrize("operation", ["fdatasync", "pwrite"])
 def test_a_failed_write_or_sync_poisons_the_segment_for_good(
-    world: World, segments: Segments, operation: str
+    world: World, segments: SegmentPool, operation: str
 ) -> None:
     writer = segments.borrow()
     (chunk,) = writer.append_synced([record(1)])
@@ -232,7 +234,7 @@ def test_a_failed_write_or_sync_poisons_the_segment_for_good(
 
 
 def test_a_failed_sync_of_the_folder_poisons_all_whose_names_it_covered(
-    world: World, segments: Segments
+    world: World, segments: SegmentPool
 ) -> None:
     durable = segments.borrow()
     durable.append_synced([record(1)])
@@ -250,7 +252,7 @@ def test_a_failed_sync_of_the_folder_poisons_all_whose_names_it_covered(
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_a_full_disk_leaves_the_segment_usable(
-    world: World, segments: Segments, is_first: bool, is_synced: bool
+    world: World, segments: SegmentPool, is_first: bool, is_synced: bool
 ) -> None:
     writer = segments.borrow()
     chunks = [] if is_first else writer.append_synced([record(1)])
@@ -270,7 +272,9 @@ def test_a_full_disk_leaves_the_segment_usable(
     assert (found.end, found.torn, found.damage) == (writer.end, False, [])
 
 
-def test_a_full_disk_whose_write_cannot_be_undone_poisons(world: World, segments: Segments) -> None:
+def test_a_full_disk_whose_write_cannot_be_undone_poisons(
+    world: World, segments: SegmentPool
+) -> None:
     writer = segments.borrow()
     writer.append_synced([record(1)])
     world.disk.capacity_bytes = world.disk.used_bytes() + 4 * KIB
@@ -280,7 +284,9 @@ def test_a_full_disk_whose_write_cannot_be_undone_poisons(world: World, segments
     assert writer.is_poisoned
 
 
-def test_a_seal_that_finds_the_disk_full_is_tried_again(world: World, segments: Segments) -> None:
+def test_a_seal_that_finds_the_disk_full_is_tried_again(
+    world: World, segments: SegmentPool
+) -> None:
     writer = segments.borrow()
     chunks = writer.append_synced([record(number, 4 * KIB) for number in range(16)])
     segments.give_back(writer)
@@ -292,7 +298,7 @@ def test_a_seal_that_finds_the_disk_full_is_tried_again(world: World, segments: 
     assert_sealed(world, row, chunks)
 
 
-def test_a_seal_that_fails_spoils_no_other(world: World, segments: Segments) -> None:
+def test_a_seal_that_fails_spoils_no_other(world: World, segments: SegmentPool) -> None:
     writers = [segments.borrow() for _ in range(2)]
     for number, writer in enumerate(writers):
         writer.append_synced([record(number)])

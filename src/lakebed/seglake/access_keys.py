@@ -40,7 +40,7 @@ _ACCESS_KEY_RANDOM_BYTES = 10  # 16 letters and digits
 _SECRET_RANDOM_BYTES = 25  # 40
 
 
-class ReadOnlyKeys:
+class ReadOnlyAccessKeys:
     """Thread-safe. Tells of keys, but never a secret."""
 
     def __init__(self, metadata: Snapshots) -> None:
@@ -48,17 +48,17 @@ class ReadOnlyKeys:
 
     def list(self) -> list[KeyInfo]:
         """The oldest first."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return [_info(row) for row in reader.api_keys()]
 
     def get(self, access_key: str) -> KeyInfo:
         """`NoSuchAccessKey` if there is none."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         return _info(_require(row, access_key))
 
 
-class Keys(ReadOnlyKeys):
+class AccessKeys(ReadOnlyAccessKeys):
     """Thread-safe."""
 
     def __init__(
@@ -132,7 +132,7 @@ class Keys(ReadOnlyKeys):
 
     def open(self, access_key: str) -> tuple[KeyInfo, str] | None:
         """A key that is enabled, with its secret."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             row = reader.api_key(access_key)
         if row is None or not row.is_enabled:
             return None
@@ -153,7 +153,7 @@ class Keys(ReadOnlyKeys):
         from lakebed.seglake.secret_key import first_secret_key
 
         with self._mutex:
-            with self._metadata.reading() as reader:
+            with self._metadata.snapshot() as reader:
                 has_sealed = bool(reader.api_keys())
             if has_sealed or self._secret_key is not None:
                 return self._required_key()

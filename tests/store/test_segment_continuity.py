@@ -20,9 +20,9 @@ from lakebed.base.files import Disk
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from lakebed.store.log_check import check_log
-from lakebed.store.neighbours import neighbour_problems, outline_of
 from lakebed.store.read_only import ReadOnlyStore
-from lakebed.store.repair import foresee, repair
+from lakebed.store.repair import preview_repair, repair
+from lakebed.store.segment_continuity import neighbour_problems, outline_of
 from lakebed.store.store import Store
 from lakebed.store.verification import Problem, Verification, check_segment
 
@@ -148,7 +148,7 @@ def test_verify_and_repair_find_a_segment_that_does_not_continue_the_one_before(
     manager.close()
     path = _miscount(world.disk, _names(world.disk)[number])
     told = f"counts 0 records before it, by segment {number - 1} it is {2 * number}"
-    found = foresee(world.disk, "/store", "orders", progress=lambda *_: None)
+    found = preview_repair(world.disk, "/store", "orders", progress=lambda *_: None)
     assert any(path in one and told in one for one in found.problems)
     with Store.open("/store", disk=world.disk, runner=world.runner, config=CONFIG) as store:
         done = repair(store, "orders", progress=lambda *_: None)

@@ -18,9 +18,9 @@ from lakebed.seglake.errors import Damaged
 from lakebed.seglake.format import IndexEntry
 from lakebed.seglake.meta.rows import SegmentRow
 from lakebed.seglake.model import Chunk
-from lakebed.seglake.recovery import Recovered
-from lakebed.seglake.segment_file import Damage, SealedSegment, read_sealed, sealing
+from lakebed.seglake.segment_file import Damage, SealedSegment, read_sealed, seal_block
 from lakebed.seglake.segment_id import segment_path
+from lakebed.seglake.segment_recovery import RecoveredSegments
 from lakebed.seglake.segment_writer import SegmentWriter
 from tests.seglake.segment_worlds import (
     FOLDER,
@@ -37,7 +37,7 @@ from tests.seglake.segment_worlds import (
 
 pytestmark = pytest.mark.thorough
 
-NOTHING = Recovered([], [], [])
+NOTHING = RecoveredSegments([], [], [])
 SIZES = (100, 700, 1, 300)
 
 
@@ -68,7 +68,7 @@ class Left:
     def data(self) -> bytes:
         return file_bytes(self.world.disk, self.segment_id)
 
-    def recover(self, *, offsets: bool = False) -> Recovered:
+    def recover(self, *, offsets: bool = False) -> RecoveredSegments:
         known = tuple(chunk.offset for chunk in self.chunks) if offsets else ()
         return recover(self.world, self.rows, known)
 
@@ -145,7 +145,7 @@ def test_bytes_behind_a_footer_are_cut() -> None:
 def test_an_object_that_looks_like_a_footer_does_not_seal_its_segment() -> None:
     left = Left(confirmed_count=0)
     start = len(left.data()) + 36
-    forged = sealing([IndexEntry(44, bytes(range(32)))], data_end=start).data
+    forged = seal_block([IndexEntry(44, bytes(range(32)))], data_end=start).data
     segments = open_segments(left.world, seed=7)
     writer = segments.borrow()
     for one in left.records:
@@ -163,7 +163,7 @@ def test_a_file_without_a_row_and_without_a_record_is_removed() -> None:
     for size in range(whole.chunks[0].offset + whole.chunks[0].length):
         left = Left(confirmed_count=0)
         put_file(left.world.disk, left.segment_id, whole.data()[:size])
-        assert left.recover() == Recovered([], [left.segment_id], [])
+        assert left.recover() == RecoveredSegments([], [left.segment_id], [])
         left.world.restart(Crash.POWER)
         assert segment_ids(left.world.disk) == []
 
@@ -257,7 +257,7 @@ def test_an_open_segment_whose_file_is_missing_is_told_each_time_until_it_is_bac
     left.world.disk.unlink(left.path)
     missing = Damage(0, left.rows[left.segment_id].size, "the file is missing")
     for _ in range(2):
-        assert left.recover() == Recovered([], [], [(left.segment_id, missing)])
+        assert left.recover() == RecoveredSegments([], [], [(left.segment_id, missing)])
     put_file(left.world.disk, left.segment_id, data)
     assert left.recover().damage == []
     assert left.indexed() == [0, 1, 2, 3]

@@ -57,7 +57,7 @@ class FileChecks:
             self._report.problems.append(Problem(kind=Kind.SEGMENT, why=why, path=path))
 
     def _has_segment(self, row: SegmentRow) -> bool:
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             return row in reader.segments()
 
     # Manifest files.
@@ -87,7 +87,7 @@ class FileChecks:
                 self._report.notes.append(f"{folder}: it is not a folder of manifests")
                 continue
             names = self._names(folder)
-            with self._metadata.reading() as reader:
+            with self._metadata.snapshot() as reader:
                 strays = [name for name in names if reader.manifest_file(name) is None]
             for name in strays:
                 path = os.path.join(folder, name)
@@ -98,7 +98,7 @@ class FileChecks:
 
     def _is_written(self, version_id: str, data: bytes) -> bool:
         """Still: the version may have been removed, and its file with it."""
-        with self._metadata.reading() as reader:
+        with self._metadata.snapshot() as reader:
             stored = reader.manifest_file(version_id)
         return stored is not None and (stored.file_state, stored.data) == (WRITTEN, data)
 
@@ -110,7 +110,7 @@ def recorded_segments(lake: ReadOnlyLake) -> tuple[list[SegmentRow], list[str]]:
     """All that are recorded, and notes about files that are not."""
     folder = lake.paths.segments
     names = _names(lake.disk, folder)  # before the rows: each name may have one
-    with lake.metadata.reading() as reader:
+    with lake.metadata.snapshot() as reader:
         rows = reader.segments()
     known = {row.segment_id for row in rows}
     notes = []

@@ -186,7 +186,7 @@ def copy_as_it_is(copier: Copier, path: str) -> None:
 
 
 def _read(file: File, start: int, length: int) -> bytes:
-    data = _given(file, start, length)
+    data = _read_range(file, start, length)
     if len(data) != length:
         raise SourceChanged(f"{file.path}: became shorter while it was copied")
     return data
@@ -194,13 +194,13 @@ def _read(file: File, start: int, length: int) -> bytes:
 
 def _seal(file: File, end: int) -> str:
     hasher = Blake3()
-    hasher.update(_given(file, 0, min(_HEAD_BYTES, end)))
+    hasher.update(_read_range(file, 0, min(_HEAD_BYTES, end)))
     start = max(0, end - _TAIL_BYTES)
-    hasher.update(_given(file, start, end - start))
+    hasher.update(_read_range(file, start, end - start))
     return hasher.digest().hex()
 
 
-def _given(file: File, start: int, length: int) -> bytes:
+def _read_range(file: File, start: int, length: int) -> bytes:
     try:
         return file.pread(start, length)
     except DiskError as error:

@@ -76,7 +76,7 @@ class DamagedBackup(DataError):
         self.damaged = damaged
 
 
-class Restored(NamedTuple):
+class RestoreReport(NamedTuple):
     """A store that is complete, but for what is named."""
 
     snapshot: Snapshot
@@ -94,7 +94,7 @@ def restore(
     salvage: bool = False,
     progress: Progress = no_progress,
     connector: Connector | None = None,
-) -> Restored:
+) -> RestoreReport:
     """`AlreadyExists` if something is in the root, `NoSpace` before anything is written.
 
     `connector` opens metadata on that disk.
@@ -109,7 +109,7 @@ def restore(
         _remove_untrusted(disk, root)
         _check_space(disk, root, snapshot)
         _mark(disk, root, snapshot)
-        return _Restoring(vault, snapshot, root, disk, progress, connector).run(salvage=salvage)
+        return _Restore(vault, snapshot, root, disk, progress, connector).run(salvage=salvage)
     except SyncFailed:
         _distrust(disk, root)
         raise
@@ -117,7 +117,7 @@ def restore(
         lock.release()
 
 
-class _Restoring:
+class _Restore:
     def __init__(
         self,
         vault: Vault,
@@ -137,7 +137,7 @@ class _Restoring:
         self._folders: set[str] = set()
         self._damaged: list[str] = []
 
-    def run(self, *, salvage: bool) -> Restored:
+    def run(self, *, salvage: bool) -> RestoreReport:
         last = None
         for file in self._snapshot.files:
             if file.path == version.FILE_NAME:
@@ -150,7 +150,7 @@ class _Restoring:
             raise DamagedBackup(self._vault.address, self._damaged, root=self._root)
         self._disk.sync_tree(self._root)
         self._finish(store_version)
-        return Restored(
+        return RestoreReport(
             self._snapshot,
             len(self._snapshot.files) - len(self._damaged),
             self._done_bytes,

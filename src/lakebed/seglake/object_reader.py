@@ -36,7 +36,7 @@ class MarkDamaged(Protocol):
         """Note the damage; if it `waits`, durably, as far as that is possible."""
 
 
-class Found(NamedTuple):
+class FoundVersion(NamedTuple):
     """A version and its manifest."""
 
     row: VersionRow
@@ -53,7 +53,7 @@ class ObjectReader:
 
     def __init__(
         self,
-        found: Found,
+        found: FoundVersion,
         chunks: ChunkReader,
         *,
         start: int,
@@ -122,7 +122,7 @@ class ObjectReader:
         return b"".join(self)
 
 
-class ObjectReading:
+class ReadableObjects:
     """Thread-safe; readers never wait for writers."""
 
     def __init__(
@@ -176,11 +176,11 @@ class ObjectReading:
             waits=waits,
         )
 
-    def _find(self, bucket: str, key: str, version_id: str | None) -> Found:
+    def _find(self, bucket: str, key: str, version_id: str | None) -> FoundVersion:
         # The newest version is found by one question. If it is not there, that stays true of
         # that moment, whatever the next question (is there such a bucket?) finds.
         self.read_count += 1
-        ask = self._database.asking if version_id is None else self._database.reading
+        ask = self._database.query if version_id is None else self._database.snapshot
         with ask() as reader:
             return require_object(reader, bucket, key, version_id, decoded=self._manifests.decoded)
 
@@ -194,7 +194,7 @@ class ObjectReading:
         max_keys: int = LISTED_MAX,
     ) -> Page[VersionRow]:
         """A page of the objects whose keys are behind `after`."""
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             require_bucket(reader, bucket)
             return list_objects(
                 reader, bucket, prefix=prefix, delimiter=delimiter, after=after, max_keys=max_keys
@@ -214,7 +214,7 @@ class ObjectReading:
 
         In an unversioned bucket these are the null versions, or none with `spec_version_listing`.
         """
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             is_unversioned = require_bucket(reader, bucket).versioning is Versioning.DISABLED
             if is_unversioned and self._hides_null_versions:
                 return Page([], [])
@@ -229,7 +229,7 @@ class ObjectReading:
             )
 
 
-class Decoded(Protocol):
+class DecodeManifest(Protocol):
     def __call__(self, version_id: str, data: bytes, /, *, path: str) -> Manifest: ...
 
 
@@ -243,8 +243,8 @@ def require_object(
     key: str,
     version_id: str | None,
     *,
-    decoded: Decoded = decode_anew,
-) -> Found:
+    decoded: DecodeManifest = decode_anew,
+) -> FoundVersion:
     """A version that has bytes: the one asked for, or the newest."""
     where = f"{bucket}/{shown(key)}"
     if version_id is None:
@@ -254,7 +254,7 @@ def require_object(
         row = check_visible(bucket, key, None if current is None else current[0])
         assert current is not None
         manifest = decoded(row.version_id, current[1], path=where)
-        return Found(row, manifest, is_latest=True)
+        return FoundVersion(row, manifest, is_latest=True)
     require_bucket(reader, bucket)
     found = find_version(reader, bucket, key, version_id)
     if found is None:
@@ -271,4 +271,4 @@ def require_object(
     newest = reader.current(bucket, key)
     is_latest = newest is not None and newest.version_id == found.version_id
     manifest = decoded(found.version_id, data, path=where)
-    return Found(found, manifest, is_latest=is_latest)
+    return FoundVersion(found, manifest, is_latest=is_latest)

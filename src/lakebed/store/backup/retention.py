@@ -12,7 +12,7 @@ from lakebed.base.errors import InputError
 from lakebed.store.backup.vault import Vault
 
 
-class Removed(NamedTuple):
+class RemovedSnapshots(NamedTuple):
     """What went."""
 
     snapshot_ids: tuple[str, ...]
@@ -20,7 +20,7 @@ class Removed(NamedTuple):
     part_bytes: int
 
 
-def keep_snapshots(vault: Vault, count: int) -> Removed:
+def keep_snapshots(vault: Vault, count: int) -> RemovedSnapshots:
     """Keep the last `count` snapshots, and nothing that they do not need."""
     if count < 1:
         raise InputError(f"--keep {count}: at least one backup is kept")
@@ -35,4 +35,4 @@ def keep_snapshots(vault: Vault, count: int) -> Removed:
         surplus = {digest: size for digest, size in vault.pool().items() if digest not in needed}
         for digest in surplus:
             vault.delete_part(digest)
-    return Removed(tuple(gone), len(surplus), sum(surplus.values()))
+    return RemovedSnapshots(tuple(gone), len(surplus), sum(surplus.values()))

@@ -22,7 +22,7 @@ _RENEWED_PART = 3  # of its time, after which a pin is renewed
 OWNER = "backup"
 
 
-class Holding:
+class BackupPins:
     """For one thread at a time; in a `with`, at whose end everything is let go of."""
 
     def __init__(self, pins: Pins, *, clock: Clock) -> None:
@@ -69,7 +69,7 @@ class Holding:
             with contextlib.suppress(LakebedError):  # it expires
                 self._pins.release(pin_id)
 
-    def __enter__(self) -> Holding:
+    def __enter__(self) -> BackupPins:
         return self
 
     def __exit__(self, *_: object) -> None:
