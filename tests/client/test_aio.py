@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from lakebed.aio.client.connections import Interruption
 
 from lakebed.aio import AsyncStore
-from lakebed.aio.client.connections import Interruption
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
-from lakebed.api.admin import CANCEL_WORK, START_WORK, WorkState
+from lakebed.api.admin import CANCEL_WORK, START_WORK, JobState
 from lakebed.api.problems import Unreachable
 from lakebed.base.errors import Closed, NotFound
 from lakebed.client.address import Address, address_of
@@ -393,7 +393,7 @@ def test_what_is_recorded_of_segments_is_fetched_before_it_is_read(tmp_path: Pat
 
 def test_a_job_whose_caller_was_cancelled_is_cancelled() -> None:
     reached, is_over = threading.Event(), threading.Event()
-    state = WorkState(
+    state = JobState(
         work_id="w-1",
         kind="aof-verify",
         arguments={},

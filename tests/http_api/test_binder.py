@@ -12,7 +12,7 @@ from lakebed.aof.log import Aof
 from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.api import surface
 from lakebed.api.operation import Nothing, Operation
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.damage_ledger import DamageLedger
 from lakebed.http_api.binder import OWNERS
 from lakebed.keratin.partition import Partition

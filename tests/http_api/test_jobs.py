@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakebed.api import admin
-from lakebed.api.admin import StartWork, WorkState
+from lakebed.api.admin import JobState, StartJob
 from lakebed.api.jobs import IsCancelled
 from lakebed.base.errors import Busy, InputError, NotFound
 from lakebed.base.progress import Progress
@@ -82,11 +82,11 @@ def door_with(root: Path, steps: Steps, limits: ApiLimits | None = None) -> Iter
         yield door
 
 
-def start(door: LiveApi, kind: str, **arguments: Any) -> WorkState:
-    return door.call(admin.START_WORK, body=StartWork(kind, arguments))
+def start(door: LiveApi, kind: str, **arguments: Any) -> JobState:
+    return door.call(admin.START_WORK, body=StartJob(kind, arguments))
 
 
-def wait(door: LiveApi, work: WorkState, wait_ms: int = WAIT_MS) -> WorkState:
+def wait(door: LiveApi, work: JobState, wait_ms: int = WAIT_MS) -> JobState:
     return door.call(admin.GET_WORK, {"work": work.work_id}, {"wait_ms": wait_ms})
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lakebed.api import keys, media
-from lakebed.api.keys import NewKey, SetEnabled
+from lakebed.api import access_keys, media
+from lakebed.api.access_keys import NewKey, SetEnabled
 from lakebed.base.errors import InputError
 from lakebed.seglake.errors import NoSuchAccessKey
 from tests.http_api.live_api import LiveApi, open_api
@@ -24,22 +24,22 @@ def door(tmp_path: Path) -> Iterator[LiveApi]:
 
 @pytest.mark.parametrize("accept", [media.JSON, media.MSGPACK])
 def test_a_key_is_created_listed_disabled_and_enabled(door: LiveApi, accept: str) -> None:
-    made = door.call(keys.CREATE_KEY, body=NewKey("nightly ü", 3), accept=accept)
+    made = door.call(access_keys.CREATE_KEY, body=NewKey("nightly ü", 3), accept=accept)
     key = made.info
     assert (key.label, key.inflight_max, key.is_enabled) == ("nightly ü", 3, True)
     opened = door.store.lake.keys.open(key.access_key)
     assert opened is not None
     assert opened[1] == made.secret, "the one that counts"
-    assert door.call(keys.LIST_KEYS, accept=accept).keys == [key]
+    assert door.call(access_keys.LIST_KEYS, accept=accept).keys == [key]
     name = {"access_key": key.access_key}
     for is_enabled in (False, False, True):
-        state = door.call(keys.ENABLE_KEY, name, body=SetEnabled(is_enabled), accept=accept)
+        state = door.call(access_keys.ENABLE_KEY, name, body=SetEnabled(is_enabled), accept=accept)
         assert state == replace(key, is_enabled=is_enabled)
         assert (door.store.lake.keys.open(key.access_key) is not None) is is_enabled
 
 
 def test_no_answer_but_the_first_has_the_secret(door: LiveApi) -> None:
-    made = door.call(keys.CREATE_KEY)
+    made = door.call(access_keys.CREATE_KEY)
     secret = made.secret.encode()
     path = f"/v1/keys/{made.info.access_key}"
     assert secret not in door.ask("GET", "/v1/keys").body
@@ -50,7 +50,7 @@ def test_no_answer_but_the_first_has_the_secret(door: LiveApi) -> None:
 def test_a_key_that_is_not_there_is_not_found(door: LiveApi) -> None:
     for name in ("LAKENONE", "..", "\0", "ü"):
         with pytest.raises(NoSuchAccessKey):
-            door.call(keys.ENABLE_KEY, {"access_key": name}, body=SetEnabled(False))
+            door.call(access_keys.ENABLE_KEY, {"access_key": name}, body=SetEnabled(False))
 
 
 WRONG = [
@@ -70,4 +70,4 @@ def test_what_is_no_key_is_refused(door: LiveApi, fields: dict[str, object]) -> 
     answer = door.ask("POST", "/v1/keys", msgspec.json.encode(fields))
     assert answer.status in (400, 413), answer
     assert isinstance(answer.problem, InputError)
-    assert door.call(keys.LIST_KEYS).keys == []
+    assert door.call(access_keys.LIST_KEYS).keys == []

@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from lakebed.api import admin, groups, logs, objects, topics
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.http_api.openapi import openapi_document
 from tests.fakes.function_job import FunctionJob
 from tests.http_api.live_api import HOST, LiveApi, open_api

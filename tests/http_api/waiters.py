@@ -90,7 +90,7 @@ def poll_count(door: LiveApi, topic: str, partition: int = 0) -> int:
 def lease_count(door: LiveApi) -> int:
     """Leases that wait for something, and do not look right now."""
     queues = door.api.service.lease_queues._queues.values()
-    return sum(bell._waiter is not None for queue in queues for bell in queue._bells)
+    return sum(wake_event._waiter is not None for queue in queues for wake_event in queue._waiters)
 
 
 def sent(

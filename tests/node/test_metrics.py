@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from lakebed.aof.errors import BackpressureKind
 from lakebed.base.counters import Counters, Histogram
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
 from lakebed.http.response import Response
 from lakebed.node.metric_names import MANIFEST_PREFIX, SECONDS, exported
 from lakebed.node.metrics import (
@@ -103,9 +103,9 @@ def families(
     return {one.name: one for one in found}
 
 
-def finished(observer: Observer, asked: Asked | None, status: int = 200) -> None:
+def finished(observer: Observer, asked: RequestLabel | None, status: int = 200) -> None:
     request = request_of("/")
-    request.asked = asked
+    request.label = asked
     observer.done(request, status, 10, 20, 2_000_000)
 
 
@@ -130,7 +130,7 @@ def everything(store: Store) -> list[PartCounters]:
 @pytest.mark.parametrize("kind", [TEXT, OPEN_METRICS])
 def test_everything_that_the_specifications_name_is_there(store: Store, kind: str) -> None:
     observer = Observer("s3")
-    finished(observer, Asked("PutObject", "photos", "LAKE"))
+    finished(observer, RequestLabel("PutObject", "photos", "LAKE"))
     found = families(facts_of(observer), everything(store), kind)
     for name, metric_type in SPECIFIED.items():
         assert name in found, name
@@ -213,7 +213,7 @@ def test_labels_cannot_break_out_of_their_line() -> None:
 def test_requests_are_counted_by_what_they_ask_and_how_they_ended() -> None:
     s3, http = Observer("s3"), Observer("http")
     for status in (200, 204, 404):
-        finished(s3, Asked("GetObject", "photos", "LAKE"), status)
+        finished(s3, RequestLabel("GetObject", "photos", "LAKE"), status)
     finished(http, None, 401)
     http.done(None, 400, 0, 5, 0)  # it never became a request
     found = families(facts_of(s3, http), [])
@@ -238,11 +238,11 @@ def test_requests_are_counted_by_what_they_ask_and_how_they_ended() -> None:
 def test_buckets_are_told_apart_up_to_a_number_and_never_by_what_is_none() -> None:
     observer = Observer("s3")
     for none in ("x" * 64, "\ud800", "a\nb"):
-        finished(observer, Asked("GetObject", none))
+        finished(observer, RequestLabel("GetObject", none))
     assert set(observer.seen().by_bucket.durations) == {OTHER}
     for number in range(TOLD_APART_MAX + 10):
-        finished(observer, Asked("GetObject", f"bucket-{number}"))
-    finished(observer, Asked("GetObject", "bucket-1"))
+        finished(observer, RequestLabel("GetObject", f"bucket-{number}"))
+    finished(observer, RequestLabel("GetObject", "bucket-1"))
     seen = observer.seen().by_bucket
     assert len(seen.durations) == TOLD_APART_MAX
     assert seen.requests[OTHER, "2xx"] == 3 + 11
@@ -289,7 +289,7 @@ def test_what_is_under_way_is_told_by_operation() -> None:
     for request in requests:
         with pytest.raises(RuntimeError):
             handler(request)
-    requests[0].asked = Asked("GetObject")
+    requests[0].label = RequestLabel("GetObject")
     assert observer.seen().inflight == {"GetObject": 1, "none": 1}
     for request in requests:
         observer.done(request, 500, 0, 0, 0)

@@ -16,7 +16,7 @@ import pytest
 
 from lakebed.base.clock import SystemClock
 from lakebed.base.events import event
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
 from lakebed.http.request_id import CURRENT
 from lakebed.http.response import Response
 from lakebed.http_api.service import Service as DoorService
@@ -146,7 +146,7 @@ async def test_two_at_a_time_keep_their_ids(lines: io.StringIO) -> None:
 @in_loop
 async def test_the_line_of_a_request_tells_all_but_what_signs_it(lines: io.StringIO) -> None:
     def handler(request: Request) -> Response:
-        request.asked = Asked("GetObject", "photos", "LAKE")
+        request.label = RequestLabel("GetObject", "photos", "LAKE")
         return Response(206, body=b"xyz")
 
     observer = Observer("s3")

@@ -21,7 +21,7 @@ from lakebed.base.units import TIB
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.http_api.guard import Identity
-from lakebed.http_api.site import Site
+from lakebed.http_api.origin_check import OriginCheck
 from lakebed.keratin.config import TopicConfig
 from lakebed.node import pages as node_pages
 from lakebed.node import readiness
@@ -73,7 +73,7 @@ async def pages(
         made = Pages(
             store,
             guard=OneKey(),
-            site=Site("here"),
+            site=OriginCheck("here"),
             readiness=Readiness(store, is_draining=lambda: scene.is_draining, answer_s=answer_s),
             facts=lambda: FACTS,
             is_public=is_public,

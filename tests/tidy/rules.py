@@ -69,7 +69,7 @@ RULES = (
             **JAVA,
             "kernels/reference.py": "the write loop that the compiled kernel mirrors",
             "cli/output.py": "puts the null device in the place of a closed pipe",
-            "http/sending.py": "sends from a descriptor that it was given",
+            "http/body_sender.py": "sends from a descriptor that it was given",
             "http/local_socket.py": "reaches a socket through its folder's descriptor",
             "http/server.py": "puts the null device in the place of a forked child's sockets",
         },

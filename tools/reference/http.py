@@ -10,7 +10,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 
 from lakebed.api import media, problems
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.errors import LakebedError
 from lakebed.http_api import openapi
 from tools.reference.markdown import anchor, code, codes, plain, table

@@ -1,6 +1,6 @@
 """What the embedded store, the door and the client share.
 
-- `operation` and `operations`: the one table of calls over the wire. The door routes by it and
+- `operation` and `operation_table`: the one table of calls over the wire. The door routes by it and
   describes itself by it, the client calls by it;
 - `topics`, `groups`, `logs`, `objects`, `admin`: the calls of each family, with what goes in and
   what comes out;

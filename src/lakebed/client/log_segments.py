@@ -174,7 +174,7 @@ class SegmentBytes:
             try:
                 return self._source.window(start, end)
             except NotFound:
-                self._source = self._find(self._look())
+                self._source = self._find(self._find_segment())
         raise self._moving()
 
     def whole(self) -> memoryview:
@@ -197,10 +197,10 @@ class SegmentBytes:
                     return _PackedBytes(ranges, self._runner)
                 return _PlainBytes(ranges, is_sealed=self._info.is_sealed)
             except NotFound:
-                info = self._look()
+                info = self._find_segment()
         raise self._moving()
 
-    def _look(self) -> SegmentInfo:
+    def _find_segment(self) -> SegmentInfo:
         """Where it is now; `NotFound` if it was removed."""
         for info in self._log.segments():
             if info.segment_id == self._info.segment_id:

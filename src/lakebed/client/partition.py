@@ -15,12 +15,12 @@ from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB, MIB
 from lakebed.client.append_result import AppendResult
 from lakebed.client.caller import Answer, Caller
-from lakebed.client.connections import Interruption
+from lakebed.client.connection_pool import Interruption
 from lakebed.client.errors import BadAnswer
-from lakebed.client.following import PartitionFollower
-from lakebed.client.producing import Batch, Producing
+from lakebed.client.followers import PartitionFollower
+from lakebed.client.long_wait import LongWait
+from lakebed.client.message_appender import Batch, MessageAppender
 from lakebed.client.segment_range import SegmentRange, range_of
-from lakebed.client.waiting import Waiting
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.errors import OffsetOutOfRange
@@ -48,7 +48,7 @@ class Page(NamedTuple):
 class RemotePartition:
     """Thread-safe; an iterator it gave belongs to one thread."""
 
-    def __init__(self, caller: Caller, producing: Producing, topic: str, number: int) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
         self._producing = producing
         self._topic = topic
@@ -94,7 +94,7 @@ class RemotePartition:
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Until the high watermark is larger than that; False if the seconds passed first."""
-        waiting = Waiting(self._caller.runner.clock, timeout)
+        waiting = LongWait(self._caller.runner.clock, timeout)
         high_watermark = self.high_watermark()
         while high_watermark <= offset:
             wait_ms = waiting.next_ms()

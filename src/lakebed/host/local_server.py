@@ -93,7 +93,7 @@ class LocalServer:
             return  # a child's: there is neither thread nor socket
         atexit.unregister(self._close_at_exit)
         self._remove_file()
-        self._tell_end()
+        self._log_end()
         if threading.current_thread() is self._thread:
             return
         self._thread.join(self._drain_s + _CUT_S)
@@ -117,7 +117,7 @@ class LocalServer:
                 with contextlib.suppress(LakebedError):
                     self._store.disk.unlink(self.path)
 
-    def _tell_end(self) -> None:
+    def _log_end(self) -> None:
         with self._mutex:
             if not self._is_over:
                 os.eventfd_write(self._wake, 1)
@@ -153,11 +153,11 @@ class LocalServer:
     async def _serve_in_loop(self) -> None:
         import asyncio
 
-        from lakebed.http.connection_room import ConnectionRoom
+        from lakebed.http.connection_limit import ConnectionLimit
         from lakebed.http_api.guard import TrustingGuard
         from lakebed.http_api.server import HttpApi
 
-        room = ConnectionRoom(local_connections_max())
+        room = ConnectionLimit(local_connections_max())
         api = HttpApi(self._store, guard=TrustingGuard(), room=room)
         try:
             ends = asyncio.Event()

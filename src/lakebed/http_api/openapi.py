@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lakebed.api import media
 from lakebed.api.operation import NUMBERS, Nothing, Operation, Raw
-from lakebed.api.operations import OPERATIONS
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.version import VERSION
 
 Schema = dict[str, Any]

@@ -16,9 +16,9 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import HistogramSnapshot
 from lakebed.base.events import event
 from lakebed.base.layout import Buffer
-from lakebed.http.answering import Handler
 from lakebed.http.request import Request
 from lakebed.http.request_id import CURRENT
+from lakebed.http.responder import Handler
 from lakebed.http.response import Response
 from lakebed.node.logs import ACCESS_LOGGER
 from lakebed.node.metric_names import SECONDS
@@ -87,7 +87,7 @@ class Observer:
         """A `Done` of the server."""
         self._bytes_in += received
         self._bytes_out += sent
-        asked = None if request is None else request.asked
+        asked = None if request is None else request.label
         operation = NO_OPERATION if asked is None else asked.operation
         self._by_operation.add(operation, status, duration_ns)
         if asked is not None and asked.bucket:
@@ -102,7 +102,7 @@ class Observer:
             self._log(request, status, received, sent, duration_ns)
 
     def seen(self) -> Seen:
-        operations = (one.asked for one in self._inflight)
+        operations = (one.label for one in self._inflight)
         inflight = Tally(NO_OPERATION if one is None else one.operation for one in operations)
         return Seen(
             self._endpoint,
@@ -117,7 +117,7 @@ class Observer:
     def _log(
         self, request: Request, status: int, received: int, sent: int, duration_ns: int
     ) -> None:
-        asked = request.asked
+        asked = request.label
         event(
             _log,
             "request",

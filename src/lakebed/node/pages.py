@@ -4,7 +4,7 @@
     /readyz   200 if it can do its work, else 503 and why, a line each
     /metrics  for who asks from this machine, for who has an access key, or for all if so set
 
-`/healthz` answers whatever the request says of where it comes from; the others check it (`Site`).
+`/healthz` answers whatever the request says of where it comes from; the others check it (`OriginCheck`).
 Who asks through a proxy is not on this machine, wherever the proxy is.
 """
 
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.api.problems import Unauthenticated
 from lakebed.base.errors import Busy, LakebedError
-from lakebed.http.answering import Handler
-from lakebed.http.request import Asked, Request
+from lakebed.http.request import Request, RequestLabel
+from lakebed.http.responder import Handler
 from lakebed.http.response import Response
-from lakebed.http_api.answer import problem_response
 from lakebed.http_api.guard import Guard
-from lakebed.http_api.site import Site
+from lakebed.http_api.origin_check import OriginCheck
+from lakebed.http_api.response_builder import problem_response
 from lakebed.node.metrics import NodeFacts, accepted, counted_totals, rendered
 from lakebed.node.readiness import Readiness, look
 from lakebed.node.totals import ObjectTotals
@@ -47,7 +47,7 @@ class Pages:
         store: Store,
         *,
         guard: Guard,
-        site: Site,
+        site: OriginCheck,
         readiness: Readiness,
         facts: Callable[[], NodeFacts],
         is_public: bool,
@@ -74,7 +74,7 @@ class Pages:
             if found is None:
                 return calls(request)
             name, page = found
-            request.asked = Asked(name)
+            request.label = RequestLabel(name)
             if request.method not in ("GET", "HEAD"):
                 response = _plain(405, "only GET and HEAD are taken here")
                 response.headers = [*response.headers, ("Allow", "GET, HEAD")]
@@ -115,7 +115,7 @@ class Pages:
             if self._is_public:
                 return
             raise
-        request.asked = Asked("metrics", access_key=identity.access_key)
+        request.label = RequestLabel("metrics", access_key=identity.access_key)
 
     async def _rendered(self, content_type: str) -> bytes:
         if self._scrapes >= _SCRAPES_MAX:

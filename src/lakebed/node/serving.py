@@ -29,12 +29,12 @@ from lakebed.base.files import descriptors
 from lakebed.base.settings import Settings
 from lakebed.host.local_server import local_connections_max
 from lakebed.host.store import Store
-from lakebed.http.answering import Handler
-from lakebed.http.connection_room import ConnectionRoom
+from lakebed.http.connection_limit import ConnectionLimit
+from lakebed.http.responder import Handler
 from lakebed.http.tls import BadCertificate, TlsFiles
 from lakebed.http_api.guard import Guard
+from lakebed.http_api.origin_check import OriginCheck
 from lakebed.http_api.server import HttpApi
-from lakebed.http_api.site import Site
 from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
 from lakebed.node.http_endpoint import http_endpoint
 from lakebed.node.logs import NodeLogs
@@ -123,8 +123,8 @@ class _Node:
         self._first = first
         self._s3: S3Endpoint | None = None
         self._door: HttpApi | None = None
-        self._room = ConnectionRoom(_connections_max(self._config.limits().connections_max))
-        self._site = Site(self._config.http_names, listens_on=self._config.http_host)
+        self._room = ConnectionLimit(_connections_max(self._config.limits().connections_max))
+        self._site = OriginCheck(self._config.http_names, listens_on=self._config.http_host)
         self._observers = {name: Observer(name) for name in ("s3", "http")}
         self._stops = asyncio.Event()
         self._cuts = asyncio.Event()

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from lakebed.aio.client.caller import Answer, Caller
-from lakebed.aio.client.connections import Interruption
-from lakebed.aio.client.following import PartitionFollower
-from lakebed.aio.client.producing import Batch, Producing
+from lakebed.aio.client.connection_pool import Interruption
+from lakebed.aio.client.followers import PartitionFollower
+from lakebed.aio.client.message_appender import Batch, MessageAppender
 from lakebed.aio.client.segment_range import SegmentRange, range_of
 from lakebed.api import topics as wire
 from lakebed.base.errors import InputError, NotFound
@@ -21,7 +21,7 @@ from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB, MIB
 from lakebed.client.append_result import AppendResult
 from lakebed.client.errors import BadAnswer
-from lakebed.client.waiting import Waiting
+from lakebed.client.long_wait import LongWait
 from lakebed.keratin.config import Ack
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.errors import OffsetOutOfRange
@@ -49,7 +49,7 @@ class Page(NamedTuple):
 class AsyncPartition:
     """For one event loop; an iterator it gave belongs to one task."""
 
-    def __init__(self, caller: Caller, producing: Producing, topic: str, number: int) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
         self._producing = producing
         self._topic = topic
@@ -95,7 +95,7 @@ class AsyncPartition:
 
     async def wait_beyond(self, offset: int, timeout: float | None) -> bool:
         """Until the high watermark is larger than that; False if the seconds passed first."""
-        waiting = Waiting(self._caller.runner.clock, timeout)
+        waiting = LongWait(self._caller.runner.clock, timeout)
         high_watermark = await self.high_watermark()
         while high_watermark <= offset:
             wait_ms = waiting.next_ms()

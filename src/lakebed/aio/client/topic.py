@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from lakebed.aio.client.batch_commit import commit_batches
 from lakebed.aio.client.caller import Caller
-from lakebed.aio.client.committing import commit_batches
-from lakebed.aio.client.following import AsyncTopicFollower
+from lakebed.aio.client.followers import AsyncTopicFollower
 from lakebed.aio.client.group import AsyncGroup
+from lakebed.aio.client.message_appender import Batch, MessageAppender
 from lakebed.aio.client.partition import AsyncPartition
-from lakebed.aio.client.producing import Batch, Producing
 from lakebed.api import admin
 from lakebed.api import groups as wire_groups
 from lakebed.api import topics as wire
@@ -36,7 +36,7 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 class AsyncTopic:
     """For one event loop. `config` is as it was when the topic was opened."""
 
-    def __init__(self, caller: Caller, producing: Producing, state: wire.TopicState) -> None:
+    def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
         self._producing = producing
         self.name = state.name

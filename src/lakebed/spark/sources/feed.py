@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakebed.api.reading import ReadableStore
+from lakebed.api.read_surface import ReadableStore
 from lakebed.spark.filters import Interval
 from lakebed.store.read_plan import (
     LATEST,

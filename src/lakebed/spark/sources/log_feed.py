@@ -10,7 +10,7 @@ import numpy as np
 from lakebed.aof.format import next_base_offset
 from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.api.reading import ReadableLog, ReadableStore
+from lakebed.api.read_surface import ReadableLog, ReadableStore
 from lakebed.base.errors import InputError
 from lakebed.base.oldest_first import Chunk, Items, Limit, advance
 from lakebed.base.units import US_NS, shown

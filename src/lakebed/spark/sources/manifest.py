@@ -69,7 +69,7 @@ from pyspark.sql.types import StructType
 
 from lakebed.aof.manifest.paths import FileKind
 from lakebed.aof.manifest.replay import Moment
-from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import BadConfig, Busy, InputError
 from lakebed.base.units import MIB

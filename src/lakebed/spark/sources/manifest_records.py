@@ -19,7 +19,7 @@ from lakebed.aof.manifest.chunk import InspectedChunk, PlacedRecord, Verdict
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, HydrationStarted, SnapshotMarker
 from lakebed.aof.manifest.records import CustomEvent, Position, Unknown, UploadFailed
 from lakebed.aof.manifest.replay import Moment
-from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.api.read_surface import ReadableManifestLog, ReadableStore
 from lakebed.base.errors import Busy, Corrupt, UnknownVersion
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, parts, repeated
 from lakebed.spark.sources.cells import batch_of, moments, numbers, small_numbers, texts, unsigned

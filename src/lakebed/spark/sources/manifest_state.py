@@ -18,7 +18,7 @@ from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.manifest.records import Position
 from lakebed.aof.manifest.replay import Moment, ReplayResult
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
-from lakebed.api.reading import ReadableManifestLog
+from lakebed.api.read_surface import ReadableManifestLog
 from lakebed.base.errors import Corrupt, NotFound
 from lakebed.spark.arrow.columns import ROWS_MAX, TIMESTAMP, Fields, repeated
 from lakebed.spark.sources.cells import batch_of, flags, moments, numbers, texts, unsigned

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import Filter
 
-from lakebed.api.reading import ReadableStore
+from lakebed.api.read_surface import ReadableStore
 from lakebed.base.errors import BadConfig, NotFound
 from lakebed.base.units import MIB
 from lakebed.spark.arrow.columns import Fields

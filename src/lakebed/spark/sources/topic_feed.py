@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lakebed.api.reading import ReadableStore, ReadableTopic
+from lakebed.api.read_surface import ReadableStore, ReadableTopic
 from lakebed.base.errors import InputError
 from lakebed.base.units import shown
 from lakebed.keratin.backlog import bytes_of

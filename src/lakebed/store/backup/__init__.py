@@ -33,15 +33,15 @@ from lakebed.store.backup.vault import Vault, open_vault
 __all__ = [
     "BackedFile",
     "CheckReport",
+    "CreatedBackup",
     "DamagedBackup",
     "RemovedSnapshots",
     "RestoreReport",
     "Snapshot",
-    "CreatedBackup",
     "Vault",
     "check_snapshot",
+    "create_backup",
     "keep_snapshots",
     "open_vault",
     "restore",
-    "create_backup",
 ]
