@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.door import EMBEDDED, SERVED, LakebedServer, rows, tiny
-from bench.door_load import LoadProcess, Order
+from bench.http_api import EMBEDDED, SERVED, LakebedServer, rows, tiny
+from bench.http_api_load import LoadProcess, Order
 from bench.row import Resting, Run, Unavailable
 from bench.servers import free_port
 

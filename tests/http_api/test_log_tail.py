@@ -17,7 +17,7 @@ from lakebed.api.problems import error_of
 from lakebed.base.errors import Closed, NotFound
 from lakebed.base.units import KIB
 from tests.http_api.live_api import LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS, SMALL, append, fill, ids
+from tests.http_api.log_apis import ORDERS, SMALL, append, fill, ids
 from tests.http_api.waiters import wait_until
 
 

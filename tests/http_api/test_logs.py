@@ -14,7 +14,7 @@ from lakebed.api.logs import Seal, WatermarkBody
 from lakebed.api.operation import Operation
 from lakebed.base.errors import BadName, InputError, NotFound
 from tests.http_api.live_api import LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS, SMALL, append, fill, read_all
+from tests.http_api.log_apis import ORDERS, SMALL, append, fill, read_all
 
 
 @pytest.fixture

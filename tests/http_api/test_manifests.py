@@ -24,7 +24,7 @@ from tests.cli.manifest_stores import (
     write_segment,
 )
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS
+from tests.http_api.log_apis import ORDERS
 from tests.http_api.test_guard import FIRST, basic, guarding
 
 CHUNK = "00000000000000000000.mlog"

@@ -15,7 +15,7 @@ from lakebed.api.pins import NewPin, RenewPin
 from lakebed.base.errors import BadName, InputError, NotFound
 from lakebed.base.units import KIB
 from tests.http_api.live_api import LiveApi, open_api
-from tests.http_api.log_doors import ORDERS, fill
+from tests.http_api.log_apis import ORDERS, fill
 
 RETAINING = AofConfig(segment_bytes=64 * KIB, retention=RetentionConfig(count_max=1))
 

@@ -19,7 +19,7 @@ from lakebed.base.errors import Busy, InputError, NoSpace, NotFound, OutcomeUnkn
 from lakebed.base.units import KIB
 from tests.fakes.failing_disk import FailingDisk
 from tests.http_api.live_api import LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS, SMALL, append, fill, ids, read_all
+from tests.http_api.log_apis import ORDERS, SMALL, append, fill, ids, read_all
 from tests.http_api.waiters import begin, told, wait_until
 
 RECORDS = target_of(logs.APPEND_RECORDS, ORDERS)

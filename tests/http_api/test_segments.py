@@ -25,7 +25,7 @@ from lakebed.keratin.view import PartitionSegment
 from lakebed.kernels import Stop
 from lakebed.seglake.errors import BadRange
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
-from tests.http_api.log_doors import ORDERS, SMALL, append, fill, read_all
+from tests.http_api.log_apis import ORDERS, SMALL, append, fill, read_all
 
 PAGES = TopicConfig(segment_bytes=64 * KIB, index_stride_bytes=4 * KIB)
 CLICKS = {"topic": "clicks", "partition": 0}

@@ -25,8 +25,8 @@ from lakebed.node.metrics import (
     cumulative,
     rendered,
 )
-from lakebed.node.observing import OTHER, TOLD_APART_MAX, Observer
-from lakebed.node.readiness import Look
+from lakebed.node.observer import OTHER, TOLD_APART_MAX, Observer
+from lakebed.node.readiness import ReadinessReport
 from lakebed.store.counters import PartCounters
 from lakebed.store.store import Store
 from tests.node.requests import request_of
@@ -77,7 +77,7 @@ SPECIFIED = {
 }
 
 
-DISK = Look(100, 50, ())
+DISK = ReadinessReport(100, 50, ())
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
     "text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -85,16 +85,16 @@ PROMETHEUS = (
 
 
 def facts_of(*observers: Observer) -> NodeFacts:
-    seen = [one.seen() for one in observers]
+    seen = [one.snapshot() for one in observers]
     return NodeFacts(
-        seen=seen,
+        requests=seen,
         connections={one.endpoint: 3 for one in seen},
         replays_detected=2,
     )
 
 
 def families(
-    facts: NodeFacts, counts: list[PartCounters], kind: str = TEXT, *, disk: Look = DISK
+    facts: NodeFacts, counts: list[PartCounters], kind: str = TEXT, *, disk: ReadinessReport = DISK
 ) -> dict[str, Metric]:
     text = rendered(facts, disk, counts, content_type=kind).decode()
     read = read_open if kind == OPEN_METRICS else read_text
@@ -239,11 +239,11 @@ def test_buckets_are_told_apart_up_to_a_number_and_never_by_what_is_none() -> No
     observer = Observer("s3")
     for none in ("x" * 64, "\ud800", "a\nb"):
         finished(observer, RequestLabel("GetObject", none))
-    assert set(observer.seen().by_bucket.durations) == {OTHER}
+    assert set(observer.snapshot().by_bucket.durations) == {OTHER}
     for number in range(TOLD_APART_MAX + 10):
         finished(observer, RequestLabel("GetObject", f"bucket-{number}"))
     finished(observer, RequestLabel("GetObject", "bucket-1"))
-    seen = observer.seen().by_bucket
+    seen = observer.snapshot().by_bucket
     assert len(seen.durations) == TOLD_APART_MAX
     assert seen.requests[OTHER, "2xx"] == 3 + 11
     assert seen.requests["bucket-1", "2xx"] == 2
@@ -259,7 +259,7 @@ def test_the_process_and_the_build_are_told() -> None:
     assert found["lakebed_disk_free_bytes"].samples[0].value == 100
     assert found["lakebed_disk_reserve_bytes"].samples[0].value == 50
     assert found["lakebed_not_writable"].samples[0].value == 0
-    unknown = Look(None, 50, ("the store is closed",))
+    unknown = ReadinessReport(None, 50, ("the store is closed",))
     assert "lakebed_disk_free_bytes" not in families(facts_of(), [], disk=unknown), "it is not 0"
 
 
@@ -290,10 +290,10 @@ def test_what_is_under_way_is_told_by_operation() -> None:
         with pytest.raises(RuntimeError):
             handler(request)
     requests[0].label = RequestLabel("GetObject")
-    assert observer.seen().inflight == {"GetObject": 1, "none": 1}
+    assert observer.snapshot().inflight == {"GetObject": 1, "none": 1}
     for request in requests:
         observer.done(request, 500, 0, 0, 0)
-    assert observer.seen().inflight == {}
+    assert observer.snapshot().inflight == {}
 
 
 def _never(_request: Request) -> Response:

@@ -132,7 +132,7 @@ RULES = (
             "node/s3_endpoint.py": "an event loop hands what blocks to an executor",
             "http_api/server.py": "an event loop hands what blocks to an executor",
             "http_api/jobs.py": "a job has a thread of its own",
-            "spark/tables/place.py": "an environment variable is the process's, whoever runs it",
+            "spark/tables/location.py": "an environment variable is the process's, whoever runs it",
             "host/local_server.py": "an event loop of its own, and never on a simulated disk",
         },
     ),

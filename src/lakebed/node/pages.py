@@ -24,8 +24,8 @@ from lakebed.http_api.guard import Guard
 from lakebed.http_api.origin_check import OriginCheck
 from lakebed.http_api.response_builder import problem_response
 from lakebed.node.metrics import NodeFacts, accepted, counted_totals, rendered
-from lakebed.node.readiness import Readiness, look
-from lakebed.node.totals import ObjectTotals
+from lakebed.node.object_totals import ObjectTotals
+from lakebed.node.readiness import Readiness, check_readiness
 from lakebed.store.store import Store
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Pages:
         self._scrapes += 1
         try:
             async with self._scraping:
-                totals = await self._totals.seen()
+                totals = await self._totals.snapshot()
                 facts = self._facts()
                 return await asyncio.to_thread(self._render, facts, totals, content_type)
         finally:
@@ -133,7 +133,7 @@ class Pages:
         counts = self._store.counts()
         if totals is not None:
             counts.append(counted_totals(totals))
-        return rendered(facts, look(self._store), counts, content_type=content_type)
+        return rendered(facts, check_readiness(self._store), counts, content_type=content_type)
 
 
 def is_local(request: Request) -> bool:

@@ -9,7 +9,7 @@ from lakebed.http.connection_limit import ConnectionLimit
 from lakebed.http.limits import Limits
 from lakebed.http.server import Server
 from lakebed.http.tls import TlsFiles
-from lakebed.node.observing import Observer
+from lakebed.node.observer import Observer
 from lakebed.s3.app import App
 from lakebed.s3.service import Service
 from lakebed.seglake.endpoint_config import EndpointConfig

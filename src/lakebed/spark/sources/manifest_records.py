@@ -118,7 +118,7 @@ def record_batches(
     rows: list[Row] = []
     for index in indexes:
         looked = survey_chunk(found.reader, index, is_last=index >= last)
-        rows += _wanted(found, index, looked, reading)
+        rows += _selected(found, index, looked, reading)
         if len(rows) >= rows_max:
             yield from parts(_batch(found, rows, schema), rows_max)
             rows = []
@@ -143,7 +143,7 @@ def _missing(found: ReadableManifestLog, first: int, end: int) -> Damaged:
     return Damaged(Position(first, 0), "missing", found.reader.paths.chunk(first), problem)
 
 
-def _wanted(
+def _selected(
     found: ReadableManifestLog, index: int, looked: SurveyedChunk | None, reading: Reading
 ) -> Iterator[Row]:
     if looked is None:

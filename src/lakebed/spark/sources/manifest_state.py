@@ -99,7 +99,7 @@ def state_batches(
         yield _batch(found, replayed, some, schema)
 
 
-def position_behind(reader: ManifestReader, record: int) -> Position:
+def position_after(reader: ManifestReader, record: int) -> Position:
     """Where the state with that record, and none behind it, is; `NotFound` if it is not there."""
     indexes = reader.chunk_indexes()
     for index in reversed(indexes):

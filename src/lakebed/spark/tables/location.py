@@ -45,7 +45,7 @@ _KEY_VARIABLES: Final = (
 
 
 @dataclass(frozen=True)
-class TablePlace:
+class TableLocation:
     """`prefix` has no slash at either end, and is not empty."""
 
     endpoint: str
@@ -63,7 +63,7 @@ class TablePlace:
     def __str__(self) -> str:
         return f"{self.bucket}/{self.prefix}"
 
-    def with_table(self, table: str) -> TablePlace:
+    def with_table(self, table: str) -> TableLocation:
         """Another table of the same S3."""
         bucket, prefix = bucket_and_prefix(table)
         return replace(self, bucket=bucket, prefix=prefix)
@@ -143,7 +143,7 @@ class TablePlace:
         return f"{self.bucket}/{self.prefix}/{path}"
 
 
-def table_place(options: Options) -> TablePlace:
+def table_location(options: Options) -> TableLocation:
     """What the options say; `BadConfig` or `NotFound` if there is no S3 to be had."""
     bucket, prefix = bucket_and_prefix(options.required("table"))
     given: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
@@ -152,7 +152,7 @@ def table_place(options: Options) -> TablePlace:
             if options.has(name):
                 raise BadConfig(f"the option {name} goes with s3Endpoint, and not with path")
         own = find_own_s3(os.path.abspath(options.required("path").removeprefix("file://")))
-        return TablePlace(own.url, own.access_key, own.secret_key, region=own.region, **given)
+        return TableLocation(own.url, own.access_key, own.secret_key, region=own.region, **given)
     endpoint = options.required("s3Endpoint").rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
@@ -163,7 +163,7 @@ def table_place(options: Options) -> TablePlace:
     if ca_file and parts.scheme != "https":
         raise options.wrong("caFile", "left out unless s3Endpoint is https")
     given |= {"region": region, "ca_file": ca_file and os.path.abspath(ca_file)}
-    return TablePlace(endpoint, access_key, secret_key, **given)
+    return TableLocation(endpoint, access_key, secret_key, **given)
 
 
 def read_ca_file(path: str) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lakebed.spark.watching import Share, Tasks, is_remote, watched
+from lakebed.spark.query_watch import ProgressShare, Tasks, is_remote, watched
 from tests.spark.watchers import KeepingWatcher
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def test_tasks_are_like_shares_and_never_go_back() -> None:
     watcher = KeepingWatcher()
-    share = Share(watcher, total=1000, size_bytes=500)
+    share = ProgressShare(watcher, total=1000, size_bytes=500)
     for done, total in ((0, 0), (0, 4), (1, 4), (1, 4), (3, 8), (1, 100), (4, 4)):
-        share.tell(Tasks(done, total))
+        share.report(Tasks(done, total))
     assert watcher.advances == [(250, 125), (375, 187), (1000, 500)]
 
 

@@ -1,4 +1,4 @@
-"""Clients of a system under load, in a process of their own: `python -m bench.door_load`.
+"""Clients of a system under load, in a process of their own: `python -m bench.http_api_load`.
 
 The process has one connection for each of its threads. It reads orders as lines of JSON, carries
 each out in all threads at once, and answers with a line that has the sum of what they did.
@@ -80,7 +80,7 @@ class LoadProcess:
     """As others see it."""
 
     def __init__(self, system: str, address: str, *, client_count: int) -> None:
-        command = [sys.executable, "-m", "bench.door_load", system, address, str(client_count)]
+        command = [sys.executable, "-m", "bench.http_api_load", system, address, str(client_count)]
         root = str(Path(__file__).parents[1])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root, text=True
@@ -117,7 +117,7 @@ class LoadProcess:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.door_load", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.http_api_load", description=__doc__)
     parser.add_argument("system", choices=sorted(CLIENTS))
     parser.add_argument("address", help="a root, or a port")
     parser.add_argument("client_count", type=int)

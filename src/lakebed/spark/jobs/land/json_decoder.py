@@ -152,7 +152,7 @@ class JsonDecoder:
             fields = FIELDS.decode(value)
             value.decode()
         except BadDocument:
-            found.errors[index] = _said(why)
+            found.errors[index] = _error_text(why)
             return None
         kept, misfits = {}, []
         for name, raw in fields.items():
@@ -266,7 +266,7 @@ def _plain(data_type: DataType) -> Callable[[Any], Any] | None:
     return None
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return str(error).partition("\n")[0]

@@ -29,19 +29,19 @@ class Tasks(NamedTuple):
     total: int
 
 
-class Share:
+class ProgressShare:
     """What part of a total is done, which never becomes less."""
 
     def __init__(self, watcher: Watcher, *, total: int, size_bytes: int) -> None:
         self._watcher = watcher
         self._total = total
         self._size_bytes = size_bytes
-        self._told = 0.0
+        self._reported = 0.0
 
-    def tell(self, tasks: Tasks) -> None:
+    def report(self, tasks: Tasks) -> None:
         share = tasks.done / tasks.total if tasks.total else 0.0
-        if share > self._told:
-            self._told = share
+        if share > self._reported:
+            self._reported = share
             self._watcher.advance(
                 int(self._total * share), size_bytes=int(self._size_bytes * share)
             )
@@ -59,8 +59,8 @@ def watched(
 ) -> Iterator[None]:
     """The query that runs in here; if nothing is raised, all of it is done then."""
     watcher.begin(what, total=total, unit=unit)
-    share = Share(watcher, total=total, size_bytes=size_bytes)
-    with _telling(spark, share):
+    share = ProgressShare(watcher, total=total, size_bytes=size_bytes)
+    with _reporting(spark, share):
         yield
     watcher.advance(total, size_bytes=size_bytes)
 
@@ -71,7 +71,7 @@ def is_remote(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def _telling(spark: SparkSession, share: Share) -> Iterator[None]:
+def _reporting(spark: SparkSession, share: ProgressShare) -> Iterator[None]:
     if is_remote(spark):
         handler = _handler(share)
         spark.registerProgressHandler(handler)
@@ -88,26 +88,26 @@ def _telling(spark: SparkSession, share: Share) -> Iterator[None]:
             task.stop()
 
 
-def _handler(share: Share) -> Any:
-    def tell(stages: Iterable[Any] | None, **_: object) -> None:
+def _handler(share: ProgressShare) -> Any:
+    def report(stages: Iterable[Any] | None, **_: object) -> None:
         found = list(stages or ())
-        share.tell(
+        share.report(
             Tasks(
                 sum(stage.num_completed_tasks for stage in found),
                 sum(stage.num_tasks for stage in found),
             )
         )
 
-    return tell
+    return report
 
 
-def _step(spark: SparkSession, share: Share) -> Any:
+def _step(spark: SparkSession, share: ProgressShare) -> Any:
     tracker = spark.sparkContext.statusTracker()
 
     def step() -> int | None:
         found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
         known = [stage for stage in found if stage is not None]
-        share.tell(
+        share.report(
             Tasks(
                 sum(stage.numCompletedTasks for stage in known),
                 sum(stage.numTasks for stage in known),

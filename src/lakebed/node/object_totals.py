@@ -44,7 +44,7 @@ class ObjectTotals:
         self._known: Totals | None = None
         self._due_ns = 0
 
-    async def seen(self) -> Totals | None:
+    async def snapshot(self) -> Totals | None:
         """What was counted last; None as long as nothing was."""
         if self._counting is None and self._clock.monotonic_ns() >= self._due_ns:
             self._counting = asyncio.ensure_future(asyncio.to_thread(self._count))

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lakebed.base.errors import DataError, NotFound
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.parts import FilePart
-from lakebed.spark.tables.place import TablePlace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ BATCH_ROWS = 10_000
 
 
 def read_parts(
-    place: TablePlace, parts: Sequence[FilePart], schema: pa.Schema
+    place: TableLocation, parts: Sequence[FilePart], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """In the order of the parts."""
     files = place.file_system()
@@ -31,7 +31,7 @@ def read_parts(
 
 
 def read_part(
-    files: FileSystem, place: TablePlace, part: FilePart, schema: pa.Schema
+    files: FileSystem, place: TableLocation, part: FilePart, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.parquet as parquet

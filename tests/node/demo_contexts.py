@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakebed.base.runner import ThreadRunner
-from lakebed.node.demo.ground import Ground
+from lakebed.node.demo.context import DemoContext
 from lakebed.node.demo.scale import scale_of
 
 
@@ -21,18 +21,18 @@ class Listening:
 
     def advance(self, done: int, *, size_bytes: int = 0) -> None: ...
 
-    def say(self, text: str) -> None:
+    def report_line(self, text: str) -> None:
         self.said.append(text)
 
 
 @contextmanager
-def ground_in(folder: Path, *, events: int = 5_000) -> Iterator[Ground]:
+def context_in(folder: Path, *, events: int = 5_000) -> Iterator[DemoContext]:
     with ThreadRunner() as runner:
-        yield Ground(
+        yield DemoContext(
             folder=folder, watcher=Listening(), runner=runner, scale=scale_of(events), seed=7
         )
 
 
-def found(ground: Ground) -> dict[str, tuple[int, int]]:
+def found(context: DemoContext) -> dict[str, tuple[int, int]]:
     """The counts of its checks: expected and found."""
-    return {check.what: (check.expected, check.found) for check in ground.checks}
+    return {check.what: (check.expected, check.found) for check in context.checks}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import Busy
-from lakebed.node.totals import FRESH_NS, REST_PART, ObjectTotals
+from lakebed.node.object_totals import FRESH_NS, REST_PART, ObjectTotals
 from lakebed.seglake.meta.rows import Totals
 from lakebed.seglake.model import Versioning
 from lakebed.store.store import Store
@@ -67,12 +67,12 @@ async def test_they_are_counted_once_a_minute_however_often_somebody_asks() -> N
     clock = ManualClock()
     store = SlowStore(clock)
     totals = ObjectTotals(store, clock=clock, answer_s=60)  # type: ignore[arg-type]
-    found = [await totals.seen() for _ in range(5)]
+    found = [await totals.snapshot() for _ in range(5)]
     assert {one.objects for one in found if one} == {1}
     clock.now_ns += FRESH_NS - 1
-    assert (await totals.seen() or Totals(0, 0, 0, 0, 0)).objects == 1
+    assert (await totals.snapshot() or Totals(0, 0, 0, 0, 0)).objects == 1
     clock.now_ns += 1
-    assert (await totals.seen() or Totals(0, 0, 0, 0, 0)).objects == 2
+    assert (await totals.snapshot() or Totals(0, 0, 0, 0, 0)).objects == 2
     assert store.counted == 2
 
 
@@ -83,19 +83,19 @@ async def test_what_takes_long_is_done_seldom_and_holds_nobody_up() -> None:
     store.took_ns = FRESH_NS
     store.may_go_on.clear()
     totals = ObjectTotals(store, clock=clock, answer_s=0.01)  # type: ignore[arg-type]
-    assert [await totals.seen(), await totals.seen()] == [None, None]
+    assert [await totals.snapshot(), await totals.snapshot()] == [None, None]
     store.may_go_on.set()
-    while (found := await totals.seen()) is None:
+    while (found := await totals.snapshot()) is None:
         await asyncio.sleep(0)
     assert (found.objects, store.counted) == (1, 1)
     clock.now_ns += FRESH_NS * REST_PART - 1
-    await totals.seen()
+    await totals.snapshot()
     assert store.counted == 1
     clock.now_ns += 1
     store.may_go_on.clear()
-    assert await totals.seen() == found, "what was counted last"
+    assert await totals.snapshot() == found, "what was counted last"
     store.may_go_on.set()
-    while await totals.seen() == found:
+    while await totals.snapshot() == found:
         await asyncio.sleep(0)
     assert store.counted == 2
 
@@ -105,21 +105,21 @@ async def test_a_count_that_failed_leaves_what_was_known_and_is_not_repeated_at_
     clock = ManualClock()
     store = SlowStore(clock)
     totals = ObjectTotals(store, clock=clock, answer_s=60)  # type: ignore[arg-type]
-    known = await totals.seen()
+    known = await totals.snapshot()
     clock.now_ns += FRESH_NS
     store.error = Busy("no")
-    assert await totals.seen() == known
+    assert await totals.snapshot() == known
     store.error = None
-    assert await totals.seen() == known
+    assert await totals.snapshot() == known
     clock.now_ns += FRESH_NS
-    assert await totals.seen() != known
+    assert await totals.snapshot() != known
 
 
 @in_loop
 async def test_a_store_without_buckets_is_asked_again(store: Store) -> None:
     totals = ObjectTotals(store, answer_s=60)
-    assert await totals.seen() is None
+    assert await totals.snapshot() is None
     store.bucket("photos").put("one", b"x")
-    found = await totals.seen()
+    found = await totals.snapshot()
     assert found is not None
     assert found.objects == 1

@@ -16,7 +16,7 @@ from lakebed.base.clock import SystemClock
 from lakebed.base.runner import ThreadRunner
 from lakebed.spark.tables.commit import Committed, Plan, Target, Transaction, commit_files, planned
 from lakebed.spark.tables.files import FileOptions, TableFiles, WrittenFile
-from lakebed.spark.tables.place import TablePlace
+from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.schemas import arrow_schema
 from tests.s3.endpoint import Endpoint
 
@@ -41,12 +41,12 @@ def s3(node: Endpoint) -> Any:
     )
 
 
-def new_place(node: Endpoint) -> TablePlace:
+def new_place(node: Endpoint) -> TableLocation:
     prefix = f"tables/t{next(_NUMBERS)}"
-    return TablePlace(node.url, node.access_key, node.secret_key, BUCKET, prefix)
+    return TableLocation(node.url, node.access_key, node.secret_key, BUCKET, prefix)
 
 
-def options_of(place: TablePlace) -> dict[str, str]:
+def options_of(place: TableLocation) -> dict[str, str]:
     """Those of `lakebed.table`."""
     return {
         "s3Endpoint": place.endpoint,
@@ -56,11 +56,11 @@ def options_of(place: TablePlace) -> dict[str, str]:
     }
 
 
-def delta(place: TablePlace, version: int | None = None) -> DeltaTable:
+def delta(place: TableLocation, version: int | None = None) -> DeltaTable:
     return DeltaTable(place.uri, version=version, storage_options=place.storage_options())
 
 
-def rows_of(place: TablePlace, version: int | None = None) -> list[dict[str, Any]]:
+def rows_of(place: TableLocation, version: int | None = None) -> list[dict[str, Any]]:
     """What `deltalake` itself reads."""
     found: list[dict[str, Any]] = delta(place, version).to_pyarrow_table().to_pylist()
     return found
@@ -71,11 +71,11 @@ def batch(*numbers: int, p: str | None = None) -> pa.RecordBatch:
     return pa.record_batch({"n": pa.array(numbers, pa.int64()), "p": [p] * len(numbers)})
 
 
-def numbers_of(place: TablePlace, version: int | None = None) -> list[int]:
+def numbers_of(place: TableLocation, version: int | None = None) -> list[int]:
     return sorted(row["n"] for row in rows_of(place, version))
 
 
-def keys_below(node: Endpoint, place: TablePlace) -> Iterator[str]:
+def keys_below(node: Endpoint, place: TableLocation) -> Iterator[str]:
     """Of the data files, and of whatever else is not the log."""
     client = s3(node)
     for page in client.get_paginator("list_objects_v2").paginate(
@@ -88,7 +88,7 @@ def keys_below(node: Endpoint, place: TablePlace) -> Iterator[str]:
 
 
 def write(
-    place: TablePlace, plan: Plan, batches: Sequence[pa.RecordBatch], **settings: Any
+    place: TableLocation, plan: Plan, batches: Sequence[pa.RecordBatch], **settings: Any
 ) -> list[WrittenFile]:
     """As a task does."""
     written = TableFiles(
@@ -104,7 +104,7 @@ def write(
 
 
 def commit(
-    place: TablePlace,
+    place: TableLocation,
     files: Sequence[WrittenFile],
     plan: Plan,
     target: Target,
@@ -117,7 +117,7 @@ def commit(
 
 
 def append(
-    place: TablePlace,
+    place: TableLocation,
     batch: pa.RecordBatch,
     schema: StructType,
     *,

@@ -14,7 +14,7 @@ import msgspec
 
 from lakebed.base.errors import InputError
 from lakebed.spark.errors import DataLost
-from lakebed.spark.sources.feed import Feed, Lane, Look
+from lakebed.spark.sources.feed import Feed, FeedState, Lane
 from lakebed.spark.sources.progress import Progress
 from lakebed.spark.tables.commit import Advance
 
@@ -60,13 +60,13 @@ def as_landed(
     has less than the checkpoint says and the rest can still be read.
     """
     positions = dict(begun.positions)
-    looks: dict[str, Look] = {}
+    looks: dict[str, FeedState] = {}
     for lane, at in begun.positions.items():
         done = landed.get(lane_id(begun.identities.get(lane.name, ""), lane.number))
         if done is None or done == at:
             continue
         if lane.name not in looks:
-            looks[lane.name] = feed.look(lane.name)
+            looks[lane.name] = feed.state(lane.name)
         bounds = looks[lane.name].bounds[lane]
         if done > bounds.end:
             raise DataLost(

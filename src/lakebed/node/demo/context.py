@@ -14,7 +14,7 @@ from lakebed.spark.jobs.watcher import Watcher
 
 
 @dataclass(kw_only=True)
-class Ground:
+class DemoContext:
     """One run. The stations add to `checks`, `rates` and `left_out`."""
 
     folder: Path  # scratch; the store is in it
@@ -30,12 +30,12 @@ class Ground:
     def root(self) -> Path:
         return self.folder / "store"
 
-    def tell(self, station: str, text: str) -> None:
-        self.watcher.say(f"{station:<10}{text}")
+    def report(self, station: str, text: str) -> None:
+        self.watcher.report_line(f"{station:<10}{text}")
 
     def leave_out(self, station: str, why: str) -> None:
         self.left_out.append(f"{station}: {why}")
-        self.tell(station, f"not shown: {why}")
+        self.report(station, f"not shown: {why}")
 
     def check(self, what: str, *, expected: int, found: int) -> None:
         self.checks.append(Check(what, expected, found))

@@ -24,9 +24,9 @@ from lakebed.base.runner import ThreadRunner
 from lakebed.spark.errors import DataLost
 from lakebed.spark.filters import Interval
 from lakebed.spark.sources.edges import lost
-from lakebed.spark.sources.feed import Feed, LaneRange, Look, hold
-from lakebed.spark.sources.planning import ReadPiece, Split, pin_ids_of, release
+from lakebed.spark.sources.feed import Feed, FeedState, LaneRange, hold
 from lakebed.spark.sources.settings import Kind, ReadSettings
+from lakebed.spark.sources.split_plan import ReadPiece, Split, pin_ids_of, release
 from lakebed.store.split_points import Bounds
 
 _RENEWALS = 3  # in the time that a pin lasts
@@ -40,11 +40,11 @@ def read_split(
     """Its rows. Spark calls for a split that is none if the plan has none: that is empty."""
     if not isinstance(split, Split):
         return
-    with settings.opened(kind) as feed, _Keeping(feed, kind, settings, split) as keeping:
-        looks = {name: feed.look(name) for name in {piece.lane.name for piece in split.pieces}}
+    with settings.opened(kind) as feed, _PinRenewal(feed, kind, settings, split) as keeping:
+        looks = {name: feed.state(name) for name in {piece.lane.name for piece in split.pieces}}
         for piece in split.pieces:
             look = looks[piece.lane.name]
-            yield from _PieceReading(feed, kind, settings, piece, look).batches(times_us)
+            yield from _PieceReader(feed, kind, settings, piece, look).batches(times_us)
         keeping.release()
     spare_modules()
 
@@ -56,7 +56,7 @@ def spare_modules() -> None:
     gc.freeze()
 
 
-class _Keeping:
+class _PinRenewal:
     """Keeps what was pinned for a plan from expiring while one of its tasks runs.
 
     A thread renews: the task itself may be held up for long by those it hands its rows to.
@@ -74,7 +74,7 @@ class _Keeping:
         self._runner: ThreadRunner | None = None
         self._is_begun = False  # of the thread, when nothing is due yet
 
-    def __enter__(self) -> _Keeping:
+    def __enter__(self) -> _PinRenewal:
         if self._duration_ms:
             self._renew()
             self._pin_what_is_not()
@@ -113,9 +113,9 @@ class _Keeping:
             self._pin_ids = self._pins.renew_all(self._pin_ids, duration_ms=self._duration_ms)
 
 
-class _PieceReading:
+class _PieceReader:
     def __init__(
-        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, look: Look
+        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, look: FeedState
     ) -> None:
         self._feed = feed
         self._kind = kind

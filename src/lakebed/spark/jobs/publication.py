@@ -25,7 +25,7 @@ _COLUMNS = ("value", "key", "timestamp", "headers")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publishing:
+class Publication:
     """Where to, and how."""
 
     backend: Backend
@@ -49,7 +49,7 @@ class Publishing:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublicationReport:
     """Of each partition that has messages of it: those that are there now, and those before."""
 
     now: list[CommittedPartition]
@@ -72,7 +72,7 @@ class Published:
         }
 
 
-def publish(frame: DataFrame, to: Publishing, *, job: str) -> Published:
+def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport:
     """All rows of the frame, a partition's at once. Columns that a topic has not are left out."""
     application = f"{job} {to.name}" if to.name else f"{job} {token_hex(16)}"
     ends = _ends(to)
@@ -95,7 +95,7 @@ def publish(frame: DataFrame, to: Publishing, *, job: str) -> Published:
     return _published(to, application, ends)
 
 
-def _ends(to: Publishing) -> dict[int, int]:
+def _ends(to: Publication) -> dict[int, int]:
     """Where what is written next begins, at the earliest; `NotFound` if there is no such topic."""
     with to.backend.open() as store:
         try:
@@ -107,13 +107,13 @@ def _ends(to: Publishing) -> dict[int, int]:
         return {number: bounds.end for number, bounds in enumerate(topic.bounds())}
 
 
-def _published(to: Publishing, application: str, ends: dict[int, int]) -> Published:
+def _published(to: Publication, application: str, ends: dict[int, int]) -> PublicationReport:
     """What the store says when the commit is repeated: without rows, for it has them."""
     with writing(to.backend) as store:
         topic = store.topics.open(to.topic)
         nothing: dict[int, tuple[()]] = dict.fromkeys(range(topic.partition_count), ())
         answers = topic.commit_batches(application, VERSION, nothing)
-    published = Published([], [])
+    published = PublicationReport([], [])
     for one in answers:
         if one.count:
             is_old = (one.base_offset or 0) < ends.get(one.partition, 0)

@@ -15,7 +15,7 @@ METRICS: Final = "landed"
 INTERVAL_S: Final = 0.5
 
 
-class Landed(NamedTuple):
+class LandedCounts(NamedTuple):
     rows: int = 0
     rescued: int = 0  # of these rows
     dead_letters: int = 0
@@ -27,19 +27,19 @@ class Tally:
     """Of one query. Spark keeps the last hundred batches; those before are remembered here."""
 
     query: StreamingQuery
-    batches: dict[int, Landed] = field(default_factory=dict)
+    batches: dict[int, LandedCounts] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def update(self) -> None:
         for progress in self.query.recentProgress:
             landed = landed_of(progress)
             if landed is not None:
                 self.batches[progress["batchId"]] = landed
 
-    def total(self) -> Landed:
+    def total(self) -> LandedCounts:
         return sum_of(list(self.batches.values()))
 
 
-def follow(tallies: Sequence[Tally], watcher: Watcher, done: Landed) -> bool:
+def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bool:
     """Until all have ended, or were stopped; if one fails, the others are stopped, and what it
     failed with is raised. An interrupt stops them, too: False then. `done` was landed before."""
     try:
@@ -48,11 +48,11 @@ def follow(tallies: Sequence[Tally], watcher: Watcher, done: Landed) -> bool:
             ended = [one for one in left if one.query.awaitTermination(INTERVAL_S / len(left))]  # type: ignore[arg-type]
             left = [one for one in left if one not in ended]
             for one in tallies:
-                one.look()
+                one.update()
             landed = sum_of([done, *(one.total() for one in tallies)])
             watcher.advance(landed.rows + landed.dead_letters, size_bytes=landed.size_bytes)
     except KeyboardInterrupt:
-        watcher.say("stopped: what is not landed yet is landed by the next run")
+        watcher.report_line("stopped: what is not landed yet is landed by the next run")
         return False
     finally:
         for one in tallies:
@@ -60,11 +60,11 @@ def follow(tallies: Sequence[Tally], watcher: Watcher, done: Landed) -> bool:
     return True
 
 
-def sum_of(parts: Sequence[Landed]) -> Landed:
-    return Landed(*map(sum, zip(*parts, strict=True))) if parts else Landed()
+def sum_of(parts: Sequence[LandedCounts]) -> LandedCounts:
+    return LandedCounts(*map(sum, zip(*parts, strict=True))) if parts else LandedCounts()
 
 
-def landed_of(progress: Any) -> Landed | None:
+def landed_of(progress: Any) -> LandedCounts | None:
     """What a batch landed; None if it was none."""
     metrics = (progress["observedMetrics"] or {}).get(METRICS)
     if metrics is None:
@@ -75,4 +75,4 @@ def landed_of(progress: Any) -> Landed | None:
         values = dict(zip(names, values["values"], strict=True))
     if values.get("rows") is None:
         return None
-    return Landed(*(values[name] for name in Landed._fields))
+    return LandedCounts(*(values[name] for name in LandedCounts._fields))

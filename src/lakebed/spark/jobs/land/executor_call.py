@@ -23,15 +23,17 @@ class Answer(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def ask(spark: SparkSession, question: Callable[[], Any]) -> Any:
+def call_on_executor(spark: SparkSession, question: Callable[[], Any]) -> Any:
     """What the question gives, as JSON has it; its `LakebedError` is raised here.
 
     The question is a function that can be imported there, or a `partial` of one.
     """
-    return ask_each(spark, lambda _: question(), count=1)[0]
+    return call_on_executors(spark, lambda _: question(), count=1)[0]
 
 
-def ask_each(spark: SparkSession, question: Callable[[int], Any], *, count: int) -> list[Any]:
+def call_on_executors(
+    spark: SparkSession, question: Callable[[int], Any], *, count: int
+) -> list[Any]:
     """The same of a question that is asked for each number below `count`, in tasks of their own."""
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,7 +41,7 @@ def ask_each(spark: SparkSession, question: Callable[[int], Any], *, count: int)
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                text = answered(lambda number=number: question(number))  # type: ignore[misc]
+                text = encoded_answer(lambda number=number: question(number))  # type: ignore[misc]
                 yield pa.RecordBatch.from_pydict({"answer": [text]})
 
     frame = spark.range(0, count, 1, count).mapInArrow(answers, "answer string")
@@ -57,7 +59,7 @@ def _value(answer: Answer) -> Any:
     return answer.value
 
 
-def answered(question: Callable[[], Any]) -> str:
+def encoded_answer(question: Callable[[], Any]) -> str:
     try:
         answer = Answer(value=question())
     except LakebedError as error:

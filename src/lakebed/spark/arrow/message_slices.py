@@ -36,7 +36,7 @@ class Headers(NamedTuple):
     values: Slices
 
 
-class Places(NamedTuple):
+class MessageSlices(NamedTuple):
     """One item a message; what was not asked for may be None."""
 
     buffer: memoryview
@@ -45,7 +45,7 @@ class Places(NamedTuple):
     headers: Headers | None  # None, too, where no message has any
 
 
-def places_of(batch: MessageBatch, columns: Collection[str]) -> Places:
+def message_slices_of(batch: MessageBatch, columns: Collection[str]) -> MessageSlices:
     """For those of `key`, `value` and `headers` that are among the columns."""
     if isinstance(batch, PackedMessages):
         return _packed(batch, columns)
@@ -53,10 +53,10 @@ def places_of(batch: MessageBatch, columns: Collection[str]) -> Places:
     if "key" in columns or "headers" in columns:
         return _plain(batch)
     values = _plain_values(batch) if "value" in columns else None
-    return Places(batch.run.buffer, None, values, None)
+    return MessageSlices(batch.run.buffer, None, values, None)
 
 
-def _plain(batch: PlainMessages) -> Places:
+def _plain(batch: PlainMessages) -> MessageSlices:
     run = batch.run
     fields = keratin_fields(
         run.buffer, run.positions, run.header_lengths, run.payload_lengths, run.flags
@@ -72,7 +72,7 @@ def _plain(batch: PlainMessages) -> Places:
         Slices(fields.name_positions, fields.name_lengths),
         Slices(fields.header_value_positions, fields.header_value_lengths),
     )
-    return Places(
+    return MessageSlices(
         run.buffer,
         Slices(fields.key_positions, fields.key_lengths),
         Slices(fields.value_positions, fields.value_lengths),
@@ -96,11 +96,11 @@ def _plain_values(batch: PlainMessages) -> Slices:
     return Slices(positions.data, lengths.data)
 
 
-def _packed(batch: PackedMessages, columns: Collection[str]) -> Places:
+def _packed(batch: PackedMessages, columns: Collection[str]) -> MessageSlices:
     found = batch.batch.columns
     first = bisect_left(found.offsets, batch.offsets[0])
     last = first + len(batch)
-    return Places(
+    return MessageSlices(
         batch.batch.buffer,
         Slices(found.key_positions[first:last], found.key_lengths[first:last]),
         Slices(found.value_positions[first:last], found.value_lengths[first:last]),

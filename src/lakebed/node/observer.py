@@ -1,6 +1,6 @@
 """What is known of the requests of an endpoint: counted, timed, and logged if that is asked for.
 
-Everything happens in the loop's thread, `seen` too. How many buckets and access keys are told apart
+Everything happens in the loop's thread, `snapshot` too. How many buckets and access keys are told apart
 is bounded: what comes later is counted together, as `(other)`.
 """
 
@@ -36,20 +36,20 @@ _log = logging.getLogger(ACCESS_LOGGER)
 Result = TypeVar("Result")
 
 
-class Counted(NamedTuple):
+class RequestCounts(NamedTuple):
     """Requests by what they have in common and the class of their status; durations in ns."""
 
     requests: dict[tuple[str, str], int]
     durations: dict[str, HistogramSnapshot]
 
 
-class Seen(NamedTuple):
+class RequestSnapshot(NamedTuple):
     """An endpoint's requests at one moment."""
 
     endpoint: str
-    by_operation: Counted
-    by_bucket: Counted
-    by_key: Counted
+    by_operation: RequestCounts
+    by_bucket: RequestCounts
+    by_key: RequestCounts
     inflight: dict[str, int]
     bytes_in: int
     bytes_out: int
@@ -101,10 +101,10 @@ class Observer:
         if _log.isEnabledFor(logging.INFO):
             self._log(request, status, received, sent, duration_ns)
 
-    def seen(self) -> Seen:
+    def snapshot(self) -> RequestSnapshot:
         operations = (one.label for one in self._inflight)
         inflight = Tally(NO_OPERATION if one is None else one.operation for one in operations)
-        return Seen(
+        return RequestSnapshot(
             self._endpoint,
             self._by_operation.counted(),
             self._by_bucket.counted(),
@@ -152,13 +152,15 @@ class _Counts:
         kind.durations[bisect_left(_BOUNDS_NS, duration_ns)] += 1
         kind.total_ns += duration_ns
 
-    def counted(self) -> Counted:
+    def counted(self) -> RequestCounts:
         requests = {
             (name, f"{status_class}xx"): count
             for name, kind in self._found.items()
             for status_class, count in kind.statuses.items()
         }
-        return Counted(requests, {name: kind.snapshot() for name, kind in self._found.items()})
+        return RequestCounts(
+            requests, {name: kind.snapshot() for name, kind in self._found.items()}
+        )
 
 
 class _Kind:

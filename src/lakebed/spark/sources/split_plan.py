@@ -18,7 +18,7 @@ from lakebed.api.topics import INT64_MAX
 from lakebed.base.errors import LakebedError, NotFound
 from lakebed.base.events import event
 from lakebed.spark.errors import DataLost
-from lakebed.spark.filters import Wanted
+from lakebed.spark.filters import ReadFilter
 from lakebed.spark.sources.edges import lost
 from lakebed.spark.sources.feed import Feed, Lane, LaneRange, hold
 from lakebed.spark.sources.settings import Kind, ReadSettings, not_found
@@ -82,7 +82,7 @@ class Split(InputPartition):
         return sum(piece.size for piece in self.pieces)
 
 
-def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, wanted: Wanted) -> list[Split]:
+def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, wanted: ReadFilter) -> list[Split]:
     """What the options and the filters leave, pinned, and cut. Empty if there is nothing to read.
 
     One call to the store, however many lanes there are.
@@ -90,7 +90,7 @@ def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, wanted: Wanted) -
     reads = _plan(feed, kind, settings, _requests(feed, settings, wanted))
     with _released_on_failure(feed, reads):
         held = [
-            _HeldPortion(_asked(feed, settings, name, read, planned), planned)
+            _HeldPortion(_read_requests(feed, settings, name, read, planned), planned)
             for name, read in zip(settings.names, reads, strict=True)
             for planned in read.ranges
         ]
@@ -131,7 +131,7 @@ def release(feed: Feed, pin_ids: Iterable[str]) -> None:
             feed.store.pins.release_all(known)
 
 
-def _requests(feed: Feed, settings: ReadSettings, wanted: Wanted) -> list[WantedRead]:
+def _requests(feed: Feed, settings: ReadSettings, wanted: ReadFilter) -> list[WantedRead]:
     start, end = settings.start, settings.end
     starts, ends = start.requested_by_lane(feed), end.requested_by_lane(feed)
     since_us = wanted.times_us.start
@@ -156,7 +156,7 @@ def _requests(feed: Feed, settings: ReadSettings, wanted: Wanted) -> list[Wanted
     ]
 
 
-def _partitions(wanted: Wanted, name: str) -> list[int] | None:
+def _partitions(wanted: ReadFilter, name: str) -> list[int] | None:
     if wanted.names is not None and name not in wanted.names:
         return []
     return None if wanted.numbers is None else sorted(wanted.numbers)
@@ -193,7 +193,7 @@ def _released_on_failure(feed: Feed, reads: Iterable[PlannedRead]) -> Iterator[N
         raise
 
 
-def _asked(
+def _read_requests(
     feed: Feed, settings: ReadSettings, name: str, read: PlannedRead, planned: PlannedRange
 ) -> Portion:
     lane, bounds, start = Lane(name, planned.partition), planned.bounds, settings.start

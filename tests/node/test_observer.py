@@ -21,7 +21,7 @@ from lakebed.http.request_id import CURRENT
 from lakebed.http.response import Response
 from lakebed.http_api.service import Service as DoorService
 from lakebed.node.logs import NodeLogs
-from lakebed.node.observing import Observer
+from lakebed.node.observer import Observer
 from lakebed.s3.service import Service as S3Service
 from lakebed.seglake.endpoint_config import EndpointConfig
 from lakebed.store.store import Store
@@ -84,7 +84,7 @@ async def test_every_line_of_a_request_has_its_id(handler: Any, lines: io.String
             answer = await client.answer()
             ids.append(answer.headers.get("x-id") or answer.body.decode())
         assert CURRENT.get() == ""
-        await until(lambda: not observer.seen().inflight)
+        await until(lambda: not observer.snapshot().inflight)
     found = documents(lines)
     expected = {at_once: 1, later: 2, streamed: 2, streamed_later: 2}[handler] + 1
     assert [one["request_id"] for one in found] == [one for one in ids for _ in range(expected)]
@@ -181,8 +181,8 @@ async def test_whoever_leaves_is_not_under_way_for_ever() -> None:
     async with serving(observer.wrapped(handler), on_done=observer.done) as served:
         client = await served.connect()
         client.get()
-        await until(lambda: observer.seen().inflight == {"none": 1})
+        await until(lambda: observer.snapshot().inflight == {"none": 1})
         client.reset()
         may_go_on.set()
-        await until(lambda: not observer.seen().inflight)
-    assert sum(observer.seen().by_operation.requests.values()) == 1
+        await until(lambda: not observer.snapshot().inflight)
+    assert sum(observer.snapshot().by_operation.requests.values()) == 1

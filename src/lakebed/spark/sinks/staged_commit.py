@@ -22,7 +22,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from lakebed.base.clock import SystemClock
 from lakebed.base.errors import InputError, LakebedError
-from lakebed.spark.sinks.encoding import Encoder
+from lakebed.spark.sinks.encoder import Encoder
 from lakebed.spark.sinks.settings import SinkSettings, writing
 from lakebed.spark.staging import Batches, Run, Staging
 from lakebed.store.staged_batch import CommittedPartition
@@ -65,7 +65,7 @@ def stage(
                 writer.append(partition, batch)
             batches = writer.finish()
         except BaseException:
-            with _only_told("what a failed task staged was not removed"):
+            with _logging_errors("what a failed task staged was not removed"):
                 writer.discard()
             raise
     return StagedRows(run=run, task=task, batches=batches)
@@ -84,7 +84,7 @@ def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None
         committed = _commit(settings, staging, run, _joined(found))
         count = sum(one.count for one in committed if one.is_new)
         _log.info("%s: %d messages of version %d committed", run.topic, count, run.version)
-        with _only_told("what was staged was not removed"):
+        with _logging_errors("what was staged was not removed"):
             staging.remove(run)
             staging.remove_leftovers()
 
@@ -92,7 +92,7 @@ def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None
 def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
     """Remove what the tasks staged, but for what a commit has decided upon."""
     found = _staged(messages)
-    with settings.staging() as staging, _only_told("what was staged was not removed"):
+    with settings.staging() as staging, _logging_errors("what was staged was not removed"):
         for one in found:
             staging.discard(one.run, one.batches)
 
@@ -165,7 +165,7 @@ def _joined(messages: Sequence[StagedRows]) -> Batches:
 
 
 @contextmanager
-def _only_told(what: str) -> Iterator[None]:
+def _logging_errors(what: str) -> Iterator[None]:
     """Cleaning up is not worth a failure: what is left is removed after a day."""
     try:
         yield

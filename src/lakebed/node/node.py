@@ -39,7 +39,7 @@ from lakebed.node.config import NodeConfig, changed_names, is_loopback, tls_of
 from lakebed.node.http_endpoint import http_endpoint
 from lakebed.node.logs import NodeLogs
 from lakebed.node.metrics import NodeFacts
-from lakebed.node.observing import Observer
+from lakebed.node.observer import Observer
 from lakebed.node.pages import Pages
 from lakebed.node.readiness import Readiness
 from lakebed.node.s3_endpoint import S3Endpoint
@@ -122,7 +122,7 @@ class _Node:
         self._tls = tls
         self._first = first
         self._s3: S3Endpoint | None = None
-        self._door: HttpApi | None = None
+        self._http_api: HttpApi | None = None
         self._room = ConnectionLimit(_connections_max(self._config.limits().connections_max))
         self._site = OriginCheck(self._config.http_names, listens_on=self._config.http_host)
         self._observers = {name: Observer(name) for name in ("s3", "http")}
@@ -133,7 +133,7 @@ class _Node:
         with self._signals():  # before `tell`: what it makes is told, whoever wants it to stop
             try:
                 s3_url, http_url = await self._listen()
-                self._tell_serving(s3_url, http_url)
+                self._log_serving(s3_url, http_url)
                 tell(s3_url, http_url)
             except BaseException:
                 self._cut()
@@ -151,7 +151,7 @@ class _Node:
             event(_log, "drained", is_clean=is_clean)
             return is_clean
 
-    def _tell_serving(self, s3_url: str, http_url: str | None) -> None:
+    def _log_serving(self, s3_url: str, http_url: str | None) -> None:
         event(_log, "serving", version=VERSION, root=self._store.root, s3=s3_url, http=http_url)
 
     # The listeners.
@@ -170,7 +170,7 @@ class _Node:
         s3_url = await self._listen_on(self._s3, config.s3_host, config.s3_port)
         if not config.http:
             return s3_url, None
-        self._door = http_endpoint(
+        self._http_api = http_endpoint(
             self._store,
             first=self._first,
             limits=config.limits(),
@@ -179,7 +179,7 @@ class _Node:
             wrap=self._before_calls,
             on_done=self._observers["http"].done,
         )
-        return s3_url, await self._listen_on(self._door, config.http_host, config.http_port)
+        return s3_url, await self._listen_on(self._http_api, config.http_host, config.http_port)
 
     def _before_calls(self, calls: Handler, guard: Guard) -> Handler:
         pages = Pages(
@@ -202,13 +202,13 @@ class _Node:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def _endpoints(self) -> dict[str, S3Endpoint | HttpApi]:
-        found = {"s3": self._s3, "http": self._door}
+        found = {"s3": self._s3, "http": self._http_api}
         return {name: one for name, one in found.items() if one is not None}
 
     def _facts(self) -> NodeFacts:
         endpoints = self._endpoints()
         return NodeFacts(
-            seen=[self._observers[name].seen() for name in endpoints],
+            requests=[self._observers[name].snapshot() for name in endpoints],
             connections={name: one.server.connection_count for name, one in endpoints.items()},
             replays_detected=0 if self._s3 is None else self._s3.replays_detected,
         )

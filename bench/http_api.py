@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from bench.aof_stores import SCRATCH, scratch_folder
-from bench.door_load import Client, LoadProcess, Order, carry_out_all
+from bench.http_api_load import Client, LoadProcess, Order, carry_out_all
 from bench.nats_peer import NatsStream
 from bench.redis_peer import RedisStream
 from bench.row import Contestant, Row, Run
@@ -72,7 +72,7 @@ class Control(Client, Protocol):
 class Serving(Control, Protocol):
     """A server, and one connection to it."""
 
-    address: str  # for `bench.door_load`
+    address: str  # for `bench.http_api_load`
 
 
 class LakebedServer(LakebedTopic):
