@@ -137,7 +137,7 @@ def produce_row(batch_records: int, client_count: int, work: Work) -> Row:
     )
     run = partial(_produce, client_count=client_count, order=order, work=work)
     return Row(
-        name=f"door/produce {batch_records:,} x {work.message_bytes} B/{client_count} clients",
+        name=f"http-api/produce {batch_records:,} x {work.message_bytes} B/{client_count} clients",
         unit="messages",
         baseline=EMBEDDED,
         burst_rest_s=work.rest_s,
@@ -174,7 +174,7 @@ def lease_row(batch_records: int, client_count: int, work: Work) -> Row:
     order = Order(batch_records=batch_records, batch_count=batch_count)
     run = partial(_lease, client_count=client_count, order=order, work=work)
     return Row(
-        name=f"door/lease and ack {batch_records:,}/{client_count} clients",
+        name=f"http-api/lease and ack {batch_records:,}/{client_count} clients",
         unit="messages",
         baseline=EMBEDDED,
         burst_rest_s=work.rest_s,

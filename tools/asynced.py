@@ -8,9 +8,9 @@ asynchronous one, and loops over it `async for`. What is called is found by the 
 parameters and results and by what `__init__` assigns. `RemoteTopic` becomes `AsyncTopic`. The
 Protocols of `lakebed.api` become those of `lakebed.aio.surface` in the same way.
 
-By hand are `sockets`, `undo_on_cancel` and `manifest_log`, and what `BODIES` below has: what must happen
-when a task is cancelled, and what the engines' own readers do over the wire for threads. Where the
-rules are not enough mypy says so: what is made is checked as strictly as the rest.
+By hand are `sockets`, `undo_on_cancel` and `manifest_log`, and what `BODIES` below has: what must
+happen when a task is cancelled, and what the engines' own readers do over the wire for threads.
+Where the rules are not enough mypy says so: what is made is checked as strictly as the rest.
 """
 
 from __future__ import annotations

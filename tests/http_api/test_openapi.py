@@ -33,8 +33,8 @@ def described(operation: Operation[Any]) -> dict[str, Any]:
 
 
 def test_it_is_told_to_everybody_as_json(tmp_path: Path) -> None:
-    with open_api(tmp_path) as door:
-        answer = door.ask("GET", "/v1/openapi.json")
+    with open_api(tmp_path) as live_api:
+        answer = live_api.ask("GET", "/v1/openapi.json")
     assert answer.headers["content-type"] == media.JSON
     assert answer.body == openapi_document()
 

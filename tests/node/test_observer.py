@@ -19,7 +19,7 @@ from lakebed.base.events import event
 from lakebed.http.request import Request, RequestLabel
 from lakebed.http.request_id import CURRENT
 from lakebed.http.response import Response
-from lakebed.http_api.service import Service as DoorService
+from lakebed.http_api.service import Service as ApiService
 from lakebed.node.logs import NodeLogs
 from lakebed.node.observer import Observer
 from lakebed.s3.service import Service as S3Service
@@ -110,7 +110,7 @@ async def test_what_a_service_hands_to_its_threads_has_the_id_too(tmp_path: Path
     with Store.open(tmp_path) as store, ThreadPoolExecutor(1) as executor:
         services = (
             S3Service(lake=store.lake, config=EndpointConfig(), clock=clock, executor=executor),
-            DoorService(store, executor),
+            ApiService(store, executor),
         )
         for service in services:
             token = CURRENT.set("00FF")

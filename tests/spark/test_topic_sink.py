@@ -127,8 +127,12 @@ def test_an_endpoint_takes_batches_inline_and_from_a_bucket(
     session: SparkSession, tmp_path: Path, staged: dict[str, str]
 ) -> None:
     frame = session.range(0, 1000, 1, 2).selectExpr("cast(id as string) value")
-    with open_api(tmp_path) as door:
-        options = {"endpoint": f"http://127.0.0.1:{door.port}", "accessKey": "a", "secretKey": "b"}
+    with open_api(tmp_path) as live_api:
+        options = {
+            "endpoint": f"http://127.0.0.1:{live_api.port}",
+            "accessKey": "a",
+            "secretKey": "b",
+        }
         for version in (1, 1):
             save(
                 frame,
@@ -140,9 +144,9 @@ def test_an_endpoint_takes_batches_inline_and_from_a_bucket(
                 **options,
                 **staged,
             )
-        topic = door.store.topic("t")
+        topic = live_api.store.topic("t")
         found = [[one.value or b"" for one in each.scan_from(0)] for each in topic.partitions]
-        left = [one.key for name in staged.values() for one in door.store.bucket(name).list()]
+        left = [one.key for name in staged.values() for one in live_api.store.bucket(name).list()]
     assert sorted(one for each in found for one in each) == sorted(b"%d" % n for n in range(1000))
     assert min(map(len, found)) > 250
     assert left == []
@@ -239,12 +243,12 @@ def test_a_commit_that_was_decided_is_completed_with_what_was_decided(
 
 def test_what_nobody_decided_is_completed_with_the_same_rows_in_any_order(tmp_path: Path) -> None:
     letters = "abcdefghijklmnop"
-    with open_api(tmp_path) as door:
-        door.store.topics.create("t", partitions=3)
-        options = {"endpoint": f"http://127.0.0.1:{door.port}", "topic": "t"}
+    with open_api(tmp_path) as live_api:
+        live_api.store.topics.create("t", partitions=3)
+        options = {"endpoint": f"http://127.0.0.1:{live_api.port}", "topic": "t"}
         settings = settings_of(options, is_streaming=False)
         first = stage(settings, *letters)
-        topic = door.store.topic("t")
+        topic = live_api.store.topic("t")
         topic.commit_batches("application", 3, {1: first.batches[1]})
         staged_commit.commit(settings, [stage(settings, *reversed(letters))])
         found = [one.value or b"" for each in topic.partitions for one in each.scan_from(0)]

@@ -25,7 +25,7 @@ _LIMITS: Final = {"minimum": "at least", "maximum": "at most"}
 _INTRODUCTION = f"""
 What `/v1/openapi.json` says, to be read. Documents are JSON, or MessagePack
 ({code(media.MSGPACK)}) with the same members, which has bytes as they are where JSON has base64.
-How a store is reached, and examples for curl, are in [the HTTP API](../guides/door.md).
+How a store is reached, and examples for curl, are in [the HTTP API](../guides/http-api.md).
 """.strip()
 
 

@@ -1,9 +1,9 @@
 """Brings the bytes of segments that retention gives up into `archive/`, before they leave the log.
 
-A segment that is in Tier 0 alone is moved there as it is, by `retention_worker`. One that has copies in
-colder tiers loses them with its retirement, so first of all its bytes must be known to be whole:
-those in Tier 0 are read to their end, and if they are damaged or not there, the segment is restored
-into the archive from the warmest copy that is good. While none is, it stays in the log.
+A segment that is in Tier 0 alone is moved there as it is, by `retention_worker`. One that has
+copies in colder tiers loses them with its retirement, so first of all its bytes must be known to
+be whole: those in Tier 0 are read to their end, and if they are damaged or not there, the segment
+is restored into the archive from the warmest copy that is good. While none is, it stays in the log.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ Invariants:
 - after a failed sync the log takes no more appends until it is opened again.
 
 The work is done by its parts, which share a `LogState` and the mutex in it: `appender`,
-`flusher`, `sealer`, `retention_worker`, `spare_preparer` (of spares), `manifest_recorder` (the manifest log), and
-`transitions`, which alone changes the chain of segments.
+`flusher`, `sealer`, `retention_worker`, `spare_preparer` (of spares), `manifest_recorder` (the
+manifest log), and `transitions`, which alone changes the chain of segments.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@
           └ maintenance: Maintenance
 
 A program that is written against these runs with `lakebed.Store` and with `lakebed.connect` alike.
-What only reads takes the Protocols of `lakebed.api.read_surface`, which these extend. mypy compares the
-embedded classes at the end of this module, and the remote ones in `lakebed.client.store`.
+What only reads takes the Protocols of `lakebed.api.read_surface`, which these extend. mypy
+compares the embedded classes at the end of this module, and the remote ones in
+`lakebed.client.store`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Access keys of a store that another process has open: as `lakebed.seglake.access_keys.AccessKeys`."""
+"""Access keys of a store that another process has open: as
+`lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 

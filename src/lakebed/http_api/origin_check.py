@@ -6,8 +6,8 @@ it. It also says where a request comes from, and those headers cannot be set by 
 - `Host` must be a name of the node. A page whose own name was made to resolve to this machine
   (DNS rebinding) is of the same origin to the browser, but has that name in `Host`. An address is
   no name, so any may stand there; nor is the name checked over TLS, where the certificate is.
-- `Origin` must be the node's own if there is one, and `Sec-Fetch-OriginCheck` must not name another site,
-  unless somebody follows a link.
+- `Origin` must be the node's own if there is one, and `Sec-Fetch-OriginCheck` must not name
+  another site, unless somebody follows a link.
 - A `POST` needs a `Content-Type` that no form can send: a page may send a form to any site, and an
   old browser says nothing of its origin. Other methods that change something are not sent to
   another site without being asked for first, which the node never allows.

@@ -1,4 +1,4 @@
-"""The door of an open store: its calls, the threads they use, and where it listens."""
+"""The HTTP API of an open store: its calls, the threads they use, and where it listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The handlers of topics and their partitions. Messages are in `produce_handlers` and `fetch_handlers`."""
+"""The handlers of topics and their partitions. Messages are in `produce_handlers` and
+`fetch_handlers`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API of a node: the store's door, for whoever has one of its access keys, and its pages.
+"""The HTTP API of a node: for whoever has one of its access keys, and its pages.
 
 Keys and secrets come with every request, as HTTP Basic: so they go over TLS, or stay on this
 machine, unless whoever runs the node says that the network may be trusted.

@@ -1,7 +1,7 @@
 """What is known of the requests of an endpoint: counted, timed, and logged if that is asked for.
 
-Everything happens in the loop's thread, `snapshot` too. How many buckets and access keys are told apart
-is bounded: what comes later is counted together, as `(other)`.
+Everything happens in the loop's thread, `snapshot` too. How many buckets and access keys are told
+apart is bounded: what comes later is counted together, as `(other)`.
 """
 
 from __future__ import annotations

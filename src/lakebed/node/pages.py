@@ -4,8 +4,8 @@
     /readyz   200 if it can do its work, else 503 and why, a line each
     /metrics  for who asks from this machine, for who has an access key, or for all if so set
 
-`/healthz` answers whatever the request says of where it comes from; the others check it (`OriginCheck`).
-Who asks through a proxy is not on this machine, wherever the proxy is.
+`/healthz` answers whatever the request says of where it comes from; the others check it
+(`OriginCheck`). Who asks through a proxy is not on this machine, wherever the proxy is.
 """
 
 from __future__ import annotations

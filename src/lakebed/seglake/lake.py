@@ -1,4 +1,4 @@
-"""The object store of a root, open for writing: the door to buckets, objects and uploads.
+"""The object store of a root, open for writing: with its buckets, objects and uploads.
 
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
     <root>/secret.key                          if there are access keys
@@ -54,7 +54,8 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `access_keys`, who may ask."""
+    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `access_keys`, who may
+    ask."""
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 # Made by `python -m tools.asynced` of `src/lakebed/client/access_keys.py`: edit that.
-"""Access keys of a store that another process has open: as `lakebed.seglake.access_keys.AccessKeys`."""
+"""Access keys of a store that another process has open: as
+`lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 

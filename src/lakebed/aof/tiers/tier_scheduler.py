@@ -1,10 +1,10 @@
 """The tiers of one log, driven by themselves: the jobs of the workers, and when there are any.
 
-`tier_plan` says what is next, `segment_tiering` does it, the manager's coordinator calls. A log whose tiering
-is off has none of this: its segments stay until somebody moves them.
+`tier_plan` says what is next, `segment_tiering` does it, the manager's coordinator calls. A log
+whose tiering is off has none of this: its segments stay until somebody moves them.
 
-- Compressing and uploading wait until it is time, as `tiering_policy` has it. Bringing back, evicting and
-  what a person asks for does not.
+- Compressing and uploading wait until it is time, as `tiering_policy` has it. Bringing back,
+  evicting and what a person asks for does not.
 - A job that fails is tried again later, with growing delays; one that is refused for want of rights
   waits for an operator.
 """

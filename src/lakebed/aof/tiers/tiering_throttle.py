@@ -1,4 +1,5 @@
-"""How a log stands between its appends and its tiers: `tiering_policy` decides by what is seen here.
+"""How a log stands between its appends and its tiers: `tiering_policy` decides by what is seen
+here.
 
 Appends are seen by the flushes they lead to. A segment waits from the moment it is seen to be
 ready; after a restart it begins to wait anew.

@@ -27,10 +27,10 @@ CASES = [
 # What one run of each contestant must say it did: two clients do one batch each, or lease and ack
 # all there is.
 EXPECTED = {
-    "door/produce 1 x 100 B/2 clients": 2,
-    "door/produce 20 x 100 B/2 clients": 40,
-    "door/lease and ack 1/2 clients": 8,
-    "door/lease and ack 20/2 clients": 80,
+    "http-api/produce 1 x 100 B/2 clients": 2,
+    "http-api/produce 20 x 100 B/2 clients": 40,
+    "http-api/lease and ack 1/2 clients": 8,
+    "http-api/lease and ack 20/2 clients": 80,
 }
 
 
