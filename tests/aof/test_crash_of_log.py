@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.aof.test_journaling import check_agreement
 
 from lakebed.aof.config import AofConfig, FlushConfig
 from lakebed.aof.errors import WouldBlock
@@ -26,6 +25,7 @@ from lakebed.base.simulation.scheduler import SimulatedCrash
 from lakebed.base.simulation.sweep import sweep
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from tests.aof.test_manifest_recorder import check_agreement
 from tests.fakes.aof_scan import scan_log
 
 pytestmark = pytest.mark.sweep

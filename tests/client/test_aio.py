@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from lakebed.aio.client.connections import Interruption
 
 from lakebed.aio import AsyncStore
+from lakebed.aio.client.connection_pool import Interruption
 from lakebed.aio.client.group import AsyncGroup
 from lakebed.api import media
 from lakebed.api.admin import CANCEL_WORK, START_WORK, JobState

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lakebed.base.errors import NoSpace
 from lakebed.base.files import PathLike
 from lakebed.base.files.real import RealDisk, RealFile, Writers
-from lakebed.base.files.write_loop import WriteOutcome
+from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 from lakebed.kernels import write_and_sync, zero_fill
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from lakebed.base.errors import InputError
-from lakebed.base.files.write_loop import (
+from lakebed.base.files.writing import (
     AGAIN_COUNT_MAX,
     GATHER_BYTES,
     WRITE_BYTES_MAX,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lakebed.base.errors import InputError
-from lakebed.base.files.write_loop import GATHER_BYTES, WRITE_BYTES_MAX, WriteOutcome
+from lakebed.base.files.writing import GATHER_BYTES, WRITE_BYTES_MAX, WriteOutcome
 from tests.kernels.samples import Kernels, run_python
 
 SHAPES = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.s3.test_fields import info
 
 from lakebed.s3.conditions import COPY_SOURCE, range_applies, read_condition, write_condition
 from lakebed.s3.errors import S3Error
 from lakebed.seglake.conditions import NotModified
 from lakebed.seglake.errors import PreconditionFailed
 from lakebed.seglake.model import Condition
+from tests.s3.test_object_headers import info
 
 pytestmark = pytest.mark.thorough
 

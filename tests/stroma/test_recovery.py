@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from lakebed.stroma.status import StatusKind
 
 from lakebed.base.errors import Corrupt, SyncFailed, Torn, UnknownVersion
 from lakebed.base.files import make_folders, read_file, replace_atomically
@@ -25,6 +24,7 @@ from lakebed.stroma.format import (
     Seek,
 )
 from lakebed.stroma.group_opener import clean_folder
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.recovery import load, start_over
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from tests.fakes.stroma_source import FakeSource

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lakebed.stroma.status import SETTLED, StatusKind
 
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.format import SNAPSHOT_HEADER, U64_MAX
+from lakebed.stroma.message_status import SETTLED, StatusKind
 from lakebed.stroma.paths import GroupName
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakebed.stroma.snapshot_conversion import snapshot_of, state_of

@@ -13,7 +13,7 @@ from lakebed.base.units import format_bytes
 from lakebed.host.store import Store
 from lakebed.node.metric_names import SECONDS, exported
 from lakebed.node.metrics import OPEN_METRICS, SIZES, NodeFacts, counted_totals, rendered
-from lakebed.node.observer import PartCounters as RequestsCounted
+from lakebed.node.observer import RequestCounts as RequestsCounted
 from lakebed.node.observer import RequestSnapshot
 from lakebed.node.readiness import ReadinessReport
 from lakebed.seglake.meta.rows import Totals

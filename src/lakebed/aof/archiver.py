@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.manifest.state import Residency
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import ArchivedName
-from lakebed.aof.recorder import ManifestRecorder
 from lakebed.aof.tiers.segment_tiering import SegmentTiering
 from lakebed.aof.tiers.warm_file import check_segment_file
 from lakebed.aof.view import SegmentInfo

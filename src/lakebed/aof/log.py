@@ -32,11 +32,11 @@ from lakebed.aof.flusher import Flusher
 from lakebed.aof.follower import Follower
 from lakebed.aof.holds import Holds, PositionedReader
 from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.recorder import ManifestRecorder
 from lakebed.aof.recovery import Recovered
 from lakebed.aof.retention_worker import RetentionWorker
 from lakebed.aof.sealer import Sealer

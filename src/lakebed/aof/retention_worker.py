@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from lakebed.aof.archiver import Archiver
 from lakebed.aof.context import LogContext
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import ArchivedName, SegmentName
-from lakebed.aof.recorder import ManifestRecorder
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.retention import SealedSegment, expired, is_wanted, next_look_ns
 from lakebed.aof.sparse_index import remove_index

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.errors import BackpressureKind, WouldBlock
-from lakebed.aof.recorder import ManifestRecorder
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.segment import Segment
 from lakebed.aof.tiers.tier_scheduler import TierScheduler
 from lakebed.aof.view import SegmentInfo

@@ -5,7 +5,7 @@ from typing import SupportsIndex
 
 from _typeshed import ReadableBuffer
 
-from lakebed.base.files.write_loop import WriteOutcome
+from lakebed.base.files.writing import WriteOutcome
 from lakebed.kernels.arguments import Numbers, Slices
 from lakebed.kernels.results import (
     AofEncoded,

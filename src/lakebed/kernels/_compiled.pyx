@@ -16,7 +16,7 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from lakebed.base.files.write_loop import FILE_OFFSET_MAX, WriteOutcome, check_range
+from lakebed.base.files.writing import FILE_OFFSET_MAX, WriteOutcome, check_range
 from lakebed.kernels import arguments
 from lakebed.kernels.results import AofEncoded, AofScan, KeratinEncoded, KeratinScan, Stop
 

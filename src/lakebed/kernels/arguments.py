@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from lakebed.base.errors import InputError, TooLarge
-from lakebed.base.files.write_loop import byte_view
+from lakebed.base.files.writing import byte_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

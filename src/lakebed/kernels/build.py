@@ -29,7 +29,7 @@ _HERE = Path(__file__).resolve().parent
 _PACKAGE = _HERE.parent
 _PYTHON_SOURCES = (
     "base/layout.py",
-    "base/files/write_loop.py",
+    "base/files/writing.py",
     "kernels/build.py",
     "kernels/format.py",
     "kernels/polynomials.py",

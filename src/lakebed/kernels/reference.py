@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from lakebed.base import checksum
 from lakebed.base.checksum import fold64 as fold64
-from lakebed.base.files.write_loop import (
+from lakebed.base.files.writing import (
     FILE_OFFSET_MAX,
     WriteOnce,
     WriteOutcome,
@@ -309,7 +309,7 @@ def write_and_sync(
 ) -> WriteOutcome:
     """Write the chunks one behind the other at `offset`, then `fdatasync` once if `sync`.
 
-    By the rules of `lakebed.base.files.write_loop`: disk errors are in the outcome, not raised.
+    By the rules of `lakebed.base.files.writing`: disk errors are in the outcome, not raised.
     """
     number = arguments.integer(fd, "fd", maximum=_FD_MAX)
     place = arguments.integer(offset, "offset", maximum=FILE_OFFSET_MAX)

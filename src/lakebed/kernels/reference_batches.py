@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
-from lakebed.base.files.write_loop import byte_view
+from lakebed.base.files.writing import byte_view
 from lakebed.kernels import arguments
 from lakebed.kernels.arguments import I32_MAX, I64_MAX, I64_MIN, U32_MAX
 from lakebed.kernels.format import BATCH_RECORD_BYTES_MIN

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakebed.base.files.write_loop import byte_view
+from lakebed.base.files.writing import byte_view
 from lakebed.kernels import arguments
 from lakebed.kernels.arguments import I32_MAX
 from lakebed.kernels.format import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from lakebed.base.files.write_loop import byte_view
+from lakebed.base.files.writing import byte_view
 from lakebed.kernels import arguments
 from lakebed.kernels.format import (
     KERATIN_BATCH,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, SupportsIndex
 
-from lakebed.base.files.write_loop import byte_view
+from lakebed.base.files.writing import byte_view
 from lakebed.kernels import arguments
 from lakebed.kernels.arguments import I32_MAX
 from lakebed.kernels.format import MURMUR2_MULTIPLIER, MURMUR2_SEED

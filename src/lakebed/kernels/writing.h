@@ -1,4 +1,4 @@
-/* The write loop of `lakebed.base.files.write_loop`, which says why each rule is there, in C: it runs
+/* The write loop of `lakebed.base.files.writing`, which says why each rule is there, in C: it runs
  * from the first byte to the sync without the interpreter. */
 #ifndef LAKEBED_WRITING_H
 #define LAKEBED_WRITING_H

@@ -9,7 +9,7 @@ from lakebed.base.checksum import blake3
 from lakebed.base.errors import NotFound
 from lakebed.base.files import Disk, File, PathLike
 from lakebed.base.files.handles import Handles, Lease
-from lakebed.base.files.write_loop import FILE_OFFSET_MAX
+from lakebed.base.files.writing import FILE_OFFSET_MAX
 from lakebed.base.runner import Runner
 from lakebed.seglake.chunk_cache import ChunkCache
 from lakebed.seglake.config import SeglakeConfig

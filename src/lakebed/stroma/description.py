@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.state import GroupState
-from lakebed.stroma.status import StatusKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -36,13 +36,13 @@ from lakebed.stroma.events import Reset, Returns, encode
 from lakebed.stroma.format import BumpAckedUntil, ReserveEpochs, ReturnRange, Seek
 from lakebed.stroma.journal import Journal
 from lakebed.stroma.lease_transitions import ChosenRanges, Grant, LeasedRange
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.paths import GroupPaths
 from lakebed.stroma.recovery import RecoveredGroup
 from lakebed.stroma.snapshot import encode_snapshot
 from lakebed.stroma.snapshot_conversion import snapshot_of
 from lakebed.stroma.source import Fact, Source
 from lakebed.stroma.state import GroupState
-from lakebed.stroma.status import StatusKind
 
 _log = logging.getLogger(__name__)
 

@@ -26,11 +26,11 @@ from lakebed.stroma import epochs
 from lakebed.stroma.events import Acks, Event, Leases
 from lakebed.stroma.format import Delay, LeaseRange, MarkInflight, ReserveEpochs
 from lakebed.stroma.key_order import KeyOrder
+from lakebed.stroma.message_status import MessageStatus, StatusKind
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run
 from lakebed.stroma.source import Fact
 from lakebed.stroma.state import GroupState
-from lakebed.stroma.status import MessageStatus, StatusKind
 
 LOOK_MIN = 256  # messages that are looked at in one turn
 LOOK_MAX = 65_536

@@ -19,9 +19,9 @@ from lakebed.stroma.format import (
     Nack,
     ReturnRange,
 )
+from lakebed.stroma.message_status import SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.runs import Run
 from lakebed.stroma.state import GroupState, Ranges
-from lakebed.stroma.status import SETTLED, MessageStatus, StatusKind
 
 
 def ack(state: GroupState, ranges: Ranges, *, epoch: int) -> list[Event]:

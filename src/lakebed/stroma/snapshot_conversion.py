@@ -13,11 +13,11 @@ from lakebed.base.errors import Corrupt
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.format import SNAPSHOT_HEADER, U64_MAX, two_halves
+from lakebed.stroma.message_status import SETTLED, StatusKind
 from lakebed.stroma.runs import Runs
-from lakebed.stroma.runs_source import SnapshotRuns
 from lakebed.stroma.snapshot import Snapshot
+from lakebed.stroma.snapshot_runs import SnapshotRuns
 from lakebed.stroma.state import GroupState
-from lakebed.stroma.status import SETTLED, StatusKind
 
 
 def snapshot_of(

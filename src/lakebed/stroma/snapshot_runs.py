@@ -15,9 +15,9 @@ from itertools import chain, compress
 from operator import itemgetter, ne
 
 from lakebed.stroma.format import lower_half, two_halves, upper_half
+from lakebed.stroma.message_status import FRESH, SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.runs import Run
 from lakebed.stroma.snapshot import Snapshot
-from lakebed.stroma.status import FRESH, SETTLED, MessageStatus, StatusKind
 
 PART_ENTRIES = 256  # of each column in one part
 _ONE_DELIVERY = two_halves(1, 0)

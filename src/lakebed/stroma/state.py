@@ -36,9 +36,9 @@ from lakebed.stroma.format import (
     Seek,
 )
 from lakebed.stroma.key_order import QUEUE_MAX, KeyOrder
+from lakebed.stroma.message_status import AVAILABLE, FRESH, SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
-from lakebed.stroma.status import AVAILABLE, FRESH, SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.timers import Timers
 
 Ranges = Sequence[tuple[int, int]]

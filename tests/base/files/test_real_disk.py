@@ -15,7 +15,7 @@ import pytest
 
 from lakebed.base.errors import Closed, DiskError, Locked, NoSpace, Poisoned, SyncFailed
 from lakebed.base.files.real import RealDisk, Writers
-from lakebed.base.files.write_loop import WriteOutcome
+from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 from lakebed.kernels.disk import real_disk
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from lakebed.aio.client.connections import Interruption
+from lakebed.aio.client.connection_pool import Interruption
 from lakebed.base.errors import LakebedError
 
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from lakebed.aof.context import LogContext
 from lakebed.aof.manifest.format import CompressionStarted
 from lakebed.aof.manifest.state import Residency, SegmentState
-from lakebed.aof.recorder import ManifestRecorder
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.budget import TierBudget, Usage
 from lakebed.aof.tiers.config import TierConfig
 from lakebed.aof.tiers.metrics import TierMetrics

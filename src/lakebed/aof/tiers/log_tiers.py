@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lakebed.aof.context import LogContext
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
-from lakebed.aof.recorder import ManifestRecorder
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.chunk_archive import ChunkArchive
 from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.names import manifest_prefix, segments_prefix

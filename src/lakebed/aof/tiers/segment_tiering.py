@@ -50,8 +50,8 @@ from lakebed.aof.manifest.records import (
     UploadStarted,
 )
 from lakebed.aof.manifest.state import Pending, Residency, SegmentState
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.paths import ArchivedName, SegmentName
-from lakebed.aof.recorder import ManifestRecorder
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.tiers.cold_segments import ColdSegments

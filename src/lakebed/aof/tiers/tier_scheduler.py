@@ -17,7 +17,7 @@ from random import Random
 
 from lakebed.aof.context import LogContext
 from lakebed.aof.manifest.state import SegmentState
-from lakebed.aof.recorder import ManifestRecorder
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.admission import Admission
 from lakebed.aof.tiers.budget import TierBudget
 from lakebed.aof.tiers.config import TierConfig

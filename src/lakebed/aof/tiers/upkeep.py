@@ -14,7 +14,7 @@ from lakebed.aof.archiver import Archiver
 from lakebed.aof.context import LogContext
 from lakebed.aof.manifest.format import MANIFEST_ITSELF
 from lakebed.aof.manifest.state import Pending
-from lakebed.aof.recorder import ManifestRecorder
+from lakebed.aof.manifest_recorder import ManifestRecorder
 from lakebed.aof.tiers.errors import Cancelled
 from lakebed.aof.tiers.segment_tiering import SegmentTiering
 from lakebed.base.errors import LakebedError

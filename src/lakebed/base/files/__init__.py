@@ -5,7 +5,7 @@
 - `real`: the operating system's; `lakebed.base.simulation.disk` is the other implementation;
 - `durable`: what is built from those calls and used everywhere: `replace_atomically` and its kin;
 - `notice`: a small file for other processes, overwritten in place;
-- `write_loop`: the one loop that writes all of a buffer;
+- `writing`: the one loop that writes all of a buffer;
 - `fork_guard`: what must not outlive a fork.
 """
 

@@ -33,7 +33,7 @@ from lakebed.base.errors import (
 from lakebed.base.files import fork_guard
 from lakebed.base.files.descriptors import DESCRIPTORS, Parkable
 from lakebed.base.files.protocol import TEMPORARY_SUFFIX, PathLike
-from lakebed.base.files.write_loop import WriteOutcome
+from lakebed.base.files.writing import WriteOutcome
 from lakebed.base.layout import Buffer
 
 _FILE_MODE = 0o600  # nobody's to read but the owner's

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakebed.base.errors import Closed, LakebedError, Poisoned, from_os_error
 from lakebed.base.files.protocol import PathLike
-from lakebed.base.files.write_loop import WriteOutcome, write_all, zero_all
+from lakebed.base.files.writing import WriteOutcome, write_all, zero_all
 from lakebed.base.layout import Buffer
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.simulation.node import BLOCK_BYTES, UNBOUNDED_BYTES, Node, keep_any
