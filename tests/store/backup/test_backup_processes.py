@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 _BACK_UP = """
 import os, signal, sys
 from lakebed.base.runner import ThreadRunner
-from lakebed.store.backup.create import take_backup
+from lakebed.store.backup.create import create_backup
 from lakebed.store.backup.vault import open_vault
 from lakebed.store.read_only import ReadOnlyStore
 
@@ -32,7 +32,7 @@ def die(_done):
 
 with ReadOnlyStore(root) as store:
     vault = open_vault(folder, disk=store.disk, runner=store.runner)
-    take_backup(store, vault, part_bytes=500_000, progress=die)
+    create_backup(store, vault, part_bytes=500_000, progress=die)
 """
 
 _RESTORE = """

@@ -2,8 +2,8 @@
 
     with ReadOnlyStore(root) as store:
         vault = open_vault("/backups/orders", disk=store.disk, runner=store.runner)
-        taken = take_backup(store, vault)
-        restore(vault, taken.snapshot, "/new", disk=store.disk)
+        backup = create_backup(store, vault)
+        restore(vault, backup.snapshot, "/new", disk=store.disk)
 
 - `catalogue`: what one snapshot holds, as bytes and back; no I/O;
 - `vault`: where snapshots and their parts are kept: a folder, or a bucket;
