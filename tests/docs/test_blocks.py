@@ -57,7 +57,7 @@ def test_the_words_of_a_page_are_what_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "told", "is_reported"),
+    ("printed", "told", "is_told"),
     [
         ("a 17 b\n", "a … b\n", True),
         ("a 17 c\n", "a … b\n", False),

@@ -211,7 +211,7 @@ def test_many_uploads_without_parts_are_stepped_over_a_page_at_a_time(
     bucket.upload("b").put(1, b"part")
     for count, told in ((1, [0, 0, 0, 0, 0, 1, 0]), (2, [0, 0, 1, 0]), (1000, [1])):
         few = partial(parts_after, uploads_max=count)
-        monkeypatch.setattr(stored_pages, "parts_behind", few)
+        monkeypatch.setattr(stored_pages, "parts_after", few)
         assert [len(page.parts) for page in part_pages(live_api)] == told
 
 

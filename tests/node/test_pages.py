@@ -253,7 +253,7 @@ async def test_a_disk_that_hangs_takes_one_thread_and_holds_nobody_up(
         may_go_on.wait(60)
         return readiness.ReadinessReport(0, 0, ())
 
-    monkeypatch.setattr(readiness, "look", hang)
+    monkeypatch.setattr(readiness, "check_readiness", hang)
     async with pages(tmp_path, answer_s=0.01) as scene:
         for _ in range(3):
             answer = await scene.get("/readyz")
