@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed.api import problems, reading, surface
-from lakebed.api.operations import OPERATIONS
+from lakebed.api import problems, read_surface, surface
+from lakebed.api.operation_table import OPERATIONS
 from lakebed.base.config import field_names
 from lakebed.cli.groups import GROUPS
 from lakebed.s3.absent_configuration import GetAbsentConfiguration
@@ -188,7 +188,7 @@ def test_the_python_page_describes_every_public_name() -> None:
 def test_the_python_page_describes_every_protocol_with_its_members() -> None:
     declared = {
         kind
-        for module in (surface, reading)
+        for module in (surface, read_surface)
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     }

@@ -19,7 +19,7 @@ from lakebed.store.lease_reader import read_leased
 from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.leasing import Grant, LeasedRange
+from lakebed.stroma.lease_transitions import Grant, LeasedRange
 from lakebed.stroma.source import Fact
 from tests.store.queues import ROOT, SMALL, append, drained, elapse, numbered, opened, values
 

@@ -10,7 +10,7 @@ from inspect import get_annotations
 from typing import Any, Final, ForwardRef, NamedTuple, get_args, get_type_hints
 
 import lakebed
-from lakebed.api import reading, surface
+from lakebed.api import read_surface, surface
 from lakebed.base.config import field_names
 from lakebed.base.errors import LakebedError
 from tools.reference.markdown import anchor, code, fenced, plain, table
@@ -24,18 +24,18 @@ PROTOCOLS: Final[Sequence[type]] = (
     surface.Topics,
     surface.Topic,
     surface.Partition,
-    surface.Appending,
+    surface.PendingAppend,
     surface.Group,
     surface.Bucket,
     surface.StoredObject,
-    surface.Keys,
+    surface.AccessKeys,
     surface.Pins,
     surface.Damage,
     surface.Maintenance,
-    reading.MessageFollower,
-    reading.ReadableManifestLog,
+    read_surface.MessageFollower,
+    read_surface.ReadableManifestLog,
 )
-"""The classes of a store, in the order of the page. Their bases in `reading` are part of them."""
+"""The classes of a store, in the order of the page. Bases in `read_surface` are part of them."""
 
 _INTRODUCTION = """
 The names below can be imported from `lakebed`. `lakebed.Store` (in process) and `lakebed.connect`
@@ -46,7 +46,7 @@ calls are awaited, and iterators are asynchronous.
 """.strip()
 
 _STORE = """
-Members under *Reading* belong to the Protocols of `lakebed.api.reading`. A store opened with
+Members under *Reading* belong to the Protocols of `lakebed.api.read_surface`. A store opened with
 `read_only=True` has them too; its `log`, `topic` and `bucket` open only what exists. `timeout` and
 names ending in `_s` are in seconds.
 """.strip()
@@ -91,7 +91,7 @@ def members(protocol: type) -> Iterator[Member]:
         for name, value in vars(kind).items():
             if name.startswith("_"):
                 continue
-            is_reading = kind.__module__ == reading.__name__ or (
+            is_reading = kind.__module__ == read_surface.__name__ or (
                 name in found and found[name].is_reading
             )
             if isinstance(value, property):
@@ -164,7 +164,7 @@ def _values() -> list[type]:
         kind
         for protocol in PROTOCOLS
         for base in protocol.__mro__
-        if base.__module__ in (surface.__name__, reading.__name__)
+        if base.__module__ in (surface.__name__, read_surface.__name__)
         for member in vars(base).values()
         for kind in _named_in(member)
     }

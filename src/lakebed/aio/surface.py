@@ -11,7 +11,7 @@ import builtins
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from lakebed.aio.reading import (
+from lakebed.aio.read_surface import (
     ReadableLog,
     ReadablePartition,
     ReadableStore,
@@ -21,7 +21,7 @@ from lakebed.aio.reading import (
 )
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.base.damage_ledger import DamageRecord, Ledger
 from lakebed.base.errors import LakebedError
@@ -30,7 +30,7 @@ from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
@@ -65,7 +65,7 @@ from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
-class Appending(Protocol):
+class PendingAppend(Protocol):
     """An append that is in progress or done."""
 
     @property
@@ -217,7 +217,7 @@ class Partition(ReadablePartition, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
         A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
@@ -254,7 +254,7 @@ class Topic(ReadableTopic, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
 
         `result()` of the returned value waits for the acknowledgement and returns the base offset
@@ -268,7 +268,7 @@ class Topic(ReadableTopic, Protocol):
         *,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Sequence[Appending]:
+    ) -> Sequence[PendingAppend]:
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
         Pairs without a key go to the next partition in turn, together. Everything is validated
@@ -490,7 +490,7 @@ class Bucket(Protocol):
         """Iterates over all versions and delete markers, by key, newest first."""
 
 
-class Keys(Protocol):
+class AccessKeys(Protocol):
     """The access keys of a store. For one event loop."""
 
     async def create(
@@ -585,7 +585,7 @@ class Maintenance(Protocol):
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copies a log's objects to another Tier 2, which the log uses from then on."""
 
     async def verify_log(
@@ -657,7 +657,7 @@ class Store(ReadableStore, Protocol):
         """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """The access keys for S3 and for the HTTP API over TCP."""
 
     async def state(self) -> StoreState:

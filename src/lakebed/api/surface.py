@@ -4,12 +4,12 @@
           │                       └ Group
           ├ log() ─ Log ─ tiers: Tiers
           ├ bucket() ─ Bucket ─ get(): StoredObject
-          ├ keys: Keys    pins: Pins    damage: Damage
+          ├ keys: AccessKeys    pins: Pins    damage: Damage
           └ maintenance: Maintenance
 
 A program written against these Protocols runs with `lakebed.Store` and with `lakebed.connect`.
-They extend the Protocols of `lakebed.api.reading`, which are enough for a program that only reads.
-mypy checks the embedded classes at the end of this module and the remote ones in
+They extend the Protocols of `lakebed.api.read_surface`, which are enough for a program that only
+reads. mypy checks the embedded classes at the end of this module and the remote ones in
 `lakebed.client.store`.
 """
 
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
-from lakebed.api.reading import (
+from lakebed.api.read_surface import (
     ReadableLog,
     ReadablePartition,
     ReadableStore,
@@ -38,7 +38,7 @@ from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
@@ -73,7 +73,7 @@ from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
-class Appending(Protocol):
+class PendingAppend(Protocol):
     """An append that is in progress or done."""
 
     @property
@@ -223,7 +223,7 @@ class Partition(ReadablePartition, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Appends messages with consecutive offsets. `result()` waits for the acknowledgement.
 
         A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
@@ -260,7 +260,7 @@ class Topic(ReadableTopic, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
 
         `result()` of the returned value waits for the acknowledgement and returns the base offset
@@ -274,7 +274,7 @@ class Topic(ReadableTopic, Protocol):
         *,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Sequence[Appending]:
+    ) -> Sequence[PendingAppend]:
         """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
         Pairs without a key go to the next partition in turn, together. Everything is validated
@@ -494,7 +494,7 @@ class Bucket(Protocol):
         """Iterates over all versions and delete markers, by key, newest first."""
 
 
-class Keys(Protocol):
+class AccessKeys(Protocol):
     """The access keys of a store. Thread-safe."""
 
     def create(
@@ -589,7 +589,7 @@ class Maintenance(Protocol):
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copies a log's objects to another Tier 2, which the log uses from then on."""
 
     def verify_log(
@@ -659,7 +659,7 @@ class Store(ReadableStore, Protocol):
         """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """The access keys for S3 and for the HTTP API over TCP."""
 
     def state(self) -> StoreState:
