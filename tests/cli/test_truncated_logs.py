@@ -119,6 +119,7 @@ def test_what_is_left_of_a_newest_segment_that_was_cut_counts_on_from_those_befo
 ) -> None:
     cut(segments(root)[-1], 5000)
     assert run("aof", "append", "orders", stdin=b"more\n").exit_code == 0
+    assert run("aof", "seal", "orders").exit_code == 0  # returns when all of them have footers
     for record in run("damage", "list", as_json=True).document()["records"]:
         assert run("damage", "acknowledge", str(record["id"])).exit_code == 0
     done = run("aof", "verify", "orders")
