@@ -11,8 +11,8 @@ import pytest
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
-from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.compacting import compact
+from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
 from lakebed.store.group_source import GroupSource
@@ -82,7 +82,9 @@ def test_lag_leaves_out_what_was_compacted_after_the_group_looked_at_it(world: W
 def test_a_topic_of_more_keys_than_fit_into_memory_is_compacted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(compact.__kwdefaults__, "keys_max", 10)
+    defaults = compact.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "keys_max", 10)
     topic = opened(world).topics.create("orders", settings={"compact": True})
     partition = topic.partition(0)
     for turn in range(4):
