@@ -11,7 +11,7 @@ import pytest
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.world import World
 from lakebed.base.units import MIB
-from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.partition import Partition
 from lakebed.store.group import Group
@@ -20,7 +20,7 @@ from lakebed.store.lease_reader import read_leased
 from lakebed.store.store import Store
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.errors import StaleLease
-from lakebed.stroma.leasing import Grant, LeasedRange
+from lakebed.stroma.lease_transitions import Grant, LeasedRange
 from lakebed.stroma.source import Fact
 from tests.store.queues import ROOT, SMALL, append, drained, elapse, numbered, opened, values
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakebed.aof.batch import Record, RecordBatch
 from lakebed.aof.damage import DamagePolicy, OnSkipped, SkippedRange
 from lakebed.aof.end_scan import scan_end
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
-from lakebed.aof.segment_reading import SegmentReading, open_segment
+from lakebed.aof.segment_reader import SegmentReader, open_segment
 from lakebed.aof.span import Span, check_alignment, locate, oldest, plan, records_end
 from lakebed.aof.sparse_index import load_index, start_for_timestamp
 from lakebed.aof.view import LogView, SegmentInfo
@@ -53,7 +53,7 @@ class LogReader:
             count_max=handles_max,
         )
 
-    def _open(self, info: SegmentInfo) -> SegmentReading:
+    def _open(self, info: SegmentInfo) -> SegmentReader:
         cold = self._view.cold
         return open_segment(self._view.disk, info, cold.bytes_of if cold else None)
 
@@ -198,7 +198,7 @@ class LogReader:
             if not segments:
                 raise
             newest = segments[-1]
-            policy.meet(SkippedRange(newest.segment_id + 1, newest.path, 0, 0, error))
+            policy.report(SkippedRange(newest.segment_id + 1, newest.path, 0, 0, error))
             return scan_end(self._view.disk, segments, confirmed=None)
 
     def _walk(self, span: Span, policy: DamagePolicy, batch_bytes_max: int) -> Walk:
@@ -214,7 +214,7 @@ class LogReader:
         for span in reversed(spans):
             for piece in reversed(self._pieces(span)):
                 if isinstance(piece, SkippedRange):
-                    policy.meet(piece)
+                    policy.report(piece)
                     continue
                 batch = self._rescan(span.info, *piece)
                 yield from map(batch.record, reversed(range(len(batch))))
@@ -252,7 +252,7 @@ class LogReader:
             return False  # the walk that follows meets it, and says what is wrong
         return newest is not None and newest < timestamp_ns
 
-    def _lease(self, info: SegmentInfo) -> Lease[SegmentReading]:
+    def _lease(self, info: SegmentInfo) -> Lease[SegmentReader]:
         self._view.on_used(info)  # at each read: a segment that is kept open is in use, too
         try:
             return self._handles.lease(info)
@@ -273,7 +273,7 @@ class LogReader:
         return found
 
 
-def _records_end(reading: SegmentReading) -> int:
+def _records_end(reading: SegmentReader) -> int:
     end = reading.records_end
     return reading.room_end if end is None else end
 

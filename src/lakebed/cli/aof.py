@@ -32,9 +32,9 @@ from lakebed.cli.stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.aof.batch import RecordBatch
     from lakebed.aof.damage import SkippedRange
     from lakebed.aof.read_only import ReadOnlyLog
+    from lakebed.aof.record_batch import RecordBatch
     from lakebed.aof.record_id import RecordId
     from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
@@ -317,7 +317,7 @@ def convert(
     \b
     lakebed aof convert orders 0 --to interchange --output converted
     """
-    from lakebed.aof.convert import to_interchange, to_runtime
+    from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders
 
     run = invocation(context)

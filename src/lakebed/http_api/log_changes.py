@@ -30,7 +30,7 @@ class LogChanges:
         self._stop: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
-        self._stop = self._log.on_durable(self._tell)
+        self._stop = self._log.on_durable(self._wake)
         self._request.on_hurry = self._changed.set
         return self
 
@@ -57,7 +57,7 @@ class LogChanges:
     def deadline_s(self, seconds: float) -> float:
         return self._loop.time() + seconds
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         """By the log, in any thread."""
         if not self._changed.is_set():
             with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits

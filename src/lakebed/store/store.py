@@ -33,7 +33,7 @@ from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import LogPaths
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.tiers.config import SharedTierConfig
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
@@ -41,7 +41,7 @@ from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NoS
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.partition import Partition
 from lakebed.keratin.topic_folder import topic_names
@@ -51,9 +51,9 @@ from lakebed.seglake.model import BucketInfo, Versioning
 from lakebed.seglake.paths import LakePaths
 from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
-from lakebed.store.configuration import sections_of, told
-from lakebed.store.counters import Counted, engine_counts, engine_values
-from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.configuration import printable_settings, sections_of
+from lakebed.store.counters import PartCounters, engine_counts, engine_values
+from lakebed.store.failures import FailedPart, engine_failures
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -72,7 +72,7 @@ from lakebed.version import VERSION as RELEASE
 if TYPE_CHECKING:
     from apsw import Connection
 
-    from lakebed.seglake.keys import Keys
+    from lakebed.seglake.access_keys import AccessKeys
     from lakebed.seglake.lake import Lake
     from lakebed.seglake.meta.connection import Connector
     from lakebed.seglake.meta.rows import Totals
@@ -203,7 +203,7 @@ class Store:
             self.runner: Runner = runner
             self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
             open_lake = partial(self._open_lake, object_config, connector)
-            self._lakes = Opened(open_lake, name="the object store", runner=runner)
+            self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
             undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
             tier2 = None if connector is None else LakeObjectStore(partial(self._lakes.get, ""))
             self._manager = AofManager(
@@ -226,12 +226,12 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = Opened(self._open_log, name="the logs", runner=runner)
+            self._logs = OpenRegistry(self._open_log, name="the logs", runner=runner)
             self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}  # guarded by the next
             self._unwritable_mutex = runner.mutex()
             undo.callback(self._close_unwritable)
             open_topics = partial(self._open_topics, topic_config, group_config)
-            self._topics = Opened(open_topics, name="the topics", runner=runner)
+            self._topics = OpenRegistry(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
             self._companion: Closable | None = None
             self._undo = undo.pop_all()
@@ -326,7 +326,7 @@ class Store:
         *,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Move the Tier 2 of a log that is not open; see `AofManager.migrate_tier2`."""
         return self._manager.migrate_tier2(name, address, delete=delete, progress=progress)
 
@@ -364,7 +364,7 @@ class Store:
         return self._lakes.get("")
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
         return self.lake.keys
 
@@ -413,21 +413,21 @@ class Store:
 
     def configuration(self) -> dict[str, dict[str, Any]]:
         """The settings that count, by section, secrets hidden."""
-        return told(self._sections)
+        return printable_settings(self._sections)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
         """What is counted of all that is open: by engine, by log or partition, by name."""
         return engine_values(self.counts())
 
-    def counts(self) -> list[Counted]:
+    def counts(self) -> list[PartCounters]:
         """The same, each with its labels, and histograms whole."""
         of_store = Snapshot({}, {"damage_unacknowledged": self.damage.unacknowledged_count}, {})
         return [
             *engine_counts(**self._open_things(), tiers=self._manager.tier_counters),
-            Counted("store", {}, of_store),
+            PartCounters("store", {}, of_store),
         ]
 
-    def failures(self) -> list[Failed]:
+    def failures(self) -> list[FailedPart]:
         """What of all that is open takes no writes or fails in the background, and why."""
         return engine_failures(**self._open_things(), upkeep=self._manager.failures())
 
