@@ -23,6 +23,7 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.recovery import recover
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.coordinator import Coordinator
@@ -235,6 +236,13 @@ class AofManager:
         }
         # A queue will have room again.
         return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
+
+    def open_read_only(self, name: str) -> ReadOnlyLog:
+        """A log that is not open, as its files show it; for the caller to close. `NotFound` if
+        there is none."""
+        return ReadOnlyLog(
+            self.root, name, disk=self.disk, runner=self._runner, services=self._services
+        )
 
     def close_log(self, name: str) -> None:
         """As `Aof.close`; nothing if no log of that name is open."""

@@ -31,12 +31,13 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.migration import MigrationReport
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
-from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NoSpace, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_plan import PlannedRead, WantedRead
 
+_TRY_AGAIN_NS = 5 * NS_PER_S  # to open a log for writing, on a disk that took no writes
 _log = logging.getLogger(__name__)
 
 
@@ -225,6 +227,9 @@ class Store:
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
             self._logs = OpenRegistry(self._open_log, name="the logs", runner=runner)
+            self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}  # guarded by the next
+            self._unwritable_mutex = runner.mutex()
+            undo.callback(self._close_unwritable)
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = OpenRegistry(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
@@ -260,6 +265,38 @@ class Store:
             raise NotFound(f"there is no log {name}; open it to create it")
         return self.log(name)
 
+    def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
+        """The log, for a caller that only reads; `NotFound` if there is none.
+
+        Opening it writes. On a disk that takes no writes it is read as its files show it; opening
+        is tried again after a while.
+        """
+        now_ns = self.runner.clock.monotonic_ns()
+        with self._unwritable_mutex:
+            reading, until_ns = self._unwritable.get(name, (None, 0))
+        if reading is not None and now_ns < until_ns:
+            return reading
+        try:
+            log = self.open_log(name)
+        except (NoSpace, DiskError) as error:
+            _log.warning("%s: read as it is, for it cannot be opened for writing: %s", name, error)
+        else:
+            self._close_unwritable(name)
+            return log
+        opened = reading or self._manager.open_read_only(name)
+        with self._unwritable_mutex:
+            opened, _ = self._unwritable.get(name, (opened, 0))
+            self._unwritable[name] = (opened, now_ns + _TRY_AGAIN_NS)
+        return opened
+
+    def _close_unwritable(self, name: str | None = None) -> None:
+        """That log, or all of them."""
+        with self._unwritable_mutex:
+            names = list(self._unwritable) if name is None else [name]
+            closed = [self._unwritable.pop(each) for each in names if each in self._unwritable]
+        for reading, _ in closed:
+            reading.close()
+
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -267,7 +304,7 @@ class Store:
         from lakebed.store.read_planner import LogSource, plan_reads
 
         def source(name: str) -> LogSource:
-            return LogSource(self.open_log(name))
+            return LogSource(self.open_log_to_read(name))
 
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 

@@ -22,7 +22,6 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
-    DataError,
     DiskError,
     InputError,
     LakebedError,
@@ -493,14 +492,15 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages, or cannot be read, is left alone."""
+        """A topic of that name that holds other messages, or cannot be read, is left alone. Never
+        fails, for the topic itself is gone."""
         try:
-            letters = self.open(dead_letter_topic(topic))
+            letters = self.open_to_read(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
         except (NotFound, BadName):
             pass  # there are none
-        except DataError as error:
+        except LakebedError as error:
             _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
