@@ -213,6 +213,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                on_lost=self._record_log_losses,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -224,7 +225,7 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = Opened(self._open_log, name="the logs", runner=runner)
+            self._logs = Opened(self._manager.open, name="the logs", runner=runner)
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = Opened(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
@@ -439,18 +440,15 @@ class Store:
             _log.error("%s: damage was not put on record: %s", self.root, error)
         return lake
 
-    def _open_log(self, name: str) -> Aof:
-        log = self._manager.open(name)
+    def _record_log_losses(self, name: str, problems: Sequence[str]) -> None:
+        losses = (
+            Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
+            for problem in problems
+        )
         try:
-            self.damage.record(
-                *(
-                    Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
-                    for problem in log.recovered.problems
-                )
-            )
+            self.damage.record(*losses)
         except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
             _log.error("log %s: damage was not put on record: %s", name, error)
-        return log
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # whoever still reads a cold segment must not open it again
