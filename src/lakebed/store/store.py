@@ -52,7 +52,14 @@ from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
 from lakebed.store.configuration import sections_of, told
 from lakebed.store.counters import Counted, engine_counts, engine_values
-from lakebed.store.failures import Failed, engine_failures
+from lakebed.store.failures import (
+    GROUP_UPKEEP,
+    LOG_UPKEEP,
+    OBJECT_UPKEEP,
+    PARTITION_UPKEEP,
+    Failed,
+    engine_failures,
+)
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -393,7 +400,13 @@ class Store:
 
     def failures(self) -> list[Failed]:
         """What of all that is open takes no writes or fails in the background, and why."""
-        return engine_failures(**self._open_things(), upkeep=self._manager.failures())
+        upkeep = {LOG_UPKEEP: self._manager.failures()}
+        for topics in self._topics.opened().values():
+            upkeep[PARTITION_UPKEEP] = topics.upkeep_failures()
+            upkeep[GROUP_UPKEEP] = topics.group_upkeep_failures()
+        for lake in self._lakes.opened().values():
+            upkeep[OBJECT_UPKEEP] = lake.upkeep_failures()
+        return engine_failures(**self._open_things(), upkeep=upkeep)
 
     @property
     def maintenance(self) -> Maintenance:
