@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,28 @@ def test_a_lost_segment_of_a_log_stays_on_record(run: Run, root: Path, gone: lis
         assert run("damage", "acknowledge", str(record_id)).exit_code == 0
     if gone != [1]:  # a gap between segments is there to be seen
         assert run("verify").exit_code == 0
+
+
+@pytest.mark.parametrize("has_tail", [False, True])
+def test_a_lost_manifest_log_is_on_record_if_segments_are_elsewhere(
+    run: Run, root: Path, has_tail: bool
+) -> None:
+    with Store.open(root) as store:
+        log = store.log("events")
+        for number in range(2):
+            log.flush(log.append_record(b"record %d" % number))
+            log.seal_current_segment()
+        log.tiers.upload()
+        log.tiers.evict(warm=True)
+        if has_tail:
+            log.flush(log.append_record(b"tail"))
+    shutil.rmtree(root / "aof" / "events" / "manifest")
+    with Store.open(root) as store:
+        store.log("events")
+        [record] = store.damage.list()
+    assert (record.engine, record.name) == ("logs", "events")
+    assert record.problem.startswith("the manifest log is missing: whether segments 0 to 1 are in")
+    assert run("verify").exit_code == 65
 
 
 def test_a_damaged_record_of_damage_is_kept_and_begins_anew(run: Run, root: Path) -> None:

@@ -146,7 +146,7 @@ class Journaling:
             self.cold = self._services.cold(context.paths, self.identity.tier2, is_writer=True)
         if enabled and self.journal is None:
             was_off = was_stopped or (before is not None and not before.manifest_log)
-            self._open(self.identity, was_off=was_off)
+            self._open(self.identity, was_off=was_off, was_kept=before is not None and not was_off)
 
     def _check_dispensable(self) -> None:
         """See `start`. Looks at what is recorded, whether or not it was kept the last time."""
@@ -187,7 +187,7 @@ class Journaling:
         journal = self.journal
         return None if journal is None else journal.step()
 
-    def _open(self, identity: LogIdentity, *, was_off: bool) -> None:
+    def _open(self, identity: LogIdentity, *, was_off: bool, was_kept: bool) -> None:
         context = self._context
         journal, replayed = open_journal(
             context.disk,
@@ -204,9 +204,11 @@ class Journaling:
         )
         with contextlib.ExitStack() as undo:
             undo.callback(self._give_up, journal)
+            is_first = replayed.snapshot is None and not replayed.record_count
+            if is_first and was_kept:
+                self._report_forgotten()
             is_news = self._attach(journal, knows_all=not was_off and not replayed.damages)
             self._place_cold(journal)
-            is_first = replayed.snapshot is None and not replayed.record_count
             if replayed.damages or (is_news and (was_off or is_first)):
                 journal.take_snapshot()  # nobody has to get past the damage again
             undo.pop_all()
@@ -287,6 +289,18 @@ class Journaling:
                 )
         if lost:
             self._on_lost(lost)
+
+    def _report_forgotten(self) -> None:
+        """The manifest log is gone: segments before the first file may be in colder tiers."""
+        chain = self._state.chain
+        with self._state.mutex:
+            ids = [info.segment_id for info in chain.sealed]
+            ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
+        oldest = min(ids)
+        if oldest:
+            what = f"the manifest log is missing: whether segments 0 to {oldest - 1} are in colder"
+            way_back = "put its folder back, or restore a backup"
+            self._on_lost([f"{what} tiers, and where, is not known; {way_back}"])
 
     def _is_archived(self, segment_id: int) -> bool:
         names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))
