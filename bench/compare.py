@@ -3,9 +3,10 @@
     python -m bench.compare --base REV --row 's3/GET 1 KiB/16 clients' --row NEW=OLD --pairs 10
 
 One process per tree sets a row up and then takes a turn whenever it is its turn, so both sides of a
-pair run within seconds of each other; which side goes first alternates. Only our own contestant of
-each row runs ("lakebed", or the one named with `--contestant`). A row that was renamed is given as
-NEW=OLD. The ratio of a row is the median of the pairs' ratios.
+pair run within seconds of each other; which side goes first alternates. Rates are by the clock;
+processor time, of the process and of the servers it started, is steadier on a busy machine. Only
+our own contestant of each row runs ("lakebed", or the one named with `--contestant`). A row that
+was renamed is given as NEW=OLD. The ratio of a row is the median of the pairs' ratios.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ HERE = Path(__file__).parent.parent
 
 # Runs in either tree, with that tree's own benchmarks.
 WORKER = """
-import json, sys, time
+import json, os, sys, time
 from contextlib import AbstractContextManager, ExitStack
 from bench.__main__ import all_rows
 
@@ -34,6 +35,17 @@ name, contestant, turn_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
 out, sys.stdout = sys.stdout, sys.stderr
 row = next(row for row in all_rows() if row.name == name)
 ours = next(c for c in row.contestants if c.name == contestant)
+tick_s = 1 / os.sysconf("SC_CLK_TCK")
+
+def processor_s():
+    # Of this process and its children that still run: servers, but no load generator that ended.
+    total_s = time.process_time()
+    for task in os.listdir("/proc/self/task"):
+        for pid in open(f"/proc/self/task/{task}/children").read().split():
+            fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+            total_s += (int(fields[11]) + int(fields[12])) * tick_s
+    return total_s
+
 with ExitStack() as stack:
     run = ours.setup()
     if isinstance(run, AbstractContextManager):
@@ -43,23 +55,35 @@ with ExitStack() as stack:
     for line in sys.stdin:
         if hasattr(run, "rest"):
             run.rest()
-        work, start_s = 0.0, time.perf_counter()
+        work, start_s, start_processor_s = 0.0, time.perf_counter(), processor_s()
         while True:
             work += run()
             elapsed_s = time.perf_counter() - start_s
             if elapsed_s >= turn_s:
                 break
-        print(json.dumps(work / elapsed_s), file=out, flush=True)
+        turn = work / elapsed_s, (processor_s() - start_processor_s) / work
+        print(json.dumps(turn), file=out, flush=True)
 """
 
 
+class Turn(NamedTuple):
+    rate: float
+    processor_s: float  # for one unit of work
+
+
 class Pair(NamedTuple):
-    before: float
-    after: float
+    before: Turn
+    after: Turn
 
     @property
     def ratio(self) -> float:
-        return self.after / self.before
+        """Of the rates: above 1 is faster than before."""
+        return self.after.rate / self.before.rate
+
+    @property
+    def processor_ratio(self) -> float:
+        """Of the work for one second of processor time: above 1 is cheaper than before."""
+        return self.before.processor_s / self.after.processor_s
 
 
 class Side:
@@ -78,10 +102,10 @@ class Side:
         if self._read() != "ready":
             raise SystemExit(f"{tree}: the row {row!r} could not be set up")
 
-    def turn(self) -> float:
+    def turn(self) -> Turn:
         self._stream(self._process.stdin).write("turn\n")
         self._stream(self._process.stdin).flush()
-        return float(json.loads(self._read()))
+        return Turn(*json.loads(self._read()))
 
     def stop(self) -> None:
         self._process.communicate()
@@ -98,17 +122,18 @@ class Side:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with _tree_of(options.base) as base:
-        print("| row | before | after | ratio (median of pairs) | lowest | highest |")
-        print("| --- | ---: | ---: | ---: | ---: | ---: |")
+        print("| row | before | after | ratio (median of pairs) | lowest | highest | by CPU |")
+        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
         for row in options.row:
             new, _, old = row.partition("=")
             pairs = _pairs(base, old or new, new, options)
             ratios = sorted(pair.ratio for pair in pairs)
-            before = statistics.median(pair.before for pair in pairs)
-            after = statistics.median(pair.after for pair in pairs)
+            before = statistics.median(pair.before.rate for pair in pairs)
+            after = statistics.median(pair.after.rate for pair in pairs)
             print(
                 f"| {new} | {before:,.0f} | {after:,.0f} | {statistics.median(ratios):.3f} "
-                f"| {ratios[0]:.3f} | {ratios[-1]:.3f} |",
+                f"| {ratios[0]:.3f} | {ratios[-1]:.3f} "
+                f"| {statistics.median(pair.processor_ratio for pair in pairs):.3f} |",
                 flush=True,
             )
     return 0
@@ -121,8 +146,8 @@ def _pairs(base: Path, old: str, new: str, options: argparse.Namespace) -> list[
     try:
         for number in range(options.pairs):
             if number % 2:
-                rate_after = after.turn()
-                pairs.append(Pair(before.turn(), rate_after))
+                turn_after = after.turn()
+                pairs.append(Pair(before.turn(), turn_after))
             else:
                 pairs.append(Pair(before.turn(), after.turn()))
     finally:

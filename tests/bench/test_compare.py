@@ -20,9 +20,15 @@ def test_a_tree_compared_with_its_own_commit_gives_one_line_a_row(
 
     line = capsys.readouterr().out.splitlines()[-1]
     numbers = re.findall(r"[\d.,]+", line.removeprefix("| aof/encode/100 B |"))
-    assert len(numbers) == 5
+    assert len(numbers) == 6
     assert all(float(number.replace(",", "")) > 0 for number in numbers)
 
 
-def test_the_ratio_of_a_pair_is_after_over_before() -> None:
-    assert compare.Pair(before=200.0, after=100.0).ratio == 0.5
+def test_the_ratios_of_a_pair_are_below_one_when_it_got_slower() -> None:
+    pair = compare.Pair(
+        before=compare.Turn(rate=200.0, processor_s=0.001),
+        after=compare.Turn(rate=100.0, processor_s=0.004),
+    )
+
+    assert pair.ratio == 0.5
+    assert pair.processor_ratio == 0.25

@@ -26,7 +26,7 @@ OBJECT_UPKEEP: Final = "object upkeep"
 """The kinds that take writes: their background work fails, and is tried again."""
 
 
-class Failed(NamedTuple):
+class FailedPart(NamedTuple):
     kind: str  # of thing
     name: str  # which of them
     error: Exception  # names the file, where there is one
@@ -39,7 +39,7 @@ def engine_failures(
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
-) -> list[Failed]:
+) -> list[FailedPart]:
     """Of all that is open; `upkeep` by kind and name. Reads no file."""
     found: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
@@ -48,4 +48,4 @@ def engine_failures(
         *(() if lake is None else (("object store", "objects", lake.failure),)),
         *((kind, name, error) for kind, one in upkeep.items() for name, error in one.items()),
     ]
-    return [Failed(kind, name, error) for kind, name, error in found if error is not None]
+    return [FailedPart(kind, name, error) for kind, name, error in found if error is not None]
