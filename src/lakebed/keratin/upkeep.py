@@ -66,7 +66,7 @@ class Upkeep:
         self._look_at_ns = 0  # for retention and compaction
         self._forget_at_ns = 0  # producers
         self._is_pinned = is_pinned
-        self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
+        self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
         self._compacted_base = -1  # the newest segment that compaction has seen
 
     def note_sealed(self) -> None:
@@ -153,7 +153,7 @@ class Upkeep:
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
-            self._candidates(segments),
+            self._find_candidates(segments),
             config=partition.config,
             active_bytes=segments[-1].end,
             now_ms=partition.now_ms(),
@@ -172,27 +172,27 @@ class Upkeep:
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
-    def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known, self._latest_ms = self._latest_ms, {}
-        found = []
+    def _find_candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
+        known, self._candidates = self._candidates, {}
         for info, following in pairwise(segments):
-            latest_ms = known.get(info.base_offset)
-            if latest_ms is None:
-                latest_ms = self._latest(info, following)
-            self._latest_ms[info.base_offset] = latest_ms
-            found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
-        return found
+            candidate = known.get(info.base_offset)
+            if candidate is None or candidate.next_offset != info.next_offset:
+                newest_ms, sealed_ms = self._newest_ms(info), self._created_ms(following)
+                candidate = Candidate(
+                    info.base_offset, info.next_offset, info.end, newest_ms, sealed_ms
+                )
+            self._candidates[info.base_offset] = candidate._replace(size=info.end)
+        return list(self._candidates.values())
 
-    def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
-        """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
-        sealed_ms = self._created_ms(following)
+    def _newest_ms(self, info: PartitionSegment) -> int | None:
+        """Returns the segment's largest timestamp, or None if its time index does not say."""
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
         except (NotFound, DataError):
-            return sealed_ms
+            return None
         is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
-        return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
+        return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
         """When it was begun; now, if it does not tell any more."""
