@@ -264,3 +264,32 @@ class Archiving:
 @pytest.mark.sweep
 def test_a_crash_while_archiving_loses_no_segment() -> None:
     assert sweep(Archiving, seeds=[1, 2], survivors=range(4), cases_max=600) > 300
+
+
+class Removing:
+    """Retention under crashes: what it removed is never taken for lost."""
+
+    def run(self, world: World) -> None:
+        manager, log = _open(world, RetentionConfig(age_ms_max=1000))
+        for number in range(4):
+            log.append_record(b"segment %d" % number)
+            log.seal_current_segment()
+        world.runner.advance(2000 * NS_PER_MS)  # recorded first, and removed a while after that
+        manager.close()
+
+    def check(self, world: World) -> None:
+        losses: list[str] = []
+        manager = AofManager(
+            "/store",
+            disk=world.disk,
+            runner=world.runner,
+            on_lost=lambda _log, problems: losses.extend(problems),
+        )
+        manager.open("orders")
+        assert losses == []
+        manager.close()
+
+
+@pytest.mark.sweep
+def test_segments_that_retention_removed_before_a_crash_are_not_taken_for_lost() -> None:
+    assert sweep(Removing, seeds=[1, 2], survivors=range(4), cases_max=600) > 200

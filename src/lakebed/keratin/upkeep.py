@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DataError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
 from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
@@ -101,25 +101,26 @@ class Upkeep:
     def _look_if_due(self, now_ns: int) -> int | None:
         if now_ns < self._look_at_ns:
             return self._look_at_ns - now_ns
-        self._look_at_ns = now_ns + LOOK_EVERY_NS
-        if self._look():
-            return LOOK_EVERY_NS
-        self._look_at_ns = OFFSET_MAX
-        return None
+        config = self._partition.config
+        delay_ns = LOOK_EVERY_NS if is_wanted(config) or config.compact else None
+        self._look_at_ns = OFFSET_MAX if delay_ns is None else now_ns + delay_ns
+        try:
+            self._look()
+        except BaseException:
+            self._look_at_ns = 0
+            raise
+        return delay_ns
 
-    def _look(self) -> bool:
-        """Remove and compact; whether to do so again in some time."""
+    def _look(self) -> None:
+        """Remove and compact. Raises what keeps it from that, unless waiting alone may end it."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
                 self.retain()
             if partition.config.compact:
                 self.compact()
-        except DiskError as error:
-            _log.warning("%s: upkeep failed: %s", partition.name, error)
-        except LakebedError as error:
+        except (RetryError, Closed) as error:
             _log.info("%s: no upkeep now: %s", partition.name, error)
-        return is_wanted(partition.config) or partition.config.compact
 
     def compact(self) -> int:
         """Leave out what newer values of the same keys replaced; how many segments changed.
