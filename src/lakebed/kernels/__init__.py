@@ -35,10 +35,11 @@ if _wanted not in ("", "compiled", "reference"):
     raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
-    "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32c crc64_combine crc64nvme features "
-    "fold64 gather keratin_batch keratin_encode keratin_fields keratin_producers keratin_scan "
-    "murmur2 murmur2_hashes record_batch_decode record_batch_encode record_batch_encode_slices "
-    "record_batch_headers record_batch_sections record_batch_slices write_and_sync zero_fill"
+    "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32_combine crc32c crc32c_combine "
+    "crc64_combine crc64nvme features fold64 gather keratin_batch keratin_encode keratin_fields "
+    "keratin_producers keratin_scan murmur2 murmur2_hashes record_batch_decode "
+    "record_batch_encode record_batch_encode_slices record_batch_headers record_batch_sections "
+    "record_batch_slices write_and_sync zero_fill"
 )
 
 COMPILED: bool
@@ -55,8 +56,8 @@ else:
     except ImportError as _error:
         if _wanted == "compiled":
             raise ImportError(
-                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a"
-                f" C compiler, or run `python -m lakebed.kernels.build` in a checkout ({_error})"
+                "LAKEBED_KERNELS=compiled, but the compiled kernels are not here: install with a C"
+                f" compiler, or run `python src/lakebed/kernels/build.py` in a checkout ({_error})"
             ) from _error
         COMPILED = False
         logging.getLogger("lakebed.kernels").warning(
@@ -73,7 +74,9 @@ if COMPILED:
         aof_find,
         aof_scan,
         bytes_lengths,
+        crc32_combine,
         crc32c,
+        crc32c_combine,
         crc64_combine,
         crc64nvme,
         features,
@@ -104,7 +107,9 @@ else:
         aof_find,
         aof_scan,
         bytes_lengths,
+        crc32_combine,
         crc32c,
+        crc32c_combine,
         crc64_combine,
         crc64nvme,
         features,
@@ -133,6 +138,8 @@ __all__ = [
     "bytes_lengths",
     "crc32c",
     "crc64nvme",
+    "crc32_combine",
+    "crc32c_combine",
     "crc64_combine",
     "fold64",
     "AofBatch",
