@@ -26,6 +26,8 @@ data = kernels.aof_encode([b"a", b"bc"], timestamps=1, ext_ids=2, capacity=999).
 scan = kernels.aof_scan(data, 0, len(data), count_max=9)
 assert scan.lengths.tolist() == [1, 2] and scan.stop == kernels.Stop.END
 print(kernels.__file__)
+import lakebed.kernels.disk
+lakebed.kernels.disk.real_disk()
 """
 
 

@@ -1,8 +1,9 @@
 """Loops over many records or many bytes: checksums, encoding, scanning, columns, writing.
 
 The loops are compiled (`_compiled`, Cython and C); `reference` has the same functions in plain
-Python with the same results, and is used, with a warning, where the package was installed without
-a compiler. The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
+Python with the same results, and is used where the package was installed without a compiler.
+`MISSING_REASON` then has why; importing prints nothing, the first use of a real disk does (`disk`).
+The environment's `LAKEBED_KERNELS` decides otherwise: `reference` or `compiled`.
 
 A compiled loop releases the interpreter's lock when there is much to do, and always to write.
 """
@@ -10,7 +11,6 @@ A compiled loop releases the interpreter's lock when there is much to do, and al
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 
 from lakebed.base.files.writing import WriteOutcome
@@ -43,6 +43,7 @@ _FUNCTIONS = (
 )
 
 COMPILED: bool
+MISSING_REASON = ""  # why the reference is used without having been chosen
 if _wanted == "reference":
     COMPILED = False
 else:
@@ -60,10 +61,7 @@ else:
                 f" compiler, or run `python src/lakebed/kernels/build.py` in a checkout ({_error})"
             ) from _error
         COMPILED = False
-        logging.getLogger("lakebed.kernels").warning(
-            "the compiled kernels are not installed; the Python ones in use are much slower (%s)",
-            _error,
-        )
+        MISSING_REASON = str(_error)
 
 if COMPILED:
     from lakebed.kernels._compiled import (
@@ -134,6 +132,7 @@ else:
 
 __all__ = [
     "COMPILED",
+    "MISSING_REASON",
     "features",
     "bytes_lengths",
     "crc32c",
