@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from lakebed.host.store import Store as Store
     from lakebed.keratin.config import Ack as Ack
     from lakebed.keratin.config import TopicConfig as TopicConfig
+    from lakebed.keratin.errors import CodecMissing as CodecMissing
     from lakebed.keratin.errors import OffsetOutOfRange as OffsetOutOfRange
     from lakebed.keratin.errors import OutOfOrderSequence as OutOfOrderSequence
     from lakebed.keratin.errors import PartlyAppended as PartlyAppended
@@ -100,6 +101,7 @@ __all__ = [
     "Busy",
     "ByteRange",
     "Closed",
+    "CodecMissing",
     "ConditionConflict",
     "Corrupt",
     "Damaged",
@@ -210,6 +212,7 @@ _MODULES = {
         "NotDurableYet",
     ),
     "lakebed.keratin.errors": (
+        "CodecMissing",
         "OffsetOutOfRange",
         "OutOfOrderSequence",
         "PartlyAppended",
