@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 import lakebed
-from lakebed.api import reading, surface
+from lakebed.api import read_surface, surface
 from lakebed.base.errors import LakebedError
 from tests.docs.blocks import pages, text_of
 
@@ -115,7 +115,7 @@ def test_every_error_that_a_store_raises_is_public(module: str) -> None:
     assert raised <= {*lakebed.__all__}
 
 
-@pytest.mark.parametrize("module", [surface, reading])
+@pytest.mark.parametrize("module", [surface, read_surface])
 def test_every_class_that_a_store_takes_as_an_argument_is_public(module: ModuleType) -> None:
     taken = {
         word

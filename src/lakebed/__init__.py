@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.model import ObjectToDelete as ObjectToDelete
     from lakebed.seglake.model import Versioning as Versioning
     from lakebed.seglake.ranges import ByteRange as ByteRange
-    from lakebed.store.backup.restoring import DamagedBackup as DamagedBackup
+    from lakebed.store.backup.restore import DamagedBackup as DamagedBackup
     from lakebed.store.damage_marks import NamedVersion as NamedVersion
     from lakebed.store.leased_message import Held as Held
     from lakebed.store.leased_message import LeasedMessage as LeasedMessage
@@ -317,7 +317,7 @@ _MODULES = {
         "TopicRange",
         "WantedRead",
     ),
-    "lakebed.store.backup.restoring": ("DamagedBackup",),
+    "lakebed.store.backup.restore": ("DamagedBackup",),
     "lakebed.store.version": ("UnfinishedRestore",),
 }
 

@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from lakebed.aof.batch import Record
 from lakebed.aof.follower import Follower
 from lakebed.aof.format import DURABLE_END, RECORDS_START, SEGMENT_HEADER, records_end_max
 from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import Closed, Corrupt, NotFound, UnknownVersion

@@ -12,7 +12,7 @@ from lakebed.aof.config import AofConfig, FlushConfig, RetentionConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.record_id import RecordId
-from lakebed.aof.retention import HELD_LOOK_NS, Sealed, expired, is_wanted, next_look_ns
+from lakebed.aof.retention import HELD_LOOK_NS, SealedSegment, expired, is_wanted, next_look_ns
 from lakebed.base.clock import NS_PER_MS
 from lakebed.base.errors import NotFound
 from lakebed.base.simulation.sweep import sweep
@@ -20,7 +20,7 @@ from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
 from tests.fakes.aof_scan import scan_log
 
-FIVE = [Sealed(n, 100, n * 1000 * NS_PER_MS) for n in range(5)]
+FIVE = [SealedSegment(n, 100, n * 1000 * NS_PER_MS) for n in range(5)]
 
 
 def _expired(
@@ -69,7 +69,7 @@ def test_a_segment_that_is_needed_keeps_all_behind_it() -> None:
 def test_what_goes_is_a_run_of_the_oldest_and_never_the_last(
     facts: list[tuple[int, int]], config: RetentionConfig, needed: set[int]
 ) -> None:
-    segments = [Sealed(n, size, at * NS_PER_MS) for n, (size, at) in enumerate(facts)]
+    segments = [SealedSegment(n, size, at * NS_PER_MS) for n, (size, at) in enumerate(facts)]
     gone = expired(segments, config=config, now_ns=10**6 * NS_PER_MS, is_needed=needed.__contains__)
     assert gone == list(range(len(gone)))
     assert len(gone) < len(segments) or not segments

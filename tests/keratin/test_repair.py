@@ -18,10 +18,10 @@ from lakebed.keratin.compression import Compression
 from lakebed.keratin.errors import CodecMissing
 from lakebed.keratin.format import RECORDS_START, RecordFlags
 from lakebed.keratin.message import Message
+from lakebed.keratin.partition_verification import verify_partition
 from lakebed.keratin.paths import SegmentFile, TopicPaths
 from lakebed.keratin.reader import PartitionReader
-from lakebed.keratin.repair import Repaired, repair_segment
-from lakebed.keratin.verify import verify_partition
+from lakebed.keratin.repair import RepairedSegment, repair_segment
 from tests.fakes.partition import CREATED_MS, FakePartition, FakeSegment
 
 
@@ -38,7 +38,7 @@ def partition() -> Iterator[FakePartition]:
         yield partition
 
 
-def _repair(partition: FakePartition, segment: FakeSegment) -> Repaired | None:
+def _repair(partition: FakePartition, segment: FakeSegment) -> RepairedSegment | None:
     repaired = repair_segment(
         partition.disk,
         partition.paths,

@@ -17,7 +17,7 @@ HELD_LOOK_NS = 5 * NS_PER_S
 removes, and a reader moves on without a word."""
 
 
-class Sealed(NamedTuple):
+class SealedSegment(NamedTuple):
     """What retention looks at."""
 
     segment_id: int
@@ -30,7 +30,7 @@ def is_wanted(config: RetentionConfig) -> bool:
 
 
 def expired(
-    segments: Sequence[Sealed],
+    segments: Sequence[SealedSegment],
     *,
     config: RetentionConfig,
     now_ns: int,
@@ -53,7 +53,9 @@ def expired(
     return gone
 
 
-def next_look_ns(segments: Sequence[Sealed], *, config: RetentionConfig, now_ns: int) -> int | None:
+def next_look_ns(
+    segments: Sequence[SealedSegment], *, config: RetentionConfig, now_ns: int
+) -> int | None:
     """How long until the segments that are left are to be looked at again; None: not for their age.
 
     One that should have gone is there because something holds it.

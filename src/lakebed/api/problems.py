@@ -120,7 +120,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
 RETRY_AFTER_S: Final[Mapping[int, int]] = {429: 1, 503: 1, 507: 5}
 
 
-def _found(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
+def _lookup(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
     for one in kind.__mro__:
         if one in table:
             return table[one]
@@ -128,7 +128,7 @@ def _found(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) ->
 
 
 def status_of(error: LakebedError) -> int:
-    status: int = _found(STATUSES, type(error))
+    status: int = _lookup(STATUSES, type(error))
     return status
 
 
@@ -141,7 +141,7 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
         "status": status_of(error),
         "detail": str(error),
         "code": code_of(kind),
-        "advice": _found(ADVICE, kind),
+        "advice": _lookup(ADVICE, kind),
         "facts": _facts(error),
         "request_id": request_id,
     }

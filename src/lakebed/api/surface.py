@@ -8,8 +8,9 @@
           └ maintenance: Maintenance
 
 A program that is written against these runs with `lakebed.Store` and with `lakebed.connect` alike.
-What only reads takes the Protocols of `lakebed.api.reading`, which these extend. mypy compares the
-embedded classes at the end of this module, and the remote ones in `lakebed.client.store`.
+What only reads takes the Protocols of `lakebed.api.read_surface`, which these extend. mypy
+compares the embedded classes at the end of this module, and the remote ones in
+`lakebed.client.store`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
-from lakebed.aof.tiers.migration import Migrated
+from lakebed.aof.tiers.migration import MigrationReport
 from lakebed.aof.view import LogDescription, SegmentInfo
-from lakebed.api.reading import (
+from lakebed.api.read_surface import (
     ReadableLog,
     ReadablePartition,
     ReadableStore,
@@ -37,7 +38,7 @@ from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import Ack
 from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
-from lakebed.keratin.work import Appended
+from lakebed.keratin.writer_requests import Appended
 from lakebed.seglake.body import Source
 from lakebed.seglake.listing import ListedVersion
 from lakebed.seglake.meta.rows import VersionRow
@@ -72,7 +73,7 @@ from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
-class Appending(Protocol):
+class PendingAppend(Protocol):
     """An append that is under way, or done."""
 
     @property
@@ -205,7 +206,7 @@ class Partition(ReadablePartition, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """Append messages, which get offsets that follow one another; done when it returns.
 
         A payload of None deletes its key. `Busy` if there was no room for that many seconds.
@@ -242,7 +243,7 @@ class Topic(ReadableTopic, Protocol):
         not_before_ms: int = 0,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Appending:
+    ) -> PendingAppend:
         """See `keratin.Topic`: the result is (base offset, count), and is there at once.
 
         Stored once, also if an answer is lost on the way and it is sent again.
@@ -254,7 +255,7 @@ class Topic(ReadableTopic, Protocol):
         *,
         ack: Ack | None = None,
         timeout: float | None = None,
-    ) -> Sequence[Appending]:
+    ) -> Sequence[PendingAppend]:
         """Pairs of key and payload, each to its key's partition: one append for each of those.
 
         Those without a key go to the next partition in turn, together. What is wrong with any of
@@ -467,7 +468,7 @@ class Bucket(Protocol):
         """All versions and delete markers, by key, the newest first."""
 
 
-class Keys(Protocol):
+class AccessKeys(Protocol):
     """Thread-safe."""
 
     def create(
@@ -562,7 +563,7 @@ class Maintenance(Protocol):
         address: str | None = None,
         delete: bool = False,
         progress: Progress = no_progress,
-    ) -> Migrated:
+    ) -> MigrationReport:
         """Copy a log's objects to another Tier 2 and use that."""
 
     def verify_log(
@@ -631,7 +632,7 @@ class Store(ReadableStore, Protocol):
         """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> AccessKeys:
         """Access keys: who may use the store over TCP, and over S3."""
 
     def state(self) -> StoreState:

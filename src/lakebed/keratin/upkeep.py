@@ -14,7 +14,7 @@ from typing import Protocol
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
 from lakebed.base.events import event
-from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.filler import Filler
 from lakebed.keratin.format import HEADER_BYTES_MAX, OFFSET_MAX
@@ -23,7 +23,7 @@ from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.paths import PartitionPaths, time_index_path
 from lakebed.keratin.producers import PRODUCERS_MAX
 from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.view import PartitionSegment, PartitionView
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ IsPinned = Callable[[str, int, int, int], bool]
 """By topic, partition, first offset and the one behind the last."""
 
 
-class Kept(PartitionView, Protocol):
+class MaintainedPartition(PartitionView, Protocol):
     """A partition, as its upkeep sees it."""
 
     paths: PartitionPaths
@@ -45,7 +45,7 @@ class Kept(PartitionView, Protocol):
 
     def truncate_before(self, offset: int) -> int: ...
 
-    def exchange(self, rewritten: Rewritten) -> None: ...
+    def exchange(self, rewritten: RewrittenSegment) -> None: ...
 
     def checkpoint_if_due(self) -> None: ...
 
@@ -58,7 +58,9 @@ class Kept(PartitionView, Protocol):
 class Upkeep:
     """For one thread at a time: the runner's."""
 
-    def __init__(self, partition: Kept, filler: Filler, *, is_pinned: IsPinned | None) -> None:
+    def __init__(
+        self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
+    ) -> None:
         self._partition = partition
         self._filler = filler
         self._look_at_ns = 0  # for retention and compaction

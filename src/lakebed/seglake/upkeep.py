@@ -17,12 +17,12 @@ from lakebed.base.errors import Busy, Closed, LakebedError
 from lakebed.base.runner import Runner
 from lakebed.base.units import MIB
 from lakebed.seglake.change import Change
-from lakebed.seglake.commit import CommitSink, put_segments
+from lakebed.seglake.commit_sink import CommitSink, put_segments
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.rows import PendingManifest, SegmentRow
 from lakebed.seglake.meta.writer import Writer
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Upkeep:
     def __init__(
         self,
         database: Database,
-        segments: Segments,
+        segments: SegmentPool,
         files: ManifestFiles,
         barrier: Barrier[Change[Any], Any],
         sink: CommitSink,
@@ -115,7 +115,7 @@ class Upkeep:
         return lambda writer: writer.mark_manifest_files(written=written, removed=removed)
 
     def _pending(self, count_max: int) -> Sequence[PendingManifest]:
-        with self._database.reading() as reader:
+        with self._database.snapshot() as reader:
             return reader.pending_manifests(count_max)
 
 

@@ -23,7 +23,7 @@ LOG_UPKEEP: Final = "log upkeep"
 """The one kind that takes writes: sealing or retention of a log fails, and is tried again."""
 
 
-class Failed(NamedTuple):
+class FailedPart(NamedTuple):
     kind: str  # of thing
     name: str  # which of them
     error: Exception  # names the file, where there is one
@@ -36,7 +36,7 @@ def engine_failures(
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
-) -> list[Failed]:
+) -> list[FailedPart]:
     """Of all that is open. Reads no file."""
     found: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
@@ -45,4 +45,4 @@ def engine_failures(
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),
     ]
-    return [Failed(kind, name, error) for kind, name, error in found if error is not None]
+    return [FailedPart(kind, name, error) for kind, name, error in found if error is not None]

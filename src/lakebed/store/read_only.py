@@ -20,7 +20,7 @@ from lakebed.base.damage_ledger import RecordedDamage
 from lakebed.base.errors import BadName, Closed, InputError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner, ThreadRunner
-from lakebed.base.runner.opened import Opened
+from lakebed.base.runner.open_registry import OpenRegistry
 from lakebed.keratin.config import TopicConfig
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.config import SeglakeConfig
@@ -86,10 +86,10 @@ class ReadOnlyStore:
         )
         self.pins = Pins(self.disk, self.root, clock=self.runner.clock, is_writer=False)
         self.damage = RecordedDamage(self.disk, self.root)
-        self._logs = Opened(self._open_log, name="the logs", runner=self.runner)
-        self._topics = Opened(self._open_topics, name="the topics", runner=self.runner)
+        self._logs = OpenRegistry(self._open_log, name="the logs", runner=self.runner)
+        self._topics = OpenRegistry(self._open_topics, name="the topics", runner=self.runner)
         open_lake = partial(self._open_lake, connector, has_own_disk=disk is None)
-        self._lakes = Opened(open_lake, name="the object store", runner=self.runner)
+        self._lakes = OpenRegistry(open_lake, name="the object store", runner=self.runner)
         self._is_closed = False
 
     def logs(self) -> list[str]:
