@@ -92,7 +92,7 @@ def _environment(folder: Path, python: Path, *packages: str) -> Path:
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     interpreter = folder / "bin" / "python"
     constraints = ROOT / "constraints.txt"
-    command = (*pip, "--python", interpreter, "install", "--constraint", constraints, *packages)
-    done = run(*command, cwd=folder, timeout_s=600)
+    install = ("--python", interpreter, "install", "--constraint", constraints)
+    done = run(*pip, *install, *packages, cwd=folder, timeout_s=600)
     assert done.returncode == 0, done.stderr
     return interpreter
