@@ -85,6 +85,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.RetryError: 503,
     errors.OutcomeUnknown: 504,
     aof_errors.NotDurableYet: 504,
+    keratin_errors.CodecMissing: 501,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
@@ -111,6 +112,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     keratin_errors.OutOfOrderSequence: "send the missing messages first",
     keratin_errors.PartlyAppended: "send again only what the facts do not list as appended; "
     "after a disk error, check first what is there",
+    keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
     keratin_errors.ProducerFenced: "another producer has taken over: start with a new id",
     LakebedError: "see the server's log",
 }
