@@ -7,13 +7,14 @@ import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from inspect import get_annotations
+from types import UnionType
 from typing import Any, Final, ForwardRef, NamedTuple, get_args, get_type_hints
 
 import lakebed
 from lakebed.api import read_surface, surface
 from lakebed.base.config import field_names
 from lakebed.base.errors import LakebedError
-from tools.reference.markdown import anchor, code, fenced, plain, table
+from tools.reference.markdown import anchor, code, codes, fenced, plain, table
 from tools.reference.markdown import page as page_of
 from tools.reference.sources import docstring, field_notes
 
@@ -73,6 +74,7 @@ def page() -> str:
         *_protocols(),
         "## Values",
         *(block for kind in _values() for block in _value(kind)),
+        *_aliases(),
         "## Configuration",
         *(block for kind in _configurations() for block in _configuration(kind)),
         "## A log without a store",
@@ -121,6 +123,8 @@ _HEADINGS: Final = {"connect": "lakebed.connect", "Store": "lakebed.Store.open"}
 
 
 def _summary(value: Any) -> str:
+    if isinstance(value, UnionType):
+        return f"One of {codes(_annotation(kind) for kind in get_args(value))}."
     text = docstring(value) if isinstance(value, type) else inspect.getdoc(value) or ""
     return plain(text.split("\n\n")[0])
 
@@ -156,6 +160,15 @@ def _bullets(found: Iterable[Member]) -> str:
         f"- {code(member.signature)}" + (f"<br>{plain(member.text)}" if member.text else "")
         for member in found
     )
+
+
+def _aliases() -> Iterator[str]:
+    """The public names that are unions of types."""
+    for name in lakebed.__all__:
+        value = getattr(lakebed, name)
+        if isinstance(value, UnionType):
+            yield f"### {name}"
+            yield f"One of {codes(_annotation(kind) for kind in get_args(value))}."
 
 
 def _values() -> list[type]:

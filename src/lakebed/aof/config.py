@@ -19,13 +19,13 @@ class FlushConfig:
     """Sets when appended bytes are made durable without an explicit flush."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-    """A flush begins when so many bytes wait."""
+    """Flush when this many bytes are queued."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
-    """A flush begins so long after an append that nobody waits for."""
+    """Flush this long after an append without a waiting caller."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    """Appends are refused while so many bytes are not durable."""
+    """Refuse appends while this many bytes are not durable."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Appends leave so much of the disk free."""
+    """Disk space that appends leave free."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -55,13 +55,13 @@ class RetentionConfig:
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Segments that were sealed longer ago leave; 0 sets no limit."""
+    """Remove segments sealed longer ago than this; 0: no limit."""
     bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
-    """Segments leave while the sealed ones have more bytes; 0 sets no limit."""
+    """Remove segments while the sealed ones have more bytes than this; 0: no limit."""
     count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """Segments leave while there are more sealed ones than this; 0 sets no limit."""
+    """Remove segments while there are more sealed ones than this; 0: no limit."""
     archive: bool = False
-    """Whether they are moved to `archive/` and not deleted."""
+    """Move removed segments to `archive/` instead of deleting them."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -72,7 +72,7 @@ class ManagerConfig:
     """Configures what all logs of a root share."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Files made ahead of need take so much together, of all logs; 0 makes none."""
+    """Maximum size of the files created ahead of need, for all logs together; 0: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -83,13 +83,13 @@ class AofConfig:
     """Configures one log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
-    """The size of a segment, a power of two; a record must fit in it."""
+    """Size of a segment, a power of two. A record must fit into it."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    """So many segments are made ahead of need."""
+    """Number of segments created ahead of need."""
     zero_fill_spares: bool = True
-    """Whether those of a busy log are filled with zeros, in its pauses."""
+    """Zero-fill the segments created ahead of need while a busy log pauses."""
     enable_sparse_index: bool = False
-    """Whether a sealed segment gets an index file beside it."""
+    """Create an index file for each sealed segment."""
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     manifest: ManifestConfig = field(default_factory=ManifestConfig)

@@ -31,7 +31,7 @@ class Unauthenticated(errors.InputError):
 
 
 class CrossSite(errors.InputError):
-    """The request came from a page of another site, or by a name that is not the node's."""
+    """The request came from a page of another site, or used a name that is not the node's."""
 
 
 class Unreachable(errors.RetryError):
@@ -46,7 +46,7 @@ class Refused(errors.InputError):
 
 
 class FileGone(errors.NotFound):
-    """What is there has no such file, or not any more: list its files again."""
+    """The file does not exist, or no longer exists. List the files again."""
 
 
 def code_of(kind: type[LakebedError]) -> str:

@@ -63,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class DamageRecord(Loss):
-    """A loss on record."""
+    """One loss on record."""
 
     id: int
     found_ms: int  # since 1970
@@ -89,7 +89,7 @@ class DamageRecord(Loss):
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is on record as lost."""
+    """The losses on record."""
 
     next_id: int = 1
     forgotten_count: int = 0  # found when there was no room for more records
@@ -100,7 +100,7 @@ class Ledger:
         return tuple(record for record in self.records if record.acknowledged_ms is None)
 
     def lost_offsets(self, topic: str, partition: int) -> tuple[DamageRecord, ...]:
-        """Ranges of messages of a partition that nobody has acknowledged, by their start."""
+        """Lists the lost ranges of a partition that are not acknowledged, by their start."""
         found = [
             record
             for record in self.unacknowledged

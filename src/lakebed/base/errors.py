@@ -173,7 +173,7 @@ class DiskError(LakebedError):
 
 
 class WriteFailed(DiskError):
-    """An operation other than a sync failed; it was not acknowledged."""
+    """An operation other than a sync failed. It was not acknowledged."""
 
 
 class SyncFailed(DiskError):

@@ -27,11 +27,11 @@ class NoSuchUpload(NotFound):
 
 
 class NoSuchAccessKey(NotFound):
-    """There is no access key of that name."""
+    """There is no such access key."""
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
+    """The file `secret.key` is missing, or is not the one that encrypted the secrets."""
 
 
 class MetadataLost(DataError):
@@ -39,7 +39,7 @@ class MetadataLost(DataError):
 
 
 class MethodNotAllowed(InputError):
-    """The version asked for is a delete marker: it can be deleted, nothing else."""
+    """The requested version is a delete marker, which can only be deleted."""
 
     def __init__(self, message: str, *, marker_id: str, modified_ms: int = 0) -> None:
         """`modified_ms` is when the object was deleted."""
@@ -63,15 +63,15 @@ class ReservedBucket(InputError):
 
 
 class BadBucketName(BadName):
-    """Not as S3 allows it."""
+    """The bucket name is not valid in S3."""
 
 
 class BadKey(BadName):
-    """Empty, longer than 1,024 bytes of UTF-8, or no text."""
+    """The key is empty, longer than 1,024 bytes of UTF-8, or not text."""
 
 
 class BadState(InputError):
-    """A bucket cannot go from its state of versioning to that one."""
+    """A bucket cannot change from its current versioning state to the requested one."""
 
 
 class PreconditionFailed(InputError):
@@ -83,23 +83,23 @@ class ConditionConflict(RetryError):
 
 
 class BadDigest(InputError):
-    """The bytes are not those that the caller's checksum is of; nothing was stored."""
+    """The bytes do not match the caller's checksum. Nothing was stored."""
 
 
 class BadSize(InputError):
-    """The body is shorter or longer than it was said to be; nothing was stored."""
+    """The body is shorter or longer than declared. Nothing was stored."""
 
 
 class BadPart(InputError):
-    """A part that was not uploaded, or has another ETag."""
+    """A part was not uploaded, or has a different ETag."""
 
 
 class BadPartOrder(InputError):
-    """Parts must be named in ascending order."""
+    """The parts are not in ascending order."""
 
 
 class PartTooSmall(InputError):
-    """Every part but the last has at least 5 MiB."""
+    """A part other than the last has less than 5 MiB."""
 
     def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
         super().__init__(message)
