@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from inspect import get_annotations
 from types import UnionType
@@ -37,6 +37,11 @@ PROTOCOLS: Final[Sequence[type]] = (
     read_surface.ReadableManifestLog,
 )
 """The classes of a store, in the order of the page. Bases in `read_surface` are part of them."""
+
+_STARS: Final[Mapping[Any, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 
 _INTRODUCTION = """
 The names below can be imported from `lakebed`. `lakebed.Store` (in process) and `lakebed.connect`
@@ -97,7 +102,8 @@ def members(protocol: type) -> Iterator[Member]:
                 name in found and found[name].is_reading
             )
             if isinstance(value, property):
-                result = get_annotations(value.fget)["return"]
+                getter: Any = value.fget
+                result = get_annotations(getter)["return"]
                 found[name] = Member(f"{name}: {result}", _text(value), is_reading)
             elif callable(value) or isinstance(value, classmethod):
                 function = value.__func__ if isinstance(value, classmethod) else value
@@ -226,7 +232,7 @@ def _fields(kind: type) -> list[tuple[str, str]]:
     """Names and annotations of the fields of a tuple, a dataclass or a struct."""
     if dataclasses.is_dataclass(kind):
         return [(field.name, str(field.type)) for field in dataclasses.fields(kind)]
-    names = getattr(kind, "_fields", None) or getattr(kind, "__struct_fields__", ())
+    names: Sequence[str] = getattr(kind, "_fields", ()) or getattr(kind, "__struct_fields__", ())
     annotations = get_annotations(kind)
     return [(name, _annotation(annotations.get(name, ""))) for name in names]
 
@@ -291,8 +297,7 @@ def _signature(function: Any) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    text = f"{stars}{parameter.name}"
+    text = f"{_STARS.get(parameter.kind, '')}{parameter.name}"
     annotation = _annotation(parameter.annotation)
     text += f": {annotation}" if annotation else ""
     if parameter.default is parameter.empty:

@@ -67,9 +67,10 @@ def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
     context.check("log segments in Tier 2 only", expected=len(places), found=cold)
     found = _read(context, log, count)
     context.check("log records read back from Tier 2", expected=count, found=found)
+    segments = "1 segment" if len(places) == 1 else f"{len(places)} segments"
     context.report(
         "tiers",
-        f"{count:,} records appended at {rate:,}/s in {len(places)} segments; "
+        f"{count:,} records appended at {rate:,}/s, in {segments}; "
         f"{mib(held[0].tier0_bytes)} in Tier 0 became {mib(held[-1].tier2_bytes)} in Tier 2 only; "
         f"{found:,} read back from there",
     )
