@@ -46,8 +46,8 @@ Done = Callable[[Request | None, int, int, int, int], None]
 BACKLOG = 1024
 SWEEP_S = 1.0
 
-# From Python 3.13 on a loop removes the file of a Unix socket by its address when it stops. Ours may
-# be an address through a descriptor that has been closed since; the caller removes the file.
+# From Python 3.13 on a loop removes the file of a Unix socket by its address when it stops. That
+# may lead through a descriptor which has been closed since; here the caller removes the file.
 _FILE_IS_THE_CALLERS: dict[str, Any] = (
     {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 )
