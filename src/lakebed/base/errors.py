@@ -1,4 +1,4 @@
-"""Every error the store raises, as one tree whose branches say what the caller can do.
+"""Every error the store raises, as one tree whose branches show what the caller can do.
 
     LakebedError
     ├── InputError          fix the call and try again; nothing was changed
@@ -25,7 +25,7 @@
 
 Errors that belong to one module alone stand there, below these.
 
-An error carries its facts as attributes and says them in one line: that line is what the
+An error carries its facts as attributes and states them in one line: that line is what the
 command line prints, and `exit_code` is what it exits with (the numbers of sysexits.h).
 """
 
@@ -37,29 +37,29 @@ from typing import ClassVar
 
 
 class LakebedError(Exception):
-    """The root of all errors. `str(error)` is one line for a person to read."""
+    """The root. `str(error)` is one line for people to read."""
 
     exit_code: ClassVar[int] = 70
 
 
 class InputError(LakebedError):
-    """The call is not valid as given. Nothing was changed."""
+    """The call is not valid as given; nothing was changed."""
 
     exit_code = 64
 
 
 class BadConfig(InputError):
-    """A setting is unknown, has the wrong type, or is out of range."""
+    """A setting is unknown, of the wrong kind, or out of its range."""
 
     exit_code = 78
 
 
 class BadName(InputError):
-    """The name is not valid here."""
+    """The name cannot be used here."""
 
 
 class TooLarge(InputError):
-    """The value exceeds its stated maximum."""
+    """More than the stated maximum."""
 
     def __init__(self, what: str, *, size: int, limit: int) -> None:
         super().__init__(f"{what} is {size}, the maximum is {limit}")
@@ -68,29 +68,29 @@ class TooLarge(InputError):
 
 
 class NotFound(InputError):
-    """The named thing does not exist."""
+    """The thing named does not exist."""
 
     exit_code = 66
 
 
 class AlreadyExists(InputError):
-    """The thing to create exists already."""
+    """The thing to create is there already."""
 
     exit_code = 73
 
 
 class RetryError(LakebedError):
-    """A temporary condition. Wait and try again."""
+    """Wait and try again."""
 
     exit_code = 75
 
 
 class Busy(RetryError):
-    """A bounded queue is full, or a timeout passed before the work was done."""
+    """A bounded queue is full, or a time-out passed before the work was done."""
 
 
 class Locked(RetryError):
-    """Another process, or another store object in this process, holds the lock."""
+    """Another process, or another opener in this one, holds the lock."""
 
 
 class NoSpace(RetryError):
@@ -98,7 +98,7 @@ class NoSpace(RetryError):
 
 
 class TooManyFiles(RetryError):
-    """No file descriptor is left in this process or on the machine. Nothing was read or written.
+    """This process, or the machine, has no file descriptor left; nothing was read or written.
 
     Raise the limit with `ulimit -n`, or `LimitNOFILE=` of a service.
     """
@@ -107,14 +107,16 @@ class TooManyFiles(RetryError):
 class OutcomeUnknown(LakebedError):
     """The work was started, and it is not known whether it is or will be done.
 
-    Repeating it could do it twice: check first, or wait for it again.
+    Repeating it may do it twice: check first, or wait for it again.
     """
 
     exit_code = 74
 
 
 class DataError(LakebedError):
-    """Bytes on disk are not valid. Carries the location, the expected value and the actual one."""
+    """Bytes on disk are not as they must be. Carries the position, what was expected and what
+    was found.
+    """
 
     exit_code = 65
 
@@ -145,11 +147,11 @@ class Torn(DataError):
 
 
 class Corrupt(DataError):
-    """Stored data is damaged: a bad record before good ones, or a bad byte in sealed data."""
+    """Damage: a bad record with good ones after it, or a bad byte in sealed data."""
 
 
 class UnknownVersion(DataError):
-    """The data was written in a version that this program does not read."""
+    """Written in a version this program does not read."""
 
 
 class DiskError(LakebedError):
@@ -173,19 +175,19 @@ class DiskError(LakebedError):
 
 
 class WriteFailed(DiskError):
-    """An operation other than a sync failed. It was not acknowledged."""
+    """An operation other than a sync failed; it was not acknowledged."""
 
 
 class SyncFailed(DiskError):
-    """A sync failed. It must not be repeated: the next one may succeed without writing the data."""
+    """A sync failed. It must not be retried: the next one may "succeed" without the bytes."""
 
 
 class Poisoned(DiskError):
-    """The file failed earlier and takes no more writes. Open a new one."""
+    """The file failed earlier and takes no more writes; open a new one."""
 
 
 class Closed(LakebedError):
-    """The object was used after close, or in a child process forked after it was opened."""
+    """Used after close, or in a child process forked after the open."""
 
 
 _READING = frozenset({"open", "stat", "read", "list", "map", "lock"})
@@ -195,7 +197,7 @@ NO_SPACE_CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def from_os_error(error: OSError, *, operation: str, path: str | os.PathLike[str]) -> LakebedError:
-    """Translate an operating-system error, in the one place where that is done."""
+    """Translates an operating-system error. This is the only place that does."""
     code = error.errno
     where = os.fspath(path)
     if operation in ("fsync", "fdatasync"):
