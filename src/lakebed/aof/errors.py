@@ -25,7 +25,7 @@ AWAITED = frozenset({BackpressureKind.ADMISSION, BackpressureKind.ROLLOVER, Back
 
 
 class WouldBlock(Busy):
-    """Nothing was appended, but for `record_ids`: the first records of a batch."""
+    """Nothing was appended, except `record_ids`: the first records of a batch."""
 
     def __init__(
         self, kind: BackpressureKind, why: str, *, record_ids: Sequence[RecordId] = ()
@@ -36,9 +36,9 @@ class WouldBlock(Busy):
 
 
 class NotDurableYet(OutcomeUnknown):
-    """The records are appended and queued, and not durable: they may still become so.
+    """The records are appended and queued but not durable yet.
 
-    Appending them again may store them twice: flush up to the last of `record_ids` instead.
+    Appending them again could store them twice: flush up to the last of `record_ids` instead.
     """
 
     def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:

@@ -44,7 +44,7 @@ class SegmentFooter(NamedTuple):
     checksum: u32  # folded crc64-nvme of the footer with this field zero
     base_record_count: u64  # as in the header
     record_count: u64  # records in this segment
-    durable_bytes: u64  # file offset behind the last record and its padding
+    durable_bytes: u64  # file offset after the last record and its padding
     last_record_id: u64  # packed; 0 if there is no record
     last_timestamp: u64  # the largest of the segment, ns
     sealed_at: i64  # ns since 1970

@@ -10,7 +10,7 @@ from lakebed.kernels.results import Column
 
 
 class Record(NamedTuple):
-    """One record, with a payload of its own."""
+    """A record with its own copy of the payload."""
 
     record_id: RecordId
     timestamp: int

@@ -10,9 +10,9 @@ SEGMENT_OFFSET_MAX = (1 << _OFFSET_BITS) - 1
 
 
 class RecordId(int):
-    """`segment_index << 32 | segment_offset`. Sorts as the log does.
+    """The id of a record: `segment_index << 32 | segment_offset`. Ids sort in log order.
 
-    It also serves as a position in the log: that of the byte behind a record, for example.
+    An id is also used as a position in the log, for example that of the byte after a record.
     """
 
     __slots__ = ()

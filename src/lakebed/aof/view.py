@@ -43,7 +43,7 @@ class LogDescription:
 
     name: str
     stream_id: int
-    durable_end: int  # the position behind the last durable record
+    durable_end: int  # the position after the last durable record
     coordinator_watermark: int
     segments: int
 

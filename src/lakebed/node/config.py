@@ -40,40 +40,40 @@ LOOPBACK: Final = "127.0.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """How a store is served, and what is said about it."""
+    """Configures a node: its ports, TLS, logs and metrics."""
 
     s3_host: str = LOOPBACK
-    """The address of S3."""
+    """Address of the S3 port."""
     s3_port: int = bounded(9000, minimum=0, maximum=65_535)
-    """The port of S3; 0 takes a free one."""
+    """S3 port; 0: any free port."""
     http: bool = True
-    """Whether there is an HTTP port: the API, `/metrics`, `/healthz`, `/readyz`."""
+    """Serve the HTTP port: the API, `/metrics`, `/healthz`, `/readyz`."""
     http_host: str = LOOPBACK
-    """The address of HTTP."""
+    """Address of the HTTP port."""
     http_port: int = bounded(9001, minimum=0, maximum=65_535)
-    """The port of HTTP; 0 takes a free one."""
+    """HTTP port; 0: any free port."""
     http_names: str = ""
-    """More names of the node, as a proxy's, separated by commas; `*`: any. Others are refused."""
+    """Additional names of the node, such as a proxy's, separated by commas; `*`: any."""
     http_insecure: bool = False
-    """Whether other machines may send access keys to it without TLS."""
+    """Allow other machines to send access keys without TLS."""
     tls_cert: str = ""
-    """A certificate: both ports speak TLS. A path in the file is relative to the root."""
+    """Certificate for TLS on both ports. A path in the file is relative to the root."""
     tls_key: str = ""
-    """The key of the certificate."""
+    """Private key of the certificate."""
     rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)
-    """Clients send and take so many bytes a second at least, or are cut off; 0: any rate."""
+    """Minimum bytes per second that a client sends or receives; 0: no minimum."""
     rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=86_400.0)
-    """A client may be so long behind that rate."""
+    """How long a client can be slower than that before it is disconnected."""
     drain_s: float = bounded(30.0, minimum=0.0, maximum=86_400.0)
-    """Requests under way may take so long at the end."""
+    """How long requests in progress can take at shutdown."""
     log_format: str = "console"
-    """How log lines are written: `console` or `json`."""
+    """Format of log lines: `console` or `json`."""
     log_level: str = "info"
-    """What is logged: `debug`, `info`, `warning` or `error`."""
+    """Minimum level of log lines: `debug`, `info`, `warning` or `error`."""
     access_log: bool = False
-    """Whether there is a line for every request, whatever the level is."""
+    """Log a line for every request, whatever the level."""
     metrics_public: bool = False
-    """Whether `/metrics` needs no key, wherever who asks is."""
+    """Serve `/metrics` to other machines without a key."""
 
     def __post_init__(self) -> None:
         check(self)

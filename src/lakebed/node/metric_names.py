@@ -54,7 +54,7 @@ _HELP: Final[Mapping[str, str]] = {
     MANIFEST_PREFIX + "manifest_rotations": "Chunks of a manifest log that were sealed.",
     MANIFEST_PREFIX + "manifest_snapshots": "Snapshots that were taken of a manifest log.",
     MANIFEST_PREFIX + "manifest_journal_lag_bytes": "Bytes of a manifest log not yet durable.",
-    "store_damage_unacknowledged": "Losses on record that nobody has acknowledged.",
+    "store_damage_unacknowledged": "Losses on record that are not acknowledged.",
     "seglake_objects": "Objects that listings show.",
     "seglake_segments": "Files that hold the bodies of objects.",
     "seglake_bytes_live": "Bytes of all versions of objects that can be read.",

@@ -49,7 +49,7 @@ _DRAWN = "drawn"  # metadata of the probe
 
 @dataclass
 class MigrationReport:
-    """What was done."""
+    """The result of a migration."""
 
     before: str  # the address; the same as `after` if the log was there already
     after: str
@@ -58,7 +58,7 @@ class MigrationReport:
     present_count: int = 0  # were there, and are whole
     deleted_count: int = 0
     missing: list[str] = field(default_factory=list)  # keys that should be there, and are not
-    left_at: str = ""  # where the objects are still, though nobody uses them
+    left_at: str = ""  # where unused objects remain
 
 
 @dataclass(frozen=True)
