@@ -61,7 +61,7 @@ def rows_of(
     schema: StructType, *values: bytes | None
 ) -> tuple[list[Any], dict[int, str], dict[int, str]]:
     """The rows, without those that are none; what is wrong with these, and what was rescued."""
-    decoder = JsonDecoder(schema, tells_more=True)
+    decoder = JsonDecoder(schema, lists_extra=True)
     found = decoder.decode(values)
     columns = decoder.columns(found)
     cells = [column.to_pylist() for column in columns]
@@ -326,7 +326,7 @@ _JSON = some.recursive(
 @given(some.lists(some.dictionaries(_NAMES, _JSON, max_size=4), max_size=6))
 def test_a_document_is_a_row_and_what_does_not_fit_is_rescued(documents: list[Any]) -> None:
     schema = shape_of(*documents).struct()
-    decoder = JsonDecoder(schema, tells_more=True)
+    decoder = JsonDecoder(schema, lists_extra=True)
     found = decoder.decode([json.dumps(one).encode() for one in documents])
     columns = decoder.columns(found)
     rescued = [json.loads(text) if text else {} for text in found.rescued()]

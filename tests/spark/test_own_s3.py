@@ -52,8 +52,8 @@ def test_the_keys_are_for_their_owner_and_only_while_it_is_served(tmp_path: Path
     path = tmp_path / FILE_NAME
     with own_s3(tmp_path) as own:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert own.found is not None
-        assert own.found.secret_key not in repr(own.found)
+        assert own.published is not None
+        assert own.published.secret_key not in repr(own.published)
         assert own.store.keys.list() == []
         place = place_of(path=tmp_path, table="lake/t")
         own.close()
@@ -63,8 +63,8 @@ def test_the_keys_are_for_their_owner_and_only_while_it_is_served(tmp_path: Path
         place_of(path=tmp_path, table="lake/t")
     with own_s3(tmp_path) as again:
         again.ensure_bucket("lake")
-        assert again.found is not None
-        old = TableLocation(again.found.url, place.access_key, place.secret_key, "lake", "t")
+        assert again.published is not None
+        old = TableLocation(again.published.url, place.access_key, place.secret_key, "lake", "t")
         with pytest.raises(InputError, match="refused the access key"):
             load_table(old)
 
