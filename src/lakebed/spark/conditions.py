@@ -110,7 +110,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         raise ValueError(f"cannot compare with {value}")
     converted = pa.scalar(value).cast(kind).as_py()
     if isinstance(value, int | float) and not isinstance(value, bool) and converted != value:
-        raise ValueError(f"{value} is not a {kind}")
+        raise ValueError(f"{value} is not of type {kind}")
     return converted
 
 

@@ -161,8 +161,8 @@ class Encoder:
             is_nothing &= messages.keys.lengths < 0
         if is_nothing.any():
             raise InputError(
-                f"{self._target.topic}: {int(is_nothing.sum())} rows have neither a value nor a "
-                "key: filter them out"
+                f"{self._target.topic}: rows with neither a value nor a key: "
+                f"{int(is_nothing.sum())}; filter them out"
             )
 
     def _partitions(

@@ -78,7 +78,7 @@ def from_text(text: str | None, data_type: pa.DataType) -> Any:
         return pa.scalar(text, pa.string()).cast(data_type).as_py()
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"the log has a partition value that is not a {data_type}: {text!r}"
+            f"the log has a partition value that is not of type {data_type}: {text!r}"
         ) from error
 
 

@@ -222,5 +222,6 @@ class LandConfig:
         for outer, inner in pairwise(folders):
             if inner.startswith(outer):  # a vacuum of the outer table would remove the inner one
                 raise BadConfig(
-                    f"land: the table {inner[:-1]} must not be inside the table {outer[:-1]}"
+                    f"land: the table {inner[:-1]} must not be the same as {outer[:-1]}, or "
+                    "inside it"
                 )
