@@ -1,9 +1,9 @@
-"""What fails in a store that is open: what takes no writes, and background work of logs.
+"""Lists what is failing in an open store: parts that refuse writes, and background work of logs.
 
-A log or a partition whose sync failed refuses everything until it is opened again; a group goes on
-with new files as soon as the disk allows it. Background work of a log (sealing, retention) is tried
-again until it succeeds; the log takes writes for as long as it has room. What nobody has open is
-not looked at.
+A log or a partition whose sync failed refuses writes until it is opened again. A group continues
+with new files as soon as the disk allows it. Background work of a log (sealing, retention) is
+retried until it succeeds; the log accepts writes meanwhile, as long as it has room. Logs, topics
+and groups that are not open are not checked.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 LOG_UPKEEP: Final = "log upkeep"
-"""The one kind that takes writes: sealing or retention of a log fails, and is tried again."""
+"""Sealing or retention of a log fails and is retried. All other kinds of failure refuse writes."""
 
 
 class FailedPart(NamedTuple):
-    kind: str  # of thing
-    name: str  # which of them
-    error: Exception  # names the file, where there is one
+    kind: str  # log, log upkeep, partition, group or object store
+    name: str
+    error: Exception  # names the file, if there is one
 
 
 def engine_failures(
@@ -37,12 +37,12 @@ def engine_failures(
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[FailedPart]:
-    """Of all that is open. Reads no file."""
-    found: list[tuple[str, str, Exception | None]] = [
+    """Returns the failures of everything that is open. Reads no file."""
+    failures: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
         *((LOG_UPKEEP, name, error) for name, error in upkeep.items()),
-        *(("partition", part.name, part.failure) for part in partitions),
+        *(("partition", partition.name, partition.failure) for partition in partitions),
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),
     ]
-    return [FailedPart(kind, name, error) for kind, name, error in found if error is not None]
+    return [FailedPart(kind, name, error) for kind, name, error in failures if error is not None]

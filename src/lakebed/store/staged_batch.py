@@ -1,11 +1,11 @@
-"""Batches that wait to be committed: in memory, in a file, or in an object of the store.
+"""Staged batches, which a batch commit reads from memory, a file, or an object of the store.
 
     StagedFile("/stage/part-00007.batches")
     StagedObject("stage", "query 7/41/0")
 
-A staged batch is one Kafka record batch (version 2, any compression) or several, one behind the
-other. They are read once, in their order, one record batch in memory at a time, and each is checked
-as a whole: its framing, its checksum, its counts, every length in it, and the topic's limits.
+A staged batch is one Kafka record batch (version 2, any compression), or several of them one after
+another. They are read once, in order, with one record batch in memory at a time. Each is checked
+completely: its framing, checksum, counts, every length in it, and the topic's limits.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from lakebed.keratin.format import record_bytes
 from lakebed.keratin.record_batch import check, decode, rewrite_first_offset, size_of
 from lakebed.kernels.format import RECORD_BATCH
 
-# The path cannot be opened because of what it is: no plain file, nobody's to read, links in a ring.
+# The path itself is wrong: not a regular file, not readable, or a loop of symbolic links.
 _CALLERS_CODES = (None, errno.EACCES, errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 
 ReadObject = Callable[[str, str], Iterable[Buffer]]
-"""The pieces of an object, by its bucket and its key."""
+"""Returns the pieces of an object, by its bucket and its key."""
 
 
 class StagedFile(NamedTuple):
@@ -40,7 +40,7 @@ class StagedFile(NamedTuple):
 
 
 class StagedObject(NamedTuple):
-    """An object of the store, the newest version of it."""
+    """The newest version of an object of the store."""
 
     bucket: str
     key: str
@@ -51,14 +51,15 @@ Staged = Buffer | StagedFile | StagedObject
 
 @dataclass(frozen=True, slots=True)
 class CommittedPartition:
-    """What became of one partition's batches.
+    """The result of a batch commit for one partition.
 
-    `count` messages from `base_offset` on; others may stand among them if it was interrupted. Of a
-    version before the application's last neither is known: None and 0.
+    `count` messages were appended from `base_offset` on; if the commit was interrupted, other
+    messages may be between them. For a version before the application's last one these are not
+    known: None and 0.
     """
 
     partition: int
-    is_new: bool  # False: it was committed before
+    is_new: bool  # False if an earlier call committed it
     base_offset: int | None
     count: int
 
@@ -67,29 +68,33 @@ class StagedSource(Protocol):
     """The bytes of a staged batch."""
 
     def take(self, length: int) -> bytes:
-        """The next ones; fewer only at the end."""
+        """Returns the next `length` bytes; fewer only at the end."""
 
 
 def opened(
     staged: Staged, *, disk: Disk, read_object: ReadObject | None, where: str
 ) -> AbstractContextManager[StagedSource]:
-    """`InputError` if it is nothing that can be read; `NotFound` if it is not there."""
+    """Opens a staged batch for reading.
+
+    `InputError` if it is not something that can be read, `NotFound` if it does not exist. `where`
+    begins the error messages.
+    """
     if isinstance(staged, StagedFile):
         return _opened_file(disk, staged.path, where)
     if isinstance(staged, StagedObject):
         if read_object is None:
-            raise InputError(f"{where}: there are no objects here")
+            raise InputError(f"{where}: objects cannot be staged, because there is no object store")
         return contextlib.nullcontext(_Object(read_object(staged.bucket, staged.key)))
     try:
         return contextlib.nullcontext(_Memory(memoryview(staged).cast("B")))
     except TypeError:
         raise InputError(
-            f"{where}: a staged batch is bytes, a file or an object, not {type(staged).__name__}"
+            f"{where}: must be bytes, a StagedFile or a StagedObject, not {type(staged).__name__}"
         ) from None
 
 
 def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> Iterator[bytes]:
-    """Its record batches, each of them checked; an error names the byte where one begins."""
+    """Yields the record batches of a staged batch, each checked; errors name the byte offset."""
     start = 0
     while head := source.take(RECORD_BATCH.size):
         with _naming_place(f"{where}, byte {start}"):
@@ -102,7 +107,7 @@ def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> 
         yield batch
         start += size
     if not start:
-        raise InputError(f"{where}: nothing is staged there")
+        raise InputError(f"{where}: the staged batch is empty")
 
 
 class _Memory:
@@ -128,24 +133,25 @@ class _File:
 class _Object:
     def __init__(self, pieces: Iterable[Buffer]) -> None:
         self._pieces = iter(pieces)
-        self._rest = memoryview(b"")  # of the last piece
+        self._unread = memoryview(b"")  # of the last piece
 
     def take(self, length: int) -> bytes:
         taken = bytearray()
         while len(taken) < length:
-            if not self._rest:
-                self._rest = memoryview(next(self._pieces, b""))
-                if not self._rest:
+            if not self._unread:
+                self._unread = memoryview(next(self._pieces, b""))
+                if not self._unread:
                     break
-            wanted = length - len(taken)
-            taken += self._rest[:wanted]
-            self._rest = self._rest[wanted:]
+            missing = length - len(taken)
+            taken += self._unread[:missing]
+            self._unread = self._unread[missing:]
         return bytes(taken)
 
 
 @contextlib.contextmanager
 def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSource]:
-    """Links are followed. A pipe or a device is never waited for: the disk opens plain files."""
+    """Opens a staged file, following links. Only regular files are opened, so it never blocks on a
+    pipe or a device."""
     if disk.is_folder(path):
         raise InputError(f"{where}: {path} is a folder, not a file")
     try:
@@ -162,7 +168,7 @@ def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSourc
 
 @contextlib.contextmanager
 def _naming_place(place: str) -> Iterator[None]:
-    """What is wrong with a record batch is wrong with the call, and at that place."""
+    """Turns errors about a record batch into errors about the call that name its place."""
     try:
         yield
     except DataError as error:
