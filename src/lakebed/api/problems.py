@@ -32,7 +32,7 @@ class Unauthenticated(errors.InputError):
 
 
 class CrossSite(errors.InputError):
-    """The request came from a page of another site, or by a name that is not the node's."""
+    """The request came from a web page of another site, or names a host that is not this node."""
 
 
 class Unreachable(errors.RetryError):
@@ -97,7 +97,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
-    CrossSite: "send the request from a program or a page of the node, by a name of the node",
+    CrossSite: "send the request from a program or from a page of this node, to one of its names",
     FileGone: "list the files again: they have changed",
     errors.InputError: "fix the call; nothing was changed",
     errors.RetryError: "wait and try again",

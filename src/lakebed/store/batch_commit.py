@@ -99,9 +99,9 @@ def _checked(
 ) -> Iterator[bytes]:
     """Yields the record batches that are staged for a partition, each one checked."""
     for index, staged in enumerate(staged_batches):
-        where = f"partition {partition.number}, batch {index}"
-        with opened(staged, disk=partition.disk, read_object=read_object, where=where) as source:
-            yield from record_batches(source, config=partition.config, where=where)
+        place = f"partition {partition.number}, batch {index}"
+        with opened(staged, disk=partition.disk, read_object=read_object, place=place) as source:
+            yield from record_batches(source, config=partition.config, place=place)
 
 
 def _partitions_to_commit(

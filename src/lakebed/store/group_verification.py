@@ -72,7 +72,7 @@ class GroupsReport(NamedTuple):
 
 def plan_groups(disk: Disk, root: PathLike) -> GroupsPlan:
     """Lists all groups of a root."""
-    why = "cannot tell which group this file is of: the file with its names is missing or damaged"
+    why = "the group of this file is unknown: the file with the group's names is missing or damaged"
     return GroupsPlan(
         pieces=tuple(map(GroupPiece, list_groups(disk, root))),
         problems=tuple(

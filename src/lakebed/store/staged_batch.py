@@ -72,32 +72,32 @@ class StagedSource(Protocol):
 
 
 def opened(
-    staged: Staged, *, disk: Disk, read_object: ReadObject | None, where: str
+    staged: Staged, *, disk: Disk, read_object: ReadObject | None, place: str
 ) -> AbstractContextManager[StagedSource]:
     """Opens a staged batch for reading.
 
-    `InputError` if it is not something that can be read, `NotFound` if it does not exist. `where`
+    `InputError` if it is not something that can be read, `NotFound` if it does not exist. `place`
     begins the error messages.
     """
     if isinstance(staged, StagedFile):
-        return _opened_file(disk, staged.path, where)
+        return _opened_file(disk, staged.path, place)
     if isinstance(staged, StagedObject):
         if read_object is None:
-            raise InputError(f"{where}: objects cannot be staged, because there is no object store")
+            raise InputError(f"{place}: objects cannot be staged, because there is no object store")
         return contextlib.nullcontext(_Object(read_object(staged.bucket, staged.key)))
     try:
         return contextlib.nullcontext(_Memory(memoryview(staged).cast("B")))
     except TypeError:
         raise InputError(
-            f"{where}: must be bytes, a StagedFile or a StagedObject, not {type(staged).__name__}"
+            f"{place}: must be bytes, a StagedFile or a StagedObject, not {type(staged).__name__}"
         ) from None
 
 
-def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> Iterator[bytes]:
+def record_batches(source: StagedSource, *, config: TopicConfig, place: str) -> Iterator[bytes]:
     """Yields the record batches of a staged batch, each checked; errors name the byte offset."""
     start = 0
     while head := source.take(RECORD_BATCH.size):
-        with _naming_place(f"{where}, byte {start}"):
+        with _naming_place(f"{place}, byte {start}"):
             size = size_of(head)
             _check_limit("a record batch", record_bytes(0, size), config.request_bytes_max)
             data = head + source.take(size - len(head))
@@ -107,7 +107,7 @@ def record_batches(source: StagedSource, *, config: TopicConfig, where: str) -> 
         yield batch
         start += size
     if not start:
-        raise InputError(f"{where}: the staged batch is empty")
+        raise InputError(f"{place}: the staged batch is empty")
 
 
 class _Memory:
@@ -149,18 +149,18 @@ class _Object:
 
 
 @contextlib.contextmanager
-def _opened_file(disk: Disk, path: PathLike, where: str) -> Iterator[StagedSource]:
+def _opened_file(disk: Disk, path: PathLike, place: str) -> Iterator[StagedSource]:
     """Opens a staged file, following links. Only regular files are opened, so it never blocks on a
     pipe or a device."""
     if disk.is_folder(path):
-        raise InputError(f"{where}: {path} is a folder, not a file")
+        raise InputError(f"{place}: {path} is a folder, not a file")
     try:
         file = disk.open(path)
     except NotFound as error:
-        raise NotFound(f"{where}: {error}") from None
+        raise NotFound(f"{place}: {error}") from None
     except DiskError as error:
         if error.code in _CALLERS_CODES:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"{place}: {error}") from None
         raise
     with file:
         yield _File(file)

@@ -24,7 +24,7 @@ def copy_groups(copier: Copier, disk: Disk, root: str) -> dict[str, list[str]]:
         names = _copy_group(copier, disk, GroupPaths(root, name))
         names_by_topic.setdefault(name.topic, []).extend(names)
     for path in unnamed_files(disk, root):
-        copier.problems.append(f"{path}: cannot tell which group this file is of")
+        copier.problems.append(f"{path}: the group of this file is unknown")
         copy_as_it_is(copier, path)
     return names_by_topic
 
