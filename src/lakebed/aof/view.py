@@ -39,7 +39,7 @@ class SegmentInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogDescription:
-    """A log that is open for writing, at one moment."""
+    """A log at one moment."""
 
     name: str
     stream_id: int

@@ -32,22 +32,22 @@ class Unauthenticated(errors.InputError):
 
 
 class CrossSite(errors.InputError):
-    """The request came from a web page of another site, or names a host that is not this node."""
+    """The request came from a page of another site, or used a name that is not the node's."""
 
 
 class Unreachable(errors.RetryError):
-    """The server cannot be reached, or the connection to it was lost.
+    """The writer of the store does not respond, or the connection was lost.
 
-    It is not known whether the call was executed, unless the text says so.
+    Whether the call was carried out is not known, unless the message states it.
     """
 
 
 class Refused(errors.InputError):
-    """The request is not a valid call: an unknown path or method, or a bad body or query."""
+    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
 
 
 class FileGone(errors.NotFound):
-    """The file does not exist, or no longer does: list the files again."""
+    """The file does not exist, or no longer exists. List the files again."""
 
 
 def code_of(kind: type[LakebedError]) -> str:
@@ -86,6 +86,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.RetryError: 503,
     errors.OutcomeUnknown: 504,
     aof_errors.NotDurableYet: 504,
+    keratin_errors.CodecMissing: 501,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
@@ -93,26 +94,27 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     keratin_errors.PartlyAppended: 500,
     LakebedError: 500,
 }
-"""HTTP statuses by error class; a class that is missing here has the status of its base class."""
+"""The HTTP status by class. A class without an entry has that of its base class."""
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
-    CrossSite: "send the request from a program or from a page of this node, to one of its names",
-    FileGone: "list the files again: they have changed",
-    errors.InputError: "fix the call; nothing was changed",
+    CrossSite: "send the request from a program or a page of the node, to a name of the node",
+    FileGone: "list the files again: they may have changed",
+    errors.InputError: "fix the request; nothing was changed",
     errors.RetryError: "wait and try again",
-    errors.NoSpace: "free space on the disk, then try again",
-    errors.OutcomeUnknown: "the call may have succeeded: check that before repeating it",
+    errors.NoSpace: "make room on the disk, then try again",
+    errors.OutcomeUnknown: "it may still be done: check before you repeat it",
     aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
-    "in the facts, and do not append them again",
-    errors.DataError: "bytes on disk are damaged: verify, then repair or restore",
+    "among the facts, and do not append them again",
+    errors.DataError: "data on disk is damaged: verify, then repair or restore",
     errors.DiskError: "the disk failed: check it; acknowledged data is safe",
-    errors.Closed: "the store is closing, or what the call names was deleted: open it again",
+    errors.Closed: "the store is closing, or the thing was deleted: open it again",
     stroma_errors.StaleLease: "the lease has ended: lease again",
     keratin_errors.OutOfOrderSequence: "send the missing messages first",
-    keratin_errors.PartlyAppended: "send only the messages again that are not listed as appended "
-    "in the facts; after a disk error check first which of them the topic has",
-    keratin_errors.ProducerFenced: "another producer has taken over: continue with a new id",
+    keratin_errors.PartlyAppended: "send again only what the facts do not list as appended; "
+    "after a disk error, check first what is there",
+    keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
+    keratin_errors.ProducerFenced: "another producer has taken over: start with a new id",
     LakebedError: "see the server's log",
 }
 

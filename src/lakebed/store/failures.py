@@ -1,9 +1,9 @@
-"""Lists what is failing in an open store: parts that refuse writes, and background work of logs.
+"""Lists what is failing in an open store: parts that refuse writes, and background work.
 
 A log or a partition whose sync failed refuses writes until it is opened again. A group continues
-with new files as soon as the disk allows it. Background work of a log (sealing, retention) is
-retried until it succeeds; the log accepts writes meanwhile, as long as it has room. Logs, topics
-and groups that are not open are not checked.
+with new files as soon as the disk allows it. Background work (sealing, retention, compaction) is
+retried until it succeeds; writes are accepted meanwhile, as long as there is room. Logs, topics and
+groups that are not open are not checked.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 
 LOG_UPKEEP: Final = "log upkeep"
-"""Sealing or retention of a log fails and is retried. All other kinds of failure refuse writes."""
+PARTITION_UPKEEP: Final = "partition upkeep"
+GROUP_UPKEEP: Final = "group upkeep"
+OBJECT_UPKEEP: Final = "object upkeep"
+"""Kinds of failing background work, which is retried. All other kinds of failure refuse writes."""
 
 
 class FailedPart(NamedTuple):
-    kind: str  # log, log upkeep, partition, group or object store
+    kind: str  # log, partition, group, object store, or one of the kinds of upkeep
     name: str
     error: Exception  # names the file, if there is one
 
@@ -32,17 +35,22 @@ class FailedPart(NamedTuple):
 def engine_failures(
     *,
     logs: Mapping[str, Aof],
-    upkeep: Mapping[str, Exception],
+    upkeep: Mapping[str, Mapping[str, Exception]],
     partitions: Iterable[Partition],
     groups: Iterable[PartitionGroup],
     lake: Lake | None,
 ) -> list[FailedPart]:
-    """Returns the failures of everything that is open. Reads no file."""
+    """Returns the failures of everything that is open; `upkeep` has those of background work, by
+    kind and name. Reads no file."""
     failures: list[tuple[str, str, Exception | None]] = [
         *(("log", name, log.failure) for name, log in logs.items()),
-        *((LOG_UPKEEP, name, error) for name, error in upkeep.items()),
         *(("partition", partition.name, partition.failure) for partition in partitions),
         *(("group", " ".join(map(str, group.name)), group.failure) for group in groups),
         *(() if lake is None else (("object store", "objects", lake.failure),)),
+        *(
+            (kind, name, error)
+            for kind, by_name in upkeep.items()
+            for name, error in by_name.items()
+        ),
     ]
     return [FailedPart(kind, name, error) for kind, name, error in failures if error is not None]

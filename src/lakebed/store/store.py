@@ -31,12 +31,13 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.paths import LogPaths
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.migration import MigrationReport
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.counters import Snapshot
 from lakebed.base.damage_ledger import LOGS, OBJECTS, QUARANTINE_NAME, DamageLedger, Loss
-from lakebed.base.errors import Closed, InputError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NoSpace, NotFound
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.progress import Progress, no_progress
 from lakebed.base.runner import Runner, ThreadRunner
@@ -52,7 +53,14 @@ from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
 from lakebed.store.configuration import printable_settings, sections_of
 from lakebed.store.counters import PartCounters, engine_counts, engine_values
-from lakebed.store.failures import FailedPart, engine_failures
+from lakebed.store.failures import (
+    GROUP_UPKEEP,
+    LOG_UPKEEP,
+    OBJECT_UPKEEP,
+    PARTITION_UPKEEP,
+    FailedPart,
+    engine_failures,
+)
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -80,6 +88,7 @@ if TYPE_CHECKING:
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.read_plan import PlannedRead, WantedRead
 
+_TRY_AGAIN_NS = 5 * NS_PER_S  # between attempts to open a log for writing on a failing disk
 _log = logging.getLogger(__name__)
 
 
@@ -216,6 +225,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                on_lost=self._record_log_losses,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -227,7 +237,12 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes expired pins
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = OpenRegistry(self._open_log, name="the logs", runner=runner)
+            self._logs = OpenRegistry(self._manager.open, name="the logs", runner=runner)
+            # Logs that could not be opened for writing, and the monotonic time of the next attempt.
+            # Guarded by the mutex below.
+            self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}
+            self._unwritable_mutex = runner.mutex()
+            undo.callback(self._close_unwritable)
             open_topics = partial(self._open_topics, topic_config, group_config)
             self._topics = OpenRegistry(open_topics, name="the topics", runner=runner)
             undo.callback(self._close_topics)
@@ -265,6 +280,40 @@ class Store:
             raise NotFound(f"there is no log {name}; `Store.log` creates it")
         return self.log(name)
 
+    def open_log_to_read(self, name: str) -> Aof | ReadOnlyLog:
+        """Open a log for reading; `NotFound` if there is none.
+
+        Opening a log normally writes. If the disk refuses that, a read-only view of its files is
+        returned, and opening is retried a few seconds later.
+        """
+        now_ns = self.runner.clock.monotonic_ns()
+        with self._unwritable_mutex:
+            read_only, until_ns = self._unwritable.get(name, (None, 0))
+        if read_only is not None and now_ns < until_ns:
+            return read_only
+        try:
+            log = self.open_log(name)
+        except (NoSpace, DiskError) as error:
+            _log.warning("log %s: read-only, because it cannot be opened: %s", name, error)
+        else:
+            self._close_unwritable(name)
+            return log
+        opened = read_only or self._manager.open_read_only(name)
+        with self._unwritable_mutex:
+            opened, _ = self._unwritable.get(name, (opened, 0))
+            self._unwritable[name] = (opened, now_ns + _TRY_AGAIN_NS)
+        return opened
+
+    def _close_unwritable(self, name: str | None = None) -> None:
+        """Closes the read-only view of a log, or all of them."""
+        with self._unwritable_mutex:
+            names = list(self._unwritable) if name is None else [name]
+            closed = [
+                self._unwritable.pop(log_name) for log_name in names if log_name in self._unwritable
+            ]
+        for read_only, _ in closed:
+            read_only.close()
+
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -275,7 +324,7 @@ class Store:
         from lakebed.store.read_planner import LogSource, plan_reads
 
         def source(name: str) -> LogSource:
-            return LogSource(self.open_log(name))
+            return LogSource(self.open_log_to_read(name))
 
         return plan_reads(reads, source, pins=self.pins, duration_ms=duration_ms, owner=owner)
 
@@ -406,7 +455,13 @@ class Store:
 
     def failures(self) -> list[FailedPart]:
         """Return the open parts that refuse writes or fail in the background, and their errors."""
-        return engine_failures(**self._open_things(), upkeep=self._manager.failures())
+        upkeep = {LOG_UPKEEP: self._manager.failures()}
+        for topics in self._topics.opened().values():
+            upkeep[PARTITION_UPKEEP] = topics.upkeep_failures()
+            upkeep[GROUP_UPKEEP] = topics.group_upkeep_failures()
+        for lake in self._lakes.opened().values():
+            upkeep[OBJECT_UPKEEP] = lake.upkeep_failures()
+        return engine_failures(**self._open_things(), upkeep=upkeep)
 
     @property
     def maintenance(self) -> Maintenance:
@@ -458,18 +513,15 @@ class Store:
             _log.error("%s: cannot record damage of the object store: %s", self.root, error)
         return lake
 
-    def _open_log(self, name: str) -> Aof:
-        log = self._manager.open(name)
+    def _record_log_losses(self, name: str, problems: Sequence[str]) -> None:
+        losses = (
+            Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
+            for problem in problems
+        )
         try:
-            self.damage.record(
-                *(
-                    Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
-                    for problem in log.recovered.problems
-                )
-            )
+            self.damage.record(*losses)
         except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
             _log.error("log %s: cannot record damage: %s", name, error)
-        return log
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # a late read of a cold segment must not open it again

@@ -22,7 +22,6 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
-    DataError,
     DiskError,
     InputError,
     LakebedError,
@@ -335,6 +334,15 @@ class StoreTopics:
         names = list_groups(self._disk, self._root)
         return sorted({name.group for name in names if name.topic == topic})
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """Return the open partitions whose background work is failing, and the errors."""
+        return self._topics.failures()
+
+    def group_upkeep_failures(self) -> dict[str, Exception]:
+        """Return the open groups whose background work is failing, by topic, partition and name."""
+        failing = self._drive.failures().items()
+        return {" ".join(map(str, part.name)): error for part, error in failing}
+
     def opened_group(self, topic: str, group: str) -> Group | None:
         """Return the group if it is open, else None; never waits."""
         with self._mutex:
@@ -502,14 +510,17 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """Deletes a topic's dead-letter topic, unless it has other messages or is unreadable."""
+        """Deletes a topic's dead-letter topic, unless it has other messages or is unreadable.
+
+        Never fails, because the topic itself is already deleted.
+        """
         try:
-            letters = self.open(dead_letter_topic(topic))
+            letters = self.open_to_read(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
         except (NotFound, BadName):
             pass  # the topic has no dead letters
-        except DataError as error:
+        except LakebedError as error:
             _log.warning("topic %s: its dead letters cannot be deleted: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
