@@ -33,7 +33,7 @@ LIST_KEYS: Final = Operation(
     KeyList, tag=_TAG, target="AccessKeys.list", is_repeatable=True,
 )  # fmt: skip
 CREATE_KEY: Final = Operation(
-    "create_key", "POST", "/v1/keys", "Create an access key; only this response has its secret",
+    "create_key", "POST", "/v1/keys", "Create an access key; its secret is returned only once",
     CreatedKey, body=NewKey, status=201, tag=_TAG, target="AccessKeys.create",
 )  # fmt: skip
 ENABLE_KEY: Final = Operation(

@@ -28,13 +28,13 @@ class CounterValues(Struct, frozen=True):
 
 
 class Configuration(Struct, frozen=True):
-    """Settings by section. A secret is shown as `(set)` or as an empty string."""
+    """The settings by section. A secret is shown as set or not set."""
 
     sections: dict[str, dict[str, Any]]
 
 
 class StartJob(Struct, frozen=True, forbid_unknown_fields=True):
-    """Work to start: one of the kinds that `list_work` returns, with its arguments."""
+    """`kind` is one of those that `list_work` returns; `arguments` are its arguments."""
 
     kind: str
     arguments: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class WaitQuery(Struct, frozen=True):
 
 
 HEALTH: Final = Operation(
-    "health", "GET", "/v1/health", "Check that the server answers",
+    "health", "GET", "/v1/health", "Check that the server responds",
     Health, tag=_TAG, is_repeatable=True, is_public=True,
 )  # fmt: skip
 OPENAPI: Final = Operation(
@@ -71,7 +71,7 @@ OPENAPI: Final = Operation(
     dict[str, Any], tag=_TAG, is_repeatable=True, is_public=True,
 )  # fmt: skip
 STATE: Final = Operation(
-    "state", "GET", "/v1/state", "Describe what is in the store",
+    "state", "GET", "/v1/state", "Describe what the store contains",
     StoreState, tag=_TAG, target="Store.state", is_repeatable=True,
 )  # fmt: skip
 COUNTERS: Final = Operation(
@@ -79,24 +79,23 @@ COUNTERS: Final = Operation(
     CounterValues, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURATION: Final = Operation(
-    "configuration", "GET", "/v1/config", "Return the effective settings, with secrets hidden",
+    "configuration", "GET", "/v1/config", "Return the settings in effect, with secrets hidden",
     Configuration, tag=_TAG, target="Store.configuration", is_repeatable=True,
 )  # fmt: skip
 LIST_WORK: Final = Operation(
-    "list_work", "GET", "/v1/work",
-    "List the kinds of long-running work, and the work that was started",
+    "list_work", "GET", "/v1/work", "List jobs: what can be started, and what was started",
     JobList, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 START_WORK: Final = Operation(
-    "start_work", "POST", "/v1/work", "Start long-running work",
+    "start_work", "POST", "/v1/work", "Start a job",
     JobState, body=StartJob, status=202, tag=_TAG,
 )  # fmt: skip
 GET_WORK: Final = Operation(
-    "get_work", "GET", "/v1/work/{work}", "Return the progress or the result of work",
+    "get_work", "GET", "/v1/work/{work}", "Return the progress or the result of a job",
     JobState, query=WaitQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CANCEL_WORK: Final = Operation(
-    "cancel_work", "DELETE", "/v1/work/{work}", "Cancel work; it stops at its next step",
+    "cancel_work", "DELETE", "/v1/work/{work}", "Cancel a job at its next step",
     Nothing, status=204, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

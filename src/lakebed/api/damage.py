@@ -17,7 +17,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 LIST_DAMAGE: Final = Operation(
-    "list_damage", "GET", "/v1/damage", "List all recorded losses, acknowledged or not",
+    "list_damage", "GET", "/v1/damage", "List losses on record, acknowledged or not",
     Ledger, tag=_TAG, target="Damage.ledger", is_repeatable=True,
 )  # fmt: skip
 ACKNOWLEDGE_DAMAGE: Final = Operation(

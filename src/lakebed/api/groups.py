@@ -79,7 +79,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
-    is_delivery: bool = True  # false: the messages were not processed; no delivery, no delay
+    is_delivery: bool = True  # false: at once, and not counted: not processed
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,7 +97,7 @@ class PeekQuery(Struct, frozen=True):
 
 
 class Peeked(Struct, frozen=True):
-    """The next messages, as columns. They are not leased."""
+    """The next messages, as stored in the log, without a lease."""
 
     partitions: list[int]
     offsets: list[int]
@@ -140,7 +140,7 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadLettersQuery(Struct, frozen=True):
-    """Where the page begins in the dead-letter topic, as the page before returned it."""
+    """Where to start in the dead-letter topic: the `next` values of the previous response."""
 
     max_messages: MaxMessages = LETTERS_MAX
     partition: Count = 0
@@ -162,11 +162,11 @@ LIST_GROUPS: Final = Operation(
     GroupNames, tag=_TAG, target="Topic.groups", is_repeatable=True,
 )  # fmt: skip
 OPEN_GROUP: Final = Operation(
-    "open_group", "PUT", _GROUP, "Open a group, and create it if it does not exist",
+    "open_group", "PUT", _GROUP, "Open a group, creating it if needed",
     GroupState, body=OpenGroup, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_GROUP: Final = Operation(
-    "describe_group", "GET", _GROUP, "Describe a group, by partition",
+    "describe_group", "GET", _GROUP, "Describe the state of a group, by partition",
     GroupState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_GROUP: Final = Operation(
@@ -174,20 +174,20 @@ DELETE_GROUP: Final = Operation(
     Nothing, status=204, tag=_TAG, target="Topic.delete_group",
 )  # fmt: skip
 LAG: Final = Operation(
-    "lag", "GET", _GROUP + "/lag", "Return how many messages are not settled yet",
+    "lag", "GET", _GROUP + "/lag", "Count the messages that are not settled",
     Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(
-    "lease", "POST", _GROUP + "/lease", "Lease messages; can wait for the first one",
+    "lease", "POST", _GROUP + "/lease", "Lease messages; waits for the first one",
     Leases, body=LeaseRequest, tag=_TAG, is_repeatable=True, also_gives=(Raw.LINES,),
 )  # fmt: skip
 ACK: Final = Operation(
-    "ack", "POST", _GROUP + "/ack", "Settle messages: they are never delivered again",
+    "ack", "POST", _GROUP + "/ack", "Settle messages: they are not delivered again",
     Nothing, body=Ack, status=204, tag=_TAG, target="Group.ack_held", errors=(409,),
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 NACK: Final = Operation(
-    "nack", "POST", _GROUP + "/nack", "Give messages back, at once or after a delay",
+    "nack", "POST", _GROUP + "/nack", "Return messages for delivery, at once or after a delay",
     Nothing, body=Nack, status=204, tag=_TAG, target="Group.nack_held", errors=(409,),
     body_bytes_max=16 * MIB,
 )  # fmt: skip
@@ -197,26 +197,24 @@ EXTEND: Final = Operation(
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 PEEK: Final = Operation(
-    "peek", "GET", _GROUP + "/peek",
-    "Return the messages that would be leased next, without leasing them",
+    "peek", "GET", _GROUP + "/peek", "Show the messages that would be leased next",
     Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LIST_LEASES: Final = Operation(
     "list_leases", "GET", _GROUP + "/leases",
-    "List what is leased, until when, and how often it was delivered",
+    "List current leases with deadlines and delivery counts",
     HeldLeases, query=LeasesQuery, tag=_TAG, target="Group.leases", is_repeatable=True,
 )  # fmt: skip
 RELEASE: Final = Operation(
-    "release", "POST", _GROUP + "/release", "Revoke leases",
+    "release", "POST", _GROUP + "/release", "End leases",
     Released, body=Release, tag=_TAG, target="Group.release",
 )  # fmt: skip
 RESET: Final = Operation(
-    "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
+    "reset", "POST", _GROUP + "/reset", "Start over from the oldest message",
     Nothing, body=Reset, status=204, tag=_TAG, target="Group.reset", is_repeatable=True,
 )  # fmt: skip
 SEEK: Final = Operation(
-    "seek", "POST", _GROUP + "/seek",
-    "Settle all messages before a position, and deliver the others again",
+    "seek", "POST", _GROUP + "/seek", "Settle messages before a position, deliver the rest again",
     Nothing, body=SeekTo, status=204, tag=_TAG, target="Group.seek", is_repeatable=True,
 )  # fmt: skip
 DEAD_LETTERS: Final = Operation(
@@ -225,8 +223,7 @@ DEAD_LETTERS: Final = Operation(
     is_repeatable=True,
 )  # fmt: skip
 REDRIVE: Final = Operation(
-    "redrive", "POST", _GROUP + "/redrive",
-    "Send dead letters back to the partitions they came from",
+    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to their partitions",
     Redriven, body=Redrive, tag=_TAG, target="Group.redrive",
 )  # fmt: skip
 

@@ -128,13 +128,13 @@ OPEN_LOG: Final = Operation(
     "open_log",
     "PUT",
     _LOG,
-    "Open a log, and create it if it does not exist",
+    "Open a log, creating it if needed",
     LogDescription,
     tag=_TAG,
     is_repeatable=True,
 )
 DESCRIBE_LOG: Final = Operation(
-    "describe_log", "GET", _LOG, "Describe a log",
+    "describe_log", "GET", _LOG, "Describe the state of a log",
     LogDescription, tag=_TAG, target="Log.describe", is_repeatable=True,
 )  # fmt: skip
 APPEND_RECORDS: Final = Operation(
@@ -151,8 +151,7 @@ READ_RECORDS: Final = Operation(
     Records, query=ReadQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 TAIL_LOG: Final = Operation(
-    "tail_log", "GET", _LOG + "/tail",
-    "Stream records as they become durable, one per line, without end",
+    "tail_log", "GET", _LOG + "/tail", "Stream records as they become durable, one per line",
     bytes, query=TailQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 SEEK_LOG: Final = Operation(
@@ -165,21 +164,21 @@ SEAL_LOG: Final = Operation(
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
     "set_watermark", "PUT", _LOG + "/coordinator-watermark",
-    "Set the coordinator watermark, which never decreases",
+    "Set the watermark, which never decreases",
     LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
     "log_segments", "GET", _LOG + "/segments",
-    "List a log's segments with their tiers, and the durable end",
+    "List the segments with their tiers, and the durable end",
     LogSegments, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENT_BYTES: Final = Operation(
     "log_segment_bytes", "GET", _LOG + "/segments/{segment}/bytes",
-    "Read a range of a segment as it is stored; the header Lakebed-Tier has its tier",
+    "Read a range of a segment as stored; Lakebed-Tier names its tier",
     bytes, query=RangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_TIERS: Final = Operation(
-    "log_tiers", "GET", _LOG + "/tiers", "List the tiers of a log's segments",
+    "log_tiers", "GET", _LOG + "/tiers", "List the tiers of the segments",
     TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 

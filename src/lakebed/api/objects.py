@@ -110,7 +110,7 @@ LIST_BUCKETS: Final = Operation(
     BucketList, tag=_TAG, target="Buckets.list", is_repeatable=True,
 )  # fmt: skip
 ENSURE_BUCKET: Final = Operation(
-    "ensure_bucket", "PUT", _BUCKET, "Open a bucket, and create it if it does not exist",
+    "ensure_bucket", "PUT", _BUCKET, "Open a bucket, creating it if needed",
     BucketInfo, body=NewBucket, tag=_TAG, target="Buckets.creation", errors=(409,),
     is_repeatable=True,
 )  # fmt: skip
@@ -128,11 +128,11 @@ DELETE_BUCKET: Final = Operation(
     Nothing, status=204, tag=_TAG, errors=(409,),
 )  # fmt: skip
 LIST_OBJECTS: Final = Operation(
-    "list_objects", "GET", _BUCKET + "/objects", "List objects by key, in pages",
+    "list_objects", "GET", _BUCKET + "/objects", "List a page of objects, by key",
     Page[VersionRow], query=ListQuery, tag=_TAG, target="Bucket.list_page", is_repeatable=True,
 )  # fmt: skip
 PUT_OBJECT: Final = Operation(
-    "put_object", "PUT", _OBJECT, "Store the body, of any size, as an object",
+    "put_object", "PUT", _OBJECT, "Store an object of any size",
     ObjectInfo, query=PutQuery, also_takes=(Raw.BYTES,), body_bytes_max=5 * TIB, tag=_TAG,
     errors=(412,),
 )  # fmt: skip
@@ -141,20 +141,19 @@ GET_OBJECT: Final = Operation(
     bytes, query=GetQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_OBJECT: Final = Operation(
-    "describe_object", "GET", _BUCKET + "/info/{key*}", "Describe an object without reading it",
+    "describe_object", "GET", _BUCKET + "/info/{key*}", "Describe an object",
     ObjectInfo, query=VersionQuery, tag=_TAG, target="Bucket.head", is_repeatable=True,
 )  # fmt: skip
 COPY_OBJECT: Final = Operation(
-    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Copy an object to another key or bucket",
+    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Copy an object to another key",
     ObjectInfo, body=CopyObject, tag=_TAG, target="Bucket.copying", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECT: Final = Operation(
-    "delete_object", "DELETE", _OBJECT, "Hide an object with a delete marker, or remove a version",
+    "delete_object", "DELETE", _OBJECT, "Add a delete marker, or remove a version",
     Deleted, query=DeleteQuery, tag=_TAG, target="Bucket.deletion", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECTS: Final = Operation(
-    "delete_objects", "POST", _BUCKET + "/delete",
-    "Delete many objects, each independently of the others",
+    "delete_objects", "POST", _BUCKET + "/delete", "Delete many objects, each independently",
     DeletedMany, body=DeleteMany, tag=_TAG,
 )  # fmt: skip
 

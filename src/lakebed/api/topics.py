@@ -59,14 +59,14 @@ class Configure(Struct, frozen=True, forbid_unknown_fields=True):
 class PartitionState(Struct, frozen=True):
     partition: int
     start_offset: int  # of the first message that can be read
-    high_watermark: int  # the offset after the last durable message
+    high_watermark: int  # after the last durable message
 
 
 class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
     settings: Settings  # all effective settings
-    topic_id: str = ""  # changes if the topic is created again; older servers return none
+    topic_id: str = ""  # changes if it is deleted and created again; empty from older servers
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,8 +80,7 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages to append to `partition`, by default each to the partition of its key.
 
-    Without `partition`, messages without a key go to the partitions in turn. A `producer` needs a
-    `partition`.
+    With a `producer` all go to one partition, which must be given.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -93,12 +92,12 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None
     producer: WireProducer | None = None
     not_before_ms: Count = 0  # groups do not deliver them before this time
-    ack: str | None = None  # after_fsync or after_write; by default the topic's setting
+    ack: str | None = None  # after_fsync or after_write; else the topic's
     timeout_ms: Count | None = None  # wait for queue space; by default the call fails at once
 
 
 class ProduceQuery(Struct, frozen=True):
-    """Options for a body of lines, or of one message's bytes. Not used for a document."""
+    """For bodies of lines or of one message's bytes; a document contains these itself."""
 
     partition: int | None = None
     key: str | None = None
@@ -233,16 +232,17 @@ CREATE_TOPIC: Final = Operation(
     TopicState, body=NewTopic, status=201, tag=_TAG, errors=(409,),
 )  # fmt: skip
 ENSURE_TOPIC: Final = Operation(
-    "ensure_topic", "PUT", "/v1/topics/{topic}", "Open a topic, and create it if it does not exist",
+    "ensure_topic", "PUT", "/v1/topics/{topic}", "Open a topic, creating it if needed",
     TopicState, body=EnsuredTopic, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_TOPIC: Final = Operation(
-    "describe_topic", "GET", "/v1/topics/{topic}", "Describe a topic's partitions and settings",
+    "describe_topic", "GET", "/v1/topics/{topic}",
+    "Describe the partitions and settings of a topic",
     TopicState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURE_TOPIC: Final = Operation(
     "configure_topic", "PATCH", "/v1/topics/{topic}",
-    "Change the settings of a topic; they apply when it is next opened",
+    "Change settings; they apply from the next time the topic is opened",
     TopicState, body=Configure, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_TOPIC: Final = Operation(
@@ -252,7 +252,7 @@ DELETE_TOPIC: Final = Operation(
 )  # fmt: skip
 PRODUCE: Final = Operation(
     "produce", "POST", "/v1/topics/{topic}/messages",
-    "Append messages; returns when they are acknowledged",
+    "Append messages; they are durable when the response is sent",
     Produced, query=ProduceQuery, body=Produce, also_takes=(Raw.LINES, Raw.BYTES),
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(409,),
 )  # fmt: skip
@@ -263,8 +263,8 @@ FETCH: Final = Operation(
 )  # fmt: skip
 FETCH_RAW: Final = Operation(
     "fetch_raw", "GET", "/v1/topics/{topic}/partitions/{partition}/records",
-    "Read complete records as they are stored in the log; the headers Lakebed-Base-Offset, "
-    "Lakebed-Next-Offset, Lakebed-Start-Offset and Lakebed-High-Watermark have their offsets",
+    "Read complete records as stored in the log; their range is in Lakebed-Base-Offset, "
+    "Lakebed-Next-Offset, Lakebed-Start-Offset and Lakebed-High-Watermark",
     bytes, query=RawFetchQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 OFFSET_FOR_TIME: Final = Operation(
@@ -290,11 +290,11 @@ TRUNCATE: Final = Operation(
 )  # fmt: skip
 SEAL_PARTITION: Final = Operation(
     "seal_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/seal",
-    "Begin a new segment", Sealed, tag=_TAG, target="Partition.seal",
+    "Start a new segment", Sealed, tag=_TAG, target="Partition.seal",
 )  # fmt: skip
 SYNC_PARTITION: Final = Operation(
     "sync_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/sync",
-    "Sync messages that were acknowledged after their write", Nothing, status=204,
+    "Sync messages that were only written", Nothing, status=204,
     tag=_TAG, target="Partition.sync", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENTS: Final = Operation(
@@ -310,7 +310,7 @@ TOPIC_SEGMENT_BYTES: Final = Operation(
 )  # fmt: skip
 COMMIT_BATCHES: Final = Operation(
     "commit_batches", "POST", "/v1/topics/{topic}/commits",
-    "Append staged batches exactly once, identified by application and version",
+    "Append staged batches once, identified by application and version",
     Committed, body=BatchCommit, body_bytes_max=BODY_BYTES_MAX, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

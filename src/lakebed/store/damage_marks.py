@@ -19,7 +19,7 @@ from lakebed.seglake.verification_report import Report as LakeReport
 
 
 class NamedVersion(NamedTuple):
-    """One version of an object. `version_id` is `null` if the version has no id, as in S3."""
+    """A version of an object. The id of a version without one is `null`."""
 
     bucket: str
     key: str
@@ -27,7 +27,7 @@ class NamedVersion(NamedTuple):
 
 
 class MarkReport(NamedTuple):
-    """The result of marking. Each version is in exactly one of the fields."""
+    """The result of marking; each version is in one of the fields."""
 
     marked: tuple[NamedVersion, ...] = ()
     whole: tuple[NamedVersion, ...] = ()  # read without error now, and without a mark
@@ -35,7 +35,7 @@ class MarkReport(NamedTuple):
     failed: tuple[str, ...] = ()  # versions that could not be read, each with the reason
 
     def joined(self, other: MarkReport) -> MarkReport:
-        """Returns one report with the versions of both."""
+        """Merges two reports."""
         return MarkReport(
             self.marked + other.marked,
             self.whole + other.whole,

@@ -82,7 +82,7 @@ class DeadLetter:
     value: bytes | None
     headers: tuple[Header, ...]
     flags: int
-    topic_id: str = ""  # of the topic it came from; empty if an older version wrote the letter
+    topic_id: str = ""  # of its original topic; empty if written by an older version
 
     @classmethod
     def of(cls, origin: Origin, message: Message) -> DeadLetter:
@@ -112,10 +112,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """A page of dead letters, of at most `LETTER_BYTES_MAX` bytes.
-
-    If there are more, `next_partition` and `next_offset` are where the next page begins.
-    """
+    """A page of dead letters, at most `LETTER_BYTES_MAX` large, and where the next page begins."""
 
     letters: list[DeadLetter]
     next_partition: int | None = None

@@ -12,7 +12,7 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """A message held by one consumer, which acks it, gives it back or extends it in time."""
+    """A message leased to a consumer, which acks, returns or extends it before `deadline_ms`."""
 
     partition: int
     offset: int
@@ -52,10 +52,10 @@ Ranges = Sequence[tuple[_Offset, _Offset]]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased together, by their offsets.
+    """Messages of one partition that were leased together.
 
-    `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or the
-    group is deleted and created again.
+    `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or
+    group is created again.
     """
 
     partition: int

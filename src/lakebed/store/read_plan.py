@@ -43,7 +43,7 @@ class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to read of a topic or a log; by default all of it."""
+    """The part of a topic or log to read; all of it by default."""
 
     name: str
     start: ReadEdge = EARLIEST
@@ -73,7 +73,7 @@ class PlannedRange(Struct, frozen=True):
 
 
 class PlannedRead(Struct, frozen=True):
-    identity: str  # changes if the topic or log is created again; empty if it is not known
+    identity: str  # changes if it is deleted and created again; empty if unknown
     ranges: list[PlannedRange]  # by partition
 
 

@@ -30,7 +30,7 @@ _COPY_BYTES = 4 * MIB
 class RepairReport(NamedTuple):
     """What a repair did, or would do."""
 
-    torn_bytes: int  # cut, after the last good record
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]  # damage that stays
     quarantined: tuple[str, ...]  # files with the damaged bytes
 

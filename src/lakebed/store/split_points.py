@@ -23,7 +23,7 @@ INDEXES_MAX = 64
 
 
 class Bounds(NamedTuple):
-    """The range `[start, end)` that can be read now. In JSON it is a list of two numbers."""
+    """The readable range of a partition, `[start, end)`."""
 
     start: int
     end: int

@@ -51,11 +51,10 @@ Staged = Buffer | StagedFile | StagedObject
 
 @dataclass(frozen=True, slots=True)
 class CommittedPartition:
-    """The result of a batch commit for one partition.
+    """The result of a batch commit in one partition.
 
-    `count` messages were appended from `base_offset` on; if the commit was interrupted, other
-    messages may be between them. For a version before the application's last one these are not
-    known: None and 0.
+    It has `count` messages from `base_offset` on; other messages can be among them if the commit
+    was interrupted. For a version before the application's last one both are unknown: None and 0.
     """
 
     partition: int

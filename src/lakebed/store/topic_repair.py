@@ -42,7 +42,7 @@ from lakebed.store.topic_verification import (
 class TopicRepair(NamedTuple):
     """What a repair did, or would do."""
 
-    torn_bytes: int  # cut, after the last good record
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]
     lost: tuple[LostOffsets, ...]
     quarantined: tuple[str, ...]  # files with the bytes that were removed
