@@ -94,7 +94,7 @@ def test_mistakes_are_one_line_each_and_change_nothing(
     assert not (root / "inside").exists()
     run("backup", target)
     assert "is not empty" in run("restore", target).error_line()
-    assert "no snapshot is called so" in other("restore", target, "--snapshot", "x").error_line()
+    assert "there is no such snapshot" in other("restore", target, "--snapshot", "x").error_line()
     (target / "backup.json").unlink()
     assert "something else" in run("backup", target).error_line()
 
@@ -125,7 +125,7 @@ def test_damage_of_a_backup_is_named(run: Run, other: Run, tmp_path: Path) -> No
     flip(part, 5)
     done = run("backup", target, "--verify")
     assert done.exit_code == 65
-    assert f"{part}: a damaged part".encode() in done.out
+    assert f"{part}: the part is damaged".encode() in done.out
     assert b"needed for meta.db" in done.out
     done = other("restore", target)
     assert (done.exit_code, "1 file is damaged" in done.error_line()) == (65, True)

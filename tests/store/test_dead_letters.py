@@ -364,7 +364,7 @@ def test_a_new_topic_does_not_send_back_letters_of_an_old_one(world: World) -> N
 def test_a_topic_whose_name_leaves_no_room_has_no_group_with_a_limit(world: World) -> None:
     store = opened(world)
     topic = store.topic("o" * 245)
-    with pytest.raises(BadName, match="too long to have dead letters"):
+    with pytest.raises(BadName, match="too long to append '.dead-letters'"):
         topic.group("billing", config=TWICE)
     append(topic, b"one")
     assert values(topic.group("billing").lease()) == [b"one"]

@@ -80,7 +80,8 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """Messages to append to `partition`, by default each to the partition of its key.
 
-    With a `producer` all go to one partition, which must be given.
+    Messages without a key go to the partitions in turn. With a `producer` all go to one partition,
+    which must be given.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key

@@ -78,8 +78,7 @@ def history_beginning(reader: ManifestReader) -> Beginning:
     oldest = _oldest_snapshot(reader)
     if oldest is None:
         raise NotFound(
-            f"{reader.paths.folder}: there is no history: "
-            "the first chunks are gone, and no snapshot is readable"
+            "there is no history: the first chunks are gone, and no snapshot is readable"
         )
     return Beginning(oldest.position, oldest.index.last_timestamp_ms)
 

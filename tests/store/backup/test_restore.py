@@ -71,7 +71,7 @@ def test_a_restore_cut_at_any_part_is_no_store_and_goes_on(
         except Cut:
             cut_count += 1
         for read_only in (True, False):
-            with pytest.raises(InputError, match="a restore was begun here and not finished"):
+            with pytest.raises(InputError, match="a restore into this folder was not finished"):
                 Store.open(new, read_only=read_only)
     assert cut_count > 5
     check_whole(new)
