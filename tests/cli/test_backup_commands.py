@@ -83,7 +83,7 @@ def test_mistakes_are_one_line_each_and_change_nothing(
         (run("backup", target, "--verify"), 66, "there is no backup"),
         (run("backup", ""), 64, "give a folder"),
         (run("backup", "ftp://x"), 78, "an address is"),
-        (run("backup", root / "inside"), 64, "lies in the store"),
+        (run("backup", root / "inside"), 64, "is inside the store's root"),
         (other("backup", target), 66, "no such root"),
         (other("restore", target), 66, "there is no backup"),
     ]
@@ -96,7 +96,7 @@ def test_mistakes_are_one_line_each_and_change_nothing(
     assert "is not empty" in run("restore", target).error_line()
     assert "there is no such snapshot" in other("restore", target, "--snapshot", "x").error_line()
     (target / "backup.json").unlink()
-    assert "something else" in run("backup", target).error_line()
+    assert "has other files than backups" in run("backup", target).error_line()
 
 
 @pytest.mark.usefixtures("store")

@@ -322,7 +322,9 @@ def test_a_stream_id_of_two_logs_is_refused(run: Run, root: Path) -> None:
     shutil.copytree(root / "aof" / "orders", root / "aof" / "copy")
     done = run("manifest", "verify", stream_of(root))
     assert done.exit_code == 64
-    assert done.error_line().endswith("is the stream id of several logs: give one of the names copy, orders")
+    assert done.error_line().endswith(
+        "is the stream id of several logs: give one of the names copy, orders"
+    )
 
 
 # beside a writer

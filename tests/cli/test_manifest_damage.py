@@ -115,7 +115,7 @@ def test_a_missing_chunk_is_told_in_its_place(run: Run, root: Path) -> None:
     assert row.startswith("1:0 ")
     assert "missing" in marked(run("manifest", "state", "orders", "--as-of", "3:64"))[0]
     done = run("manifest", "state", "orders", "--as-of", "1:64")
-    assert (done.exit_code, done.error_line()) == (66, f"orders: {path}: missing")
+    assert (done.exit_code, done.error_line()) == (66, f"orders: {path}: the chunk is missing")
 
 
 def test_the_first_chunks_may_go_only_behind_a_snapshot(run: Run, root: Path) -> None:
@@ -179,7 +179,9 @@ def test_records_out_of_order_are_told(run: Run, root: Path) -> None:
     write_chunks(root, until=2)
     path = chunk_files(root)[1]
     change(path, CHUNK_HEADER.offset_of("base_record"), (7).to_bytes(8, "little"))
-    assert any(one.startswith("the chunk begins with record number 7, expected ") for one in problems(run))
+    assert any(
+        one.startswith("the chunk begins with record number 7, expected ") for one in problems(run)
+    )
 
 
 def test_time_that_falls_is_told(run: Run, root: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_manifest_log_that_is_switched_off_is_read_and_not_held_against_the_di
     notes = verified(run, 0)["notes"]
     assert notes[0] == "the manifest log is switched off: nothing is recorded"
     assert "segment 2: is on disk, but not recorded yet" in notes
-    assert any("segment 0 should be there" in note for note in notes)
+    assert any("the file of segment 0 is missing" in note for note in notes)
     assert run("manifest", "state", "orders").lines()[0].split(", ")[1] == "switched off"
 
 
@@ -171,7 +171,9 @@ def test_a_footer_that_is_not_as_recorded_is_told(run: Run, root: Path) -> None:
         in (problem["problem"])
     )
     first.write_bytes(data[:-96] + bytes(96))
-    assert problems(run) == ["the segment is sealed in the manifest log, but not on disk: it has no footer"]
+    assert problems(run) == [
+        "the segment is sealed in the manifest log, but not on disk: it has no footer"
+    ]
     first.write_bytes(data[:-96] + other[-96:])
     assert "its footer is that of segment 1" in problems(run)[0]
     first.write_bytes(b"short")

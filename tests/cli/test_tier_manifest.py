@@ -80,7 +80,10 @@ def test_a_file_that_a_crash_left_of_an_evicted_segment_is_only_noted(run: Run, 
     run("aof", "evict", "orders", "3", "--warm")
     shutil.copyfile(root / "saved", path)
     note, total = run("manifest", "verify", "orders").lines()
-    assert note == ("note: segment 3: is evicted or being hydrated according to the manifest log, but its file exists")
+    assert note == (
+        "note: segment 3: is evicted or being hydrated according to the manifest log, "
+        "but its file exists"
+    )
     assert total.endswith("all whole")
 
 
@@ -106,7 +109,9 @@ def test_uploaded_chunks_are_looked_at_too(run: Run, root: Path) -> None:
     shutil.copyfile(last, second)
     lost, other = problems(run)
     assert lost == f"{first}: corrupt: chunk 0 is marked as uploaded, but Tier 2 does not have it"
-    assert other.startswith(f"{second}: corrupt: the object is of another chunk than 1: expected checksum ")
+    assert other.startswith(
+        f"{second}: corrupt: the object is of another chunk than 1: expected checksum "
+    )
 
 
 def test_chunks_that_are_nowhere_any_more_are_noted(run: Run, root: Path) -> None:

@@ -106,9 +106,7 @@ def test_a_removal_that_is_recorded_a_moment_later_is_no_damage(root: Path) -> N
     segment_files(root)[0].unlink()
     runner = Looking(lambda: None)
     report = verify_manifest_log(found(root), runner=runner, progress=lambda *_: None)
-    assert [problem.problem for problem in report.problems] == [
-        "the file of segment 1 is missing"
-    ]
+    assert [problem.problem for problem in report.problems] == ["the file of segment 1 is missing"]
     assert runner.sleeps == 2
 
 

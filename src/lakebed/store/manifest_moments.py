@@ -113,9 +113,7 @@ class BeforeHistory(NotFound):
     """A moment before the beginning of the history."""
 
     def __init__(self, what: str, beginning: Beginning) -> None:
-        super().__init__(
-            f"{what} is before the beginning of the history, at position {beginning.position}"
-        )
+        super().__init__(f"{what} is before the history, which begins at {beginning.position}")
         self.beginning = beginning
 
 

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.thorough
 
 def remove_segment(root: Path) -> str:
     topic_segment(root, 0).unlink()
-    return "00000000000000000000.log: is missing"
+    return "00000000000000000000.log: the file is missing"
 
 
 def cut_segment(root: Path) -> str:
@@ -51,7 +51,7 @@ def cut_segment(root: Path) -> str:
 
 def remove_active_segment(root: Path) -> str:
     topic_segment(root, 2).unlink()
-    return "00000000000000000040.log: is missing"
+    return "00000000000000000040.log: the file is missing"
 
 
 def cut_active_segment(root: Path) -> str:
@@ -261,5 +261,5 @@ def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() ->
     with BackupPins(pins, clock=world.clock) as holding:
         holding.log("orders")
         world.clock.advance((DURATION_MS + 1) * 1_000_000)
-        with pytest.raises(Busy, match="held up for too long"):
+        with pytest.raises(Busy, match="stalled for too long"):
             holding.renew()
