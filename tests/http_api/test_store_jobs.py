@@ -182,7 +182,7 @@ def test_a_topic_is_verified_beside_its_writer_and_repaired_before_it(store: Sto
     assert foreseen.problems == tuple(map(str, found.problems))
     assert foreseen.lost == found.lost
     assert len(found.lost) == 1
-    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: end that"):
+    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: stop that"):
         run(store, "topic-repair", topic="clicks")
     store.close()
     with Store.open(store.root) as again:

@@ -76,10 +76,7 @@ class ReadOnlyTopic:
     def partition(self, number: int) -> ReadOnlyPartition:
         """Return a partition, the same object each time; `NotFound` if it does not exist."""
         if not 0 <= number < self.partition_count:
-            raise NotFound(
-                f"{self.name}: there is no partition {number} (the topic has "
-                f"{self.partition_count})"
-            )
+            raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions.get(number)
 
     def bounds(self) -> list[Bounds]:
