@@ -42,5 +42,7 @@ def decode_footer(slot: Buffer) -> SegmentFooter | None:
             "the footer's checksum is wrong", expected=hex(checksum), found=hex(footer.checksum)
         )
     if footer.version != FOOTER_VERSION:
-        raise UnknownVersion("footer", expected=FOOTER_VERSION, found=footer.version)
+        raise UnknownVersion(
+            "the footer has an unsupported version", expected=FOOTER_VERSION, found=footer.version
+        )
     return footer

@@ -55,7 +55,9 @@ def load_identity(disk: Disk, paths: LogPaths) -> LogIdentity:
             raise ValueError
         version = document["version"]
         if isinstance(version, int) and version > VERSION:
-            raise UnknownVersion("log", path=path, expected=VERSION, found=version)
+            raise UnknownVersion(
+                "a newer version wrote this log", path=path, expected=VERSION, found=version
+            )
         stream_id = parse_stream_name(document["stream_id"])
         manifest_log, tier2 = document["manifest_log"], document.get("tier2", OWN_FOLDER)
         before = document.get("tier2_before", "")

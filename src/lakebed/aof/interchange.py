@@ -156,7 +156,9 @@ def decode_interchange_header(data: Buffer) -> InterchangeHeader:
     header = INTERCHANGE_HEADER.unpack(data)
     if header.version != INTERCHANGE_VERSION:
         raise UnknownVersion(
-            "interchange segment", expected=INTERCHANGE_VERSION, found=header.version
+            "the interchange segment has an unsupported version",
+            expected=INTERCHANGE_VERSION,
+            found=header.version,
         )
     return header
 
