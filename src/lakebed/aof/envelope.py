@@ -58,14 +58,14 @@ def check_header(data: Buffer, info: SegmentInfo, *, size: int) -> SegmentHeader
         max_size=size,
         created_at=info.created_at if info.tier == 0 else header.created_at,
     )
-    for name, expected, found in zip(header._fields, expected_header, header, strict=True):
-        if expected != found:
+    for name, expected, actual in zip(header._fields, expected_header, header, strict=True):
+        if expected != actual:
             raise Corrupt(
                 f"the segment's header has a wrong {name}",
                 path=info.path,
                 offset=SEGMENT_HEADER.offset_of(name),
                 expected=expected,
-                found=found,
+                found=actual,
             )
     return header
 

@@ -70,10 +70,10 @@ class LogCursor:
         segments = self._view.segments()
         if not segments or self._base_offset is None:
             return
-        here = self._position
-        expected = next_base_offset(self._base_offset, here.segment_offset)
+        position = self._position
+        expected = next_base_offset(self._base_offset, position.segment_offset)
         first = segments[0]
-        if first.segment_id == here.segment_index + 1 and first.base_offset == expected:
+        if first.segment_id == position.segment_index + 1 and first.base_offset == expected:
             self._move_to(RecordId.from_parts(first.segment_id, RECORDS_START))
 
     def _move_to(self, position: RecordId) -> None:

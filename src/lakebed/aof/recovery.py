@@ -310,7 +310,7 @@ def _read_header(file: File, path: str, name: SegmentName, size: int) -> Segment
         return None
     header = SEGMENT_HEADER.unpack(data)
     expected = (SEGMENT_MAGIC, SEGMENT_VERSION, SEGMENT_HEADER.size, *name, size)
-    found = (
+    actual = (
         header.magic,
         header.version,
         header.header_length,
@@ -319,9 +319,9 @@ def _read_header(file: File, path: str, name: SegmentName, size: int) -> Segment
         header.created_at,
         header.max_size,
     )
-    if expected != found:
+    if expected != actual:
         raise Corrupt(
-            "the header does not match this segment", path=path, expected=expected, found=found
+            "the header does not match this segment", path=path, expected=expected, found=actual
         )
     return header
 

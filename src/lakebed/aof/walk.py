@@ -135,17 +135,17 @@ def why_no_record(
         f"record {RecordId.from_parts(info.segment_id, position)}: no record begins there; "
         "the position is inside another record"
     )
-    here = RECORDS_START
-    while here < position:
-        result = reader.scan(here, records_end, bytes_max=_WALK_BYTES)
+    walked_to = RECORDS_START
+    while walked_to < position:
+        result = reader.scan(walked_to, records_end, bytes_max=_WALK_BYTES)
         if isinstance(result, Stop):
-            following = reader.find(here + AOF_ALIGNMENT, records_end)
+            following = reader.find(walked_to + AOF_ALIGNMENT, records_end)
             if following is None or following > position:
-                return _corrupt(info, here, result)
-            here = following
+                return _corrupt(info, walked_to, result)
+            walked_to = following
             continue
-        here = result.end.segment_offset
-        if here > position and position not in _starts(result):
+        walked_to = result.end.segment_offset
+        if walked_to > position and position not in _starts(result):
             return inside
     return _corrupt(info, position, stop)
 

@@ -18,27 +18,27 @@ class ManifestConfig:
     manifest_log_enabled: bool = True
     """Whether every change of a segment is recorded."""
     chunk_bytes: int = bounded(256 * KIB, minimum=16 * KIB, maximum=MIB)
-    """The size of a chunk."""
+    """The size of a chunk file."""
     growth_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
-    """A chunk grows in such steps for a record that is larger."""
+    """A chunk grows in steps of this size for a record that is larger than a chunk."""
     commit_bytes: int = bounded(64 * KIB, minimum=4 * KIB, maximum=MIB)
-    """Records are made durable when so many bytes wait."""
+    """Records are made durable when this many bytes are queued."""
     commit_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Records that nobody waits for are made durable after so long."""
+    """Records for which no caller waits are made durable after this long."""
     rotation_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
-    """A chunk is sealed so long after its first piece of news."""
+    """A chunk is sealed this long after its first record about a segment."""
     snapshot_chunks: int = bounded(16, minimum=1, maximum=10_000)
-    """So many chunks are sealed from one snapshot to the next."""
+    """How many chunks are sealed from one snapshot to the next."""
     snapshots_kept: int = bounded(2, minimum=1, maximum=100)
-    """So many snapshots stay; older ones are removed."""
+    """How many snapshots are kept; older ones are removed."""
     queue_bytes_max: int = bounded(16 * MIB, minimum=256 * KIB, maximum=256 * MIB)
-    """So many bytes may wait; beyond it segments are neither opened nor sealed."""
+    """How many bytes may be queued; while the queue is full, no segment is opened or sealed."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the same limits as the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.commit_bytes,
             batch_count_max=1_000_000,

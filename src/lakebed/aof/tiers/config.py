@@ -1,4 +1,4 @@
-"""The settings of the tiers: section `[aof_tiers]` for a log, `[aof_tier2]` for what all share."""
+"""The settings of the tiers: `[aof_tiers]` for each log, `[aof_tier2]` shared by all logs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SEGMENTS_IN_TIER0_MIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
-    """One log. While tiering is off its segments stay where they are until somebody moves them."""
+    """The settings of one log. With tiering off, segments move only on request."""
 
     tiering_enabled: bool = False
-    """Whether segments are moved between tiers by themselves."""
+    """Whether segments move between tiers automatically."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """A log has so much in Tier 0; at least four segments."""
+    """How much a log may have in Tier 0; at least four segments."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Segments are compressed and uploaded when nothing was flushed for so long; 0: at once."""
+    """Segments are compressed and uploaded after this long without a flush; 0: at once."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    """They also are when they have waited so long for such a pause."""
+    """Segments are also compressed and uploaded after waiting this long for a pause."""
     burst_percent: int = bounded(50, minimum=0, maximum=100)
-    """So much of Tier 0 is made free in pauses, for bursts of appends."""
+    """How much of Tier 0 is freed in pauses, for bursts of appends."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -42,7 +42,7 @@ class TierConfig:
         )
 
     def check_segments(self, segment_bytes: int) -> None:
-        """A segment may take a quarter of the log's Tier 0 at most."""
+        """Raises `BadConfig` if a segment takes more than a quarter of the log's Tier 0."""
         limit = self.tier0_bytes_max // SEGMENTS_IN_TIER0_MIN
         if self.tiering_enabled and segment_bytes > limit:
             raise BadConfig(
@@ -53,38 +53,38 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """What the logs of a root share: budgets, workers, and where Tier 2 is."""
+    """The settings that the logs of a root share: budgets, workers, and the address of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
-    """All logs together have so much in Tier 0."""
+    """How much all logs together may have in Tier 0."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
-    """All logs together have so much as warm files."""
+    """How much all logs together may have as warm files."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
-    """The level of zstd."""
+    """The zstd compression level."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are compressed at the same time."""
+    """How many segments are compressed at the same time."""
     uploads: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are uploaded at the same time."""
+    """How many segments are uploaded at the same time."""
     downloads: int = bounded(2, minimum=1, maximum=64)
-    """So many segments are brought back at the same time."""
+    """How many segments are restored to Tier 0 at the same time."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
-    """A passing failure of Tier 2 is tried again so often."""
+    """How often an operation is retried after a temporary failure of Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    """The wait before the first of these tries, in ms; then it doubles."""
+    """The wait before the first retry, in ms; it doubles with each further retry."""
     url: str = ""
-    """Tier 2 of new logs: `s3://bucket/prefix`, or a folder; empty: the store's own objects."""
+    """Tier 2 of new logs: `s3://bucket/prefix` or a folder; empty: the store's own object store."""
     prefix: str = "aof2"
-    """How keys in Tier 2 begin."""
+    """The prefix of all keys in Tier 2."""
     endpoint: str = ""
-    """The address of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
+    """The endpoint of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
     region: str = ""
     """The region of the S3 store; empty: `AWS_REGION`."""
     access_key_id: str = ""
-    """The access key for it; empty: `AWS_ACCESS_KEY_ID`."""
+    """The access key of the S3 store; empty: `AWS_ACCESS_KEY_ID`."""
     secret_access_key: str = field(default="", repr=False)
-    """The secret of that key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
+    """The secret of the access key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
     allow_http: bool = False
-    """Whether another machine is spoken to without encryption."""
+    """Whether unencrypted HTTP is allowed to other machines."""
 
     def __post_init__(self) -> None:
         check(self)
