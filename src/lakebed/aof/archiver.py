@@ -76,7 +76,10 @@ class Archiver:
             return self._archived.pop(segment_id, None) is not None
 
     def step(self) -> None:
-        """Prepares the requested segments in order. One that fails raises and stays requested."""
+        """Prepares the requested segments in order.
+
+        If one fails, its error is raised and it stays requested.
+        """
         with self._mutex:
             requested = list(self._requested)
         for segment_id in requested:

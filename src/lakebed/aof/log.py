@@ -274,10 +274,10 @@ class Aof:
         return observe(self.counters, self._services.counters)
 
     def set_manifest_log_enabled(self, enabled: bool) -> None:
-        """Switches the manifest log of this log on or off until it is closed.
+        """Switches the manifest log of this log on or off until the log is closed.
 
-        Switching it on writes a snapshot first. Raises `BadConfig` if some segments are only in
-        colder tiers, because only the manifest log records those.
+        Switching it on writes a snapshot first. Switching it off raises `BadConfig` if some
+        segments are only in colder tiers, because only the manifest log records those.
         """
         if not enabled:
             self._recorder.stop()  # first: without it nothing is evicted

@@ -18,7 +18,7 @@ from lakebed.base.errors import NotFound
 
 
 class LogCursor:
-    """Used by one thread at a time, except `close`."""
+    """A position in one log. Used by one thread at a time, except `close`."""
 
     def __init__(
         self, view: LogView, start: RecordId | None, *, batch_bytes_max: int, handles_max: int = 2

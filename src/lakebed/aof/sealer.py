@@ -29,7 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class Sealer:
-    """Only the maintenance step may call `seal_next`; any thread may call `seal_current`."""
+    """Seals the segments of one log.
+
+    Only the maintenance step may call `seal_next`; any thread may call `seal_current`.
+    """
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ def plan(
     end of a log without segments.
     """
     if start is not None and end is not None and end < start:
-        raise InputError(f"the end of the read, {end}, is before its start, {start}")
+        raise InputError(f"the end {end} is before the start {start}")
     if not start:
         start = None
     if start is not None and _is_at(durable_end, start):

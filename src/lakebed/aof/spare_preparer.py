@@ -32,7 +32,10 @@ REFUSED_NS = NS_PER_S  # how long a busy log waits to try again while the budget
 
 
 class SparePreparer:
-    """Only the maintenance step calls `step`; only the barrier's leader calls `is_newly_due`."""
+    """Prepares the spares of one log.
+
+    Only the maintenance step calls `step`; only the barrier's leader calls `is_newly_due`.
+    """
 
     def __init__(self, context: LogContext, spares: Spares, budget: SpareBudget) -> None:
         self._state = context.state

@@ -14,7 +14,10 @@ from lakebed.base.files import ReadableDisk, ReadableFile
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """One file. A sealed chunk no longer changes, except for the flag that it was uploaded."""
+    """One file of a manifest log.
+
+    A sealed chunk no longer changes, except for the flag that it was uploaded.
+    """
 
     name: str
     kind: FileKind

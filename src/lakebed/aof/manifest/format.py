@@ -129,7 +129,7 @@ class HydrationFailed(NamedTuple):
 
 
 class LocalEvicted(NamedTuple):
-    """13 `LocalEvicted`: the segment left Tier 0."""
+    """13 `LocalEvicted`: the segment left Tier 0, or left Tier 1 if it was not in Tier 0."""
 
     reclaimed_bytes: u64
 

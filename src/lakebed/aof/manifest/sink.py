@@ -119,7 +119,11 @@ class ChunkSink:
             self._file = None
 
     def _commit_some(self) -> int:
-        """Commits the first item and those that go with it; returns how many."""
+        """Commits the first item of the backlog, together with the following writes to the same
+        chunk.
+
+        Returns how many items it committed.
+        """
         first = self._backlog[0]
         match first:
             case Write():

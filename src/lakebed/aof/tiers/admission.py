@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Admission:
-    """Admission for one log with tiering on. Thread-safe."""
+    """Decides on admission for one log with tiering on. Thread-safe."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ _Stamp = tuple[object, ...]
 
 
 class ColdCatalogue:
-    """Used by one thread at a time."""
+    """The cold segments of one log. Used by one thread at a time."""
 
     def __init__(self, disk: Disk, paths: LogPaths, services: TierServices) -> None:
         self._disk = disk

@@ -28,7 +28,7 @@ SEALED_KEPT = 2
 
 
 class ChunkArchive:
-    """Used by one thread at a time: the coordinator's upkeep."""
+    """The archive of one manifest log. Used by one thread at a time: the coordinator's upkeep."""
 
     def __init__(
         self, reader: ManifestReader, *, disk: Disk, store: ObjectStore, prefix: str

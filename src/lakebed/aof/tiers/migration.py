@@ -226,7 +226,9 @@ class Migration:
             is_same = False
         new.delete(key)
         if is_same:
-            raise InputError(f"{shown(address)}: this is the place where the objects already are")
+            raise InputError(
+                f"{shown(address)}: this is another name of the place where the objects are"
+            )
 
     def _probe_key(self, identity: LogIdentity) -> str:
         return segments_prefix(self._prefix, identity.stream_id) + _PROBE
