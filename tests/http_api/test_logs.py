@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ from lakebed.aof.view import LogDescription
 from lakebed.api import logs, media
 from lakebed.api.logs import Seal, WatermarkBody
 from lakebed.api.operation import Operation
-from lakebed.base.errors import BadName, InputError, NotFound
+from lakebed.base.errors import BadName, InputError, NoSpace, NotFound
+from lakebed.client.address import Address
+from lakebed.client.store import RemoteStore
+from lakebed.seglake.meta.connection import connect
+from lakebed.store.read_plan import WantedRead
+from tests.fakes.failing_disk import FailingDisk
 from tests.http_api.live_api import LiveApi, open_api, target_of
 from tests.http_api.log_apis import ORDERS, SMALL, append, fill, read_all
 
@@ -139,3 +145,38 @@ def test_a_log_that_the_program_closed_is_opened_again(live_api: LiveApi) -> Non
     live_api.store.log("orders").close()
     append(live_api, b"two")
     assert read_all(live_api) == [b"one", b"two"]
+
+
+def test_logs_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    settings: dict[str, Any] = {"disk": disk, "connector": connect, "config": SMALL}
+    with open_api(tmp_path, **settings) as live_api:
+        live_api.call(logs.OPEN_LOG, ORDERS)
+        live_api.call(logs.SET_WATERMARK, ORDERS, body=WatermarkBody(7))
+        written = fill(live_api, 3)
+        before = live_api.call(logs.DESCRIBE_LOG, ORDERS)
+    disk.is_full = True
+    with open_api(tmp_path, **settings) as live_api:
+        assert live_api.call(logs.DESCRIBE_LOG, ORDERS) == before
+        assert live_api.call(logs.OPEN_LOG, ORDERS) == before
+        assert read_all(live_api) == written
+        backward = live_api.call(logs.READ_RECORDS, ORDERS, {"backward": "true", "max_records": 1})
+        assert backward.payloads == written[-1:]
+        assert live_api.call(logs.SEEK_LOG, ORDERS, {"timestamp_ns": 1}).record_id == 64
+        listed = live_api.call(logs.LOG_SEGMENTS, ORDERS)
+        assert len(listed.segments) == before.segments
+        assert live_api.call(logs.LOG_SEGMENT_BYTES, {**ORDERS, "segment": 0})
+        with RemoteStore(Address(path=live_api.socket_path)) as remote:
+            log = remote.log("orders")
+            assert [record.payload for record in log.read()] == written
+            assert [
+                bytes(one) for batch in log.read_batches() for one in batch.payloads()
+            ] == written
+            assert remote.plan_logs([WantedRead("orders")], duration_ms=0, owner="test")
+        with pytest.raises(NoSpace):
+            append(live_api, b"refused")
+        with pytest.raises(NoSpace):
+            live_api.call(logs.OPEN_LOG, {"log": "another"})
+        disk.is_full = False
+        append(live_api, b"more")
+        assert read_all(live_api) == [*written, b"more"]

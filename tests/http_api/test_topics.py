@@ -33,6 +33,7 @@ from lakebed.client.address import Address
 from lakebed.client.store import RemoteStore
 from lakebed.seglake.meta.connection import connect
 from lakebed.store.read_plan import TopicRange
+from lakebed.stroma.config import GroupConfig
 from tests.fakes.failing_disk import FailingDisk
 from tests.fakes.unreadable_disk import SECTOR_BYTES, UnreadableDisk
 from tests.http_api.live_api import LiveApi, open_api
@@ -285,6 +286,27 @@ def test_topics_are_read_after_a_restart_on_a_full_disk(tmp_path: Path) -> None:
         produce(live_api, b"third", partition=0)
         found = live_api.call(topics.FETCH, FIRST, query=query).values
         assert found == [b"first", b"second", b"third"]
+
+
+def test_a_topic_is_deleted_with_its_dead_letters_on_a_full_disk(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    settings: dict[str, Any] = {
+        "disk": disk,
+        "connector": connect,
+        "topic_config": SMALL,
+        "group_config": GroupConfig(delivery_count_max=1),
+    }
+    with open_api(tmp_path, **settings) as live_api:
+        live_api.call(topics.CREATE_TOPIC, body=NewTopic("orders"))
+        produce(live_api, b"poison")
+        group = live_api.store.topic("orders").group("billing")
+        group.nack_all(group.lease())
+        assert group.lease() == []
+    disk.is_full = True
+    with open_api(tmp_path, **settings) as live_api:
+        assert live_api.call(topics.LIST_TOPICS).topics == ["orders", "orders.dead-letters"]
+        live_api.call(topics.DELETE_TOPIC, ORDERS)
+        assert live_api.call(topics.LIST_TOPICS).topics == []
 
 
 def test_a_bad_sector_of_the_newest_segment_stops_no_reader_before_it_and_no_other_partition(

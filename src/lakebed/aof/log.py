@@ -83,9 +83,10 @@ class Aof:
         spare_budget: SpareBudget,
         services: TierServices,
         coordinator: Coordinator,
+        on_lost: Callable[[Sequence[str]], None],
     ) -> None:
         """`end_steps` returns once no step of this log is running. `on_closed` is called when the
-        log will write nothing more."""
+        log will write nothing more. `on_lost` records the losses that opening finds."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -138,6 +139,7 @@ class Aof:
             epoch=recovered.writer_epoch,
             random=random,
             wake=self._wake_maintenance,
+            on_lost=on_lost,
         )
         self._transitions = transitions = Transitions(
             context, self._recorder, wake_maintenance=self._wake_maintenance

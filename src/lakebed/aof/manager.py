@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -23,6 +23,7 @@ from lakebed.aof.config import AofConfig, ManagerConfig
 from lakebed.aof.identity import load_identity
 from lakebed.aof.log import Aof
 from lakebed.aof.paths import LogPaths, is_log_name
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.recovery import recover
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.coordinator import Coordinator
@@ -61,11 +62,12 @@ class AofManager:
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
+        on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
         """`is_pinned(log, segment_id)` returns whether retention must keep a segment.
         `object_store` is Tier 2 for every address; `own_store` is the store's own object store, see
-        `tiers.services`."""
+        `tiers.services`. `on_lost(log, problems)` records the losses that opening a log finds."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -74,6 +76,7 @@ class AofManager:
         assert used_runner is not None
         self._runner: Runner = used_runner
         self._is_pinned = is_pinned
+        self._on_lost = on_lost or _nothing_is_recorded
         self._random = random or Random()
         self.spare_budget = SpareBudget(
             bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
@@ -171,6 +174,7 @@ class AofManager:
         clock = self._runner.clock
         started_ns = clock.monotonic_ns()
         recovered = recover(self.disk, paths)
+        self._on_lost(name, recovered.problems)
         log = Aof(
             self.disk,
             paths,
@@ -187,6 +191,7 @@ class AofManager:
             spare_budget=self.spare_budget,
             services=self._services,
             coordinator=self._coordinator,
+            on_lost=partial(self._on_lost, name),
         )
         log.start()
         duration_ns = clock.monotonic_ns() - started_ns
@@ -241,6 +246,15 @@ class AofManager:
         }
         # Busy is temporary: a queue will have room again.
         return {name: error for name, error in by_name.items() if not isinstance(error, Busy)}
+
+    def open_read_only(self, name: str) -> ReadOnlyLog:
+        """Opens a log for reading from its files; the caller closes it.
+
+        Raises `NotFound` if there is no such log.
+        """
+        return ReadOnlyLog(
+            self.root, name, disk=self.disk, runner=self._runner, services=self._services
+        )
 
     def close_log(self, name: str) -> None:
         """As `Aof.close`; does nothing if no log with that name is open."""
@@ -321,3 +335,7 @@ class AofManager:
 
 def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
     return False
+
+
+def _nothing_is_recorded(log: str, problems: Sequence[str]) -> None:
+    """Does nothing: without a store, a manager keeps no record of losses."""

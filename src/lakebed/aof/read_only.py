@@ -25,14 +25,14 @@ from lakebed.aof.holds import PositionedReader
 from lakebed.aof.identity import load_identity
 from lakebed.aof.listing import SegmentListing, list_segments
 from lakebed.aof.paths import LogPaths
-from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end
+from lakebed.aof.pointer import FILE_BYTES_MAX, decode_durable_end, decode_pointer
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.catalogue import ColdCatalogue
 from lakebed.aof.tiers.cold_segments import ColdSegments
 from lakebed.aof.tiers.services import TierServices
-from lakebed.aof.view import SegmentInfo
+from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.base.errors import Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike, read_file
 from lakebed.base.poll import Poll, poll_until, read_overwritten
@@ -157,6 +157,17 @@ class ReadOnlyLog:
     def on_used(self, info: SegmentInfo) -> None:
         """Does nothing: only the writer's own readers affect tiering."""
 
+    def describe(self) -> LogDescription:
+        """Describes the log. The watermark is that of the last sealed segment."""
+        segments, durable_end = self.segments_and_end()
+        return LogDescription(
+            name=self.name,
+            stream_id=self.stream_id or 0,
+            durable_end=int(durable_end),
+            coordinator_watermark=self._sealed_watermark(),
+            segments=len(segments),
+        )
+
     def segments(self) -> Sequence[SegmentInfo]:
         return self._listing.segments
 
@@ -223,6 +234,14 @@ class ReadOnlyLog:
             return self.stream_id
         except LakebedError:
             return None
+
+    def _sealed_watermark(self) -> int:
+        path = self._paths.pointer
+        try:
+            data = read_file(self._disk, path, size_max=FILE_BYTES_MAX)
+        except NotFound:
+            return 0
+        return decode_pointer(data, path=path).coordinator_watermark
 
     def _load_published(self) -> DurableEnd | None:
         """Returns what the writer published, or None if there is nothing readable."""

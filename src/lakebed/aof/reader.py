@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakebed.aof.damage import DamagePolicy, OnSkipped, SkippedRange
+from lakebed.aof.end_scan import scan_end
 from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import SEGMENT_OFFSET_MAX, RecordId
 from lakebed.aof.segment_reader import SegmentReader, open_segment
@@ -112,7 +113,7 @@ class LogReader:
         for each skipped range.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        spans = self._plan(start, end)
+        spans = self._plan(start, end, policy)
         return self._batches(spans, policy, batch_bytes_max or self._window_bytes)
 
     def read(
@@ -140,10 +141,10 @@ class LogReader:
         begin, then the windows are read from last to first.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        spans = self._plan(None, start)
+        spans = self._plan(None, start, policy)
         if start:
             # A read may end anywhere after the durable end, but cannot begin there.
-            self._plan(start, None)
+            self._plan(start, None, DamagePolicy(skip=skip_damage))
         return self._backward(spans, policy)
 
     def seek_timestamp(
@@ -159,7 +160,7 @@ class LogReader:
         whose largest timestamp is too small is skipped.
         """
         policy = DamagePolicy(skip=skip_damage, on_skipped=on_skipped)
-        durable_end = self._view.durable_end()
+        durable_end = self._durable_end(policy)
         for span in plan(self._view.segments(), durable_end, start=None, end=None):
             if span.info.is_sealed and self._is_older(span.info, timestamp_ns):
                 continue
@@ -181,15 +182,33 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _plan(self, start: RecordId | None, end: RecordId | None) -> list[Span]:
+    def _plan(
+        self, start: RecordId | None, end: RecordId | None, policy: DamagePolicy
+    ) -> list[Span]:
         # The durable end is read first, so that the segments listed afterwards include it.
-        durable_end = self._view.durable_end()
+        durable_end = self._durable_end(policy)
         return plan(
             self._view.segments(),
             durable_end,
             start=None if start is None else RecordId(start),
             end=None if end is None else RecordId(end),
         )
+
+    def _durable_end(self, policy: DamagePolicy) -> RecordId:
+        """Returns the durable end.
+
+        If the newest segment is missing and damage is skipped, returns the end of the segments
+        before it.
+        """
+        try:
+            return self._view.durable_end()
+        except Corrupt as error:
+            segments = self._view.segments()
+            if not segments:
+                raise
+            newest = segments[-1]
+            policy.report(SkippedRange(newest.segment_id + 1, newest.path, 0, 0, error))
+            return scan_end(self._view.disk, segments, confirmed=None)
 
     def _walk(self, span: Span, policy: DamagePolicy, batch_bytes_max: int) -> Walk:
         return Walk(span, lease=self._lease, policy=policy, batch_bytes_max=batch_bytes_max)

@@ -1,7 +1,8 @@
 """Decides which sealed segments leave the log, without I/O.
 
 The oldest leave first: a segment that a reader or a pin still needs also keeps all segments after
-it. The last sealed segment always stays, because the sealed pointer names it.
+it. The last sealed segment always stays, because the sealed pointer names it. A segment that was
+sealed while the clock was ahead counts as old as the next one, so that it holds back no other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lakebed.aof.config import RetentionConfig
-from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.clock import NS_PER_MS, NS_PER_S, believable
 
 HELD_LOOK_NS = 5 * NS_PER_S
 """How long until a held segment is checked again. Another process may remove a pin, and a reader
@@ -40,8 +41,8 @@ def expired(
     total = sum(segment.size for segment in segments)
     count = len(segments)
     expired_ids: list[int] = []
-    for segment in segments[:-1]:
-        age_ns = now_ns - segment.sealed_at
+    for segment, sealed_at in zip(segments[:-1], _sealed_at(segments, now_ns), strict=False):
+        age_ns = now_ns - sealed_at
         too_old = 0 < config.age_ms_max * NS_PER_MS < age_ns
         too_much = 0 < config.bytes_max < total
         too_many = 0 < config.count_max < count
@@ -64,4 +65,8 @@ def next_look_ns(
         return HELD_LOOK_NS
     if not config.age_ms_max or len(segments) < 2:
         return None
-    return segments[0].sealed_at + config.age_ms_max * NS_PER_MS + 1 - now_ns
+    return _sealed_at(segments, now_ns)[0] + config.age_ms_max * NS_PER_MS + 1 - now_ns
+
+
+def _sealed_at(segments: Sequence[SealedSegment], now_ns: int) -> list[int]:
+    return believable([segment.sealed_at for segment in segments], now=now_ns)

@@ -40,7 +40,7 @@ class SegmentInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogDescription:
-    """The state of a log that is open for writing, at one moment."""
+    """The state of a log at one moment."""
 
     name: str
     stream_id: int

@@ -183,11 +183,8 @@ def cat(
     with reaching_tier2(log), open_to_read(run) as store, ExitStack() as stack:
         view = store.archived_log(log) if archived else store.log(log)
         reader = stack.enter_context(LogReader(view))
-        durable_end = view.durable_end()
         if start_ns is not None:
             first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
-        if first is not None and first == durable_end:
-            return
         if reverse:
             records = reader.read_backward(stop, skip_damage=skip_damage, on_skipped=note)
             wanted = takewhile(lambda record: first is None or record.record_id >= first, records)

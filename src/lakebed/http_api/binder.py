@@ -18,7 +18,7 @@ from lakebed.api.operation import NUMBERS, Nothing, Operation
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.logs import find_log
+from lakebed.http_api.logs import find_log, find_log_to_read
 from lakebed.http_api.lookup import (
     group_of,
     partition_of,
@@ -76,6 +76,8 @@ async def _stored_objects(service: Service, _call: Call) -> object:
 
 
 async def _log(service: Service, call: Call) -> object:
+    if _only_reads(call):
+        return await find_log_to_read(service, call)
     return (await find_log(service, call)).log
 
 

@@ -15,14 +15,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Self
 
-from lakebed.aof.log import Aof
+from lakebed.aof.view import LogView
 from lakebed.http.request import Request
 
 
 class LogChanges:
     """In the loop's thread. A request has one of these at a time."""
 
-    def __init__(self, log: Aof, request: Request) -> None:
+    def __init__(self, log: LogView, request: Request) -> None:
         self._log = log
         self._request = request
         self._loop = asyncio.get_running_loop()

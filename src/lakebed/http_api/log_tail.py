@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from lakebed.aof.follower import Follower
-from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
+from lakebed.aof.view import LogView
 from lakebed.api import logs, media
 from lakebed.api.operation import Operation
 from lakebed.api.problems import problem_of
@@ -23,13 +23,13 @@ from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.log_changes import LogChanges
-from lakebed.http_api.logs import find_log
+from lakebed.http_api.logs import find_log_to_read
 from lakebed.http_api.record_lines import lines_of
 from lakebed.http_api.service import Service
 
 
 async def tail_log(service: Service, call: Call) -> Response:
-    log = (await find_log(service, call)).log
+    log = await find_log_to_read(service, call)
     said = call.query.start
     start = log.durable_end() if said is None else RecordId.parse(said)
     follower = log.follow(start)
@@ -45,7 +45,9 @@ async def tail_log(service: Service, call: Call) -> Response:
 class _Tail:
     """A body; to be closed, also if it was never read."""
 
-    def __init__(self, service: Service, request: Request, log: Aof, follower: Follower) -> None:
+    def __init__(
+        self, service: Service, request: Request, log: LogView, follower: Follower
+    ) -> None:
         self._service = service
         self._request = request
         self._log = log

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 
 from lakebed.aof.format import AOF_RECORD, RECORDS_START
 from lakebed.aof.log import Aof
+from lakebed.aof.read_only import ReadOnlyLog
 from lakebed.aof.reader import LogReader
 from lakebed.aof.record_batch import RecordBatch
 from lakebed.aof.record_id import RecordId
@@ -25,6 +26,9 @@ from lakebed.base.units import KIB, MIB
 _WINDOW_BYTES_MIN = 64 * KIB
 _WINDOW_BYTES_MAX = 2 * MIB
 _RECORD_BYTES = AOF_RECORD.size  # what a record counts besides its payload
+
+
+ReadLog = Aof | ReadOnlyLog
 
 
 class PageRequest(NamedTuple):
@@ -39,7 +43,7 @@ class Page(NamedTuple):
     is_at_end: bool  # nothing that was asked for can come any more
 
 
-def empty_page_at_end(log: Aof, asked: PageRequest) -> Page | None:
+def empty_page_at_end(log: ReadLog, asked: PageRequest) -> Page | None:
     """The empty page of whoever has read everything, without a look at the disk."""
     durable_end = log.durable_end()
     if not asked.start or asked.start != durable_end:
@@ -47,7 +51,7 @@ def empty_page_at_end(log: Aof, asked: PageRequest) -> Page | None:
     return _page(_Columns(), asked, position=asked.start, durable_end=durable_end)
 
 
-def page_forward(log: Aof, asked: PageRequest) -> Page:
+def page_forward(log: ReadLog, asked: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
     position = asked.start or _oldest(log, durable_end)
@@ -63,7 +67,7 @@ def page_forward(log: Aof, asked: PageRequest) -> Page:
     return _page(columns, asked, position=_position_after(log, position), durable_end=durable_end)
 
 
-def page_backward(log: Aof, asked: PageRequest) -> Page:
+def page_backward(log: ReadLog, asked: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
     position = asked.start or durable_end
@@ -105,7 +109,7 @@ class _Columns:
         self.size += sum(batch.lengths) + _RECORD_BYTES * len(batch)
 
 
-def _batches(log: Aof, asked: PageRequest) -> Generator[RecordBatch, None, None]:
+def _batches(log: ReadLog, asked: PageRequest) -> Generator[RecordBatch, None, None]:
     """A segment in a colder tier is read through the log's own reader, which keeps it open. One
     that is here is opened for the page, and no more of it is scanned than the page may take."""
     if _is_cold(log, asked.start):
@@ -116,7 +120,7 @@ def _batches(log: Aof, asked: PageRequest) -> Generator[RecordBatch, None, None]
         yield from reader.read_batches(asked.start, asked.end)
 
 
-def _is_cold(log: Aof, start: RecordId | None) -> bool:
+def _is_cold(log: ReadLog, start: RecordId | None) -> bool:
     segments = log.segments()
     try:
         return bool(segments[locate(segments, start) if start else 0].tier)
@@ -124,12 +128,12 @@ def _is_cold(log: Aof, start: RecordId | None) -> bool:
         return False
 
 
-def _oldest(log: Aof, durable_end: RecordId) -> RecordId:
+def _oldest(log: ReadLog, durable_end: RecordId) -> RecordId:
     segments = log.segments()
     return oldest(segments) if segments else durable_end
 
 
-def _position_after(log: Aof, position: RecordId) -> RecordId:
+def _position_after(log: ReadLog, position: RecordId) -> RecordId:
     """The same place; if the segment ends there, said by the following one."""
     segments = log.segments()
     try:

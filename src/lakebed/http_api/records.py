@@ -25,11 +25,19 @@ from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
 from lakebed.http_api.log_changes import LogChanges
-from lakebed.http_api.logs import U64_MAX, OpenLog, find_log, position_of, seconds_of
+from lakebed.http_api.logs import (
+    U64_MAX,
+    OpenLog,
+    find_log,
+    find_log_to_read,
+    position_of,
+    seconds_of,
+)
 from lakebed.http_api.record_lines import lines_of, payloads_of
 from lakebed.http_api.record_pages import (
     Page,
     PageRequest,
+    ReadLog,
     empty_page_at_end,
     page_backward,
     page_forward,
@@ -184,18 +192,14 @@ async def flush_log(service: Service, call: Call) -> None:
 
 
 async def read_records(service: Service, call: Call) -> Response:
-    found = await find_log(service, call)
+    log = await find_log_to_read(service, call)
     asked = _page_request(call)
     if call.query.backward:
-        return await service.run(lambda: _response(call, page_backward(found.log, asked)))
-    return await _read_forward(service, call, found, asked)
+        return await service.run(lambda: _response(call, page_backward(log, asked)))
+    return await _read_forward(service, call, log, asked)
 
 
-async def _read_forward(
-    service: Service, call: Call, found: OpenLog, asked: PageRequest
-) -> Response:
-    log = found.log
-
+async def _read_forward(service: Service, call: Call, log: ReadLog, asked: PageRequest) -> Response:
     def work() -> Page | Response:
         page = page_forward(log, asked)
         return _response(call, page) if page.records.record_ids else page

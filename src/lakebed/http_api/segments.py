@@ -28,8 +28,9 @@ from lakebed.base.files import Disk
 from lakebed.http.response import Response
 from lakebed.http_api.call import Call
 from lakebed.http_api.handler import Handler
-from lakebed.http_api.logs import find_log
+from lakebed.http_api.logs import find_log_to_read
 from lakebed.http_api.lookup import readable_partition_of
+from lakebed.http_api.record_pages import ReadLog
 from lakebed.http_api.service import Service
 from lakebed.http_api.stored_range import StoredRange, answer_range, stored_file
 from lakebed.keratin.partition import Partition
@@ -40,19 +41,20 @@ _TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
 
 
 async def log_segments(service: Service, call: Call) -> logs.LogSegments:
-    log = (await find_log(service, call)).log
+    log = await find_log_to_read(service, call)
     return await service.run(partial(_list, log))
 
 
-def _list(log: Aof) -> logs.LogSegments:
+def _list(log: ReadLog) -> logs.LogSegments:
     durable_end = log.durable_end()  # first: the segments listed after it contain it
     segments = log.segments()
-    compressed = {state.segment_id: state.compressed_bytes for state in log.tiers.states()}
+    states = log.tiers.states() if isinstance(log, Aof) else ()
+    compressed = {state.segment_id: state.compressed_bytes for state in states}
     found = []
     for index, info in enumerate(segments):
         size: int | None
         if info.tier:
-            size = compressed.get(info.segment_id)
+            size = compressed.get(info.segment_id, info.size)
         elif info.is_sealed:
             size = _file_bytes(log.disk, info.path)
         else:
@@ -70,14 +72,14 @@ def _file_bytes(disk: Disk, path: str) -> int | None:
 
 
 async def log_segment_bytes(service: Service, call: Call) -> Response:
-    log = (await find_log(service, call)).log
+    log = await find_log_to_read(service, call)
     query: logs.RangeQuery = call.query
     segment_id = call.number("segment")
     opening = partial(_open_segment, log, segment_id, query.tier)
     return await answer_range(service, call, opening, query.offset, query.length)
 
 
-def _open_segment(log: Aof, segment_id: int, tier: int | None) -> StoredRange:
+def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
     """Where it is now; `NotFound` if that is not the tier that is given."""
     for _ in range(_TRIES):
         info = _find(log, segment_id)
@@ -92,14 +94,14 @@ def _open_segment(log: Aof, segment_id: int, tier: int | None) -> StoredRange:
     raise Busy(f"{log.name}: segment {segment_id} is being moved from tier to tier")
 
 
-def _find(log: Aof, segment_id: int) -> SegmentInfo:
+def _find(log: ReadLog, segment_id: int) -> SegmentInfo:
     for info in log.segments():
         if info.segment_id == segment_id:
             return info
     raise NotFound(f"{log.name}: there is no segment {segment_id}, or nothing durable in it")
 
 
-def _open_file(log: Aof, info: SegmentInfo) -> StoredRange:
+def _open_file(log: ReadLog, info: SegmentInfo) -> StoredRange:
     file = log.disk.open(info.path)
     try:
         # Behind the opening: it may have grown, or been sealed, and both only add to it.
@@ -110,7 +112,7 @@ def _open_file(log: Aof, info: SegmentInfo) -> StoredRange:
         raise
 
 
-def _durable_bytes(log: Aof, segment_id: int) -> int:
+def _durable_bytes(log: ReadLog, segment_id: int) -> int:
     durable_end = log.durable_end()
     segments = log.segments()
     for index, info in enumerate(segments):
@@ -119,7 +121,7 @@ def _durable_bytes(log: Aof, segment_id: int) -> int:
     raise NotFound(f"{log.name}: segment {segment_id} was removed")
 
 
-def _open_object(log: Aof, info: SegmentInfo) -> StoredRange:
+def _open_object(log: ReadLog, info: SegmentInfo) -> StoredRange:
     assert log.cold is not None, "a log whose segments are elsewhere knows where"
     store = log.cold.store
     head = store.head(info.path)

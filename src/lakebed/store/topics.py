@@ -22,7 +22,6 @@ from lakebed.base.errors import (
     BadName,
     Busy,
     Closed,
-    DataError,
     DiskError,
     InputError,
     LakebedError,
@@ -326,6 +325,15 @@ class StoreTopics:
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """The open partitions whose background work fails at present, and why."""
+        return self._topics.failures()
+
+    def group_upkeep_failures(self) -> dict[str, Exception]:
+        """The same of the groups, by topic, partition and group."""
+        failing = self._drive.failures().items()
+        return {" ".join(map(str, part.name)): error for part, error in failing}
+
     def opened_group(self, topic: str, group: str) -> Group | None:
         """The group if it is open; never waits."""
         with self._mutex:
@@ -493,14 +501,15 @@ class StoreTopics:
             return self.ensure(name, partitions=count, settings=settings_for(topic.config))
 
     def _delete_letters(self, topic: str) -> None:
-        """A topic of that name that holds other messages, or cannot be read, is left alone."""
+        """A topic of that name that holds other messages, or cannot be read, is left alone. Never
+        fails, for the topic itself is gone."""
         try:
-            letters = self.open(dead_letter_topic(topic))
+            letters = self.open_to_read(dead_letter_topic(topic))
             if are_letters_of(topic, letters.partitions):
                 self.delete(letters.name)
         except (NotFound, BadName):
             pass  # there are none
-        except DataError as error:
+        except LakebedError as error:
             _log.warning("the dead letters of %s are not deleted with it: %s", topic, error)
 
     def _redrive_group(self, topic: Topic, group: str) -> Group:
