@@ -117,7 +117,7 @@ def test_the_zeros_are_neither_read_nor_written() -> None:
     [
         (b"", "too short"),
         (b"\0" * 159, "too short"),
-        (bytes(64 * KIB), "without header"),
+        (bytes(64 * KIB), "has no header"),
         (sealed_segment(is_sealed=False), "not sealed"),
         (interchange_segment(), "wrong magic"),
         (flipped(sealed_segment(), 64 * KIB - 50), "footer's checksum"),
