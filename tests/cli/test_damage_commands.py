@@ -171,7 +171,10 @@ def test_acknowledging_what_is_not_there_is_a_mistake(run: Run, root: Path) -> N
     with Store.open(root) as store, pytest.raises(NotFound):
         store.damage.acknowledge(7)
     done = run("damage", "acknowledge", "7")
-    assert (done.exit_code, done.error_line()) == (66, "there is no damage 7 on record")
+    assert (done.exit_code, done.error_line()) == (
+        66,
+        "there is no damage record 7; `lakebed damage list` shows all",
+    )
     assert run("damage", "list").lines() == ["nothing is lost"]
 
 
