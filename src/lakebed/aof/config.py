@@ -16,16 +16,16 @@ _YEARS_MS = 1000 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class FlushConfig:
-    """When appended bytes are made durable without an explicit flush."""
+    """Sets when appended bytes are made durable without an explicit flush."""
 
     flush_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=GIB)
-    """A flush begins when this many bytes are queued."""
+    """Flush when this many bytes are queued."""
     flush_ms: int = bounded(5, minimum=0, maximum=60_000)
-    """A flush begins this long after an append for which no caller waits."""
+    """Flush this long after an append without a waiting caller."""
     max_unflushed_bytes: int = bounded(64 * MIB, minimum=4 * KIB, maximum=16 * GIB)
-    """Appends are refused while this many bytes are not durable."""
+    """Refuse appends while this many bytes are not durable."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Appends leave this much of the disk free."""
+    """Disk space that appends leave free."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -49,19 +49,19 @@ class FlushConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetentionConfig:
-    """Which sealed segments leave `segments/`: the oldest, while any limit is exceeded.
+    """Sets which sealed segments are removed: the oldest, while any limit is exceeded. 0: no limit.
 
     They are moved to `archive/` or deleted. The last sealed segment always stays.
     """
 
     age_ms_max: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Segments that were sealed longer ago than this are removed; 0 sets no limit."""
+    """Remove segments sealed longer ago than this; 0: no limit."""
     bytes_max: int = bounded(0, minimum=0, maximum=1 << 60)
-    """Segments are removed while the sealed ones have more bytes than this; 0 sets no limit."""
+    """Remove segments while the sealed ones have more bytes than this; 0: no limit."""
     count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """Segments are removed while there are more sealed ones than this; 0 sets no limit."""
+    """Remove segments while there are more sealed ones than this; 0: no limit."""
     archive: bool = False
-    """Whether removed segments are moved to `archive/` instead of being deleted."""
+    """Move removed segments to `archive/` instead of deleting them."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -69,10 +69,10 @@ class RetentionConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerConfig:
-    """Settings that all the logs of a root share."""
+    """Configures what all logs of a root share."""
 
     spare_bytes_max: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """The spare segment files of all logs together take at most this much; 0 makes no spares."""
+    """Maximum size of the files created ahead of need, for all logs together; 0: none."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -80,16 +80,16 @@ class ManagerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AofConfig:
-    """The settings of one log."""
+    """Configures one log."""
 
     segment_bytes: int = bounded(64 * MIB, minimum=64 * KIB, maximum=GIB)
-    """The size of a segment, a power of two; a record must fit in it."""
+    """Size of a segment, a power of two. A record must fit into it."""
     preallocate_segments: int = bounded(1, minimum=0, maximum=8)
-    """How many spare segment files are created ahead of need."""
+    """Number of segments created ahead of need."""
     zero_fill_spares: bool = True
-    """Whether the spares of a busy log are filled with zeros while it is idle."""
+    """Zero-fill the segments created ahead of need while a busy log pauses."""
     enable_sparse_index: bool = False
-    """Whether a sealed segment gets an index file next to it."""
+    """Create an index file for each sealed segment."""
     flush: FlushConfig = field(default_factory=FlushConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     manifest: ManifestConfig = field(default_factory=ManifestConfig)

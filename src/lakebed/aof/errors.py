@@ -26,8 +26,7 @@ kinds are raised to the caller."""
 
 
 class WouldBlock(Busy):
-    """The append would have to wait. Only `record_ids`, the first records of a batch, were
-    appended."""
+    """Nothing was appended, except `record_ids`: the first records of a batch."""
 
     def __init__(
         self, kind: BackpressureKind, why: str, *, record_ids: Sequence[RecordId] = ()
@@ -38,9 +37,9 @@ class WouldBlock(Busy):
 
 
 class NotDurableYet(OutcomeUnknown):
-    """The records are appended and queued but not durable yet; they may still become durable.
+    """The records are appended and queued but not durable yet.
 
-    Appending them again may store them twice: flush up to the last of `record_ids` instead.
+    Appending them again could store them twice: flush up to the last of `record_ids` instead.
     """
 
     def __init__(self, why: str, *, record_ids: Sequence[RecordId] = ()) -> None:

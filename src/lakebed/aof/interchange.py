@@ -46,7 +46,7 @@ class InterchangeFooter(NamedTuple):
     """The last 40 bytes of an interchange segment."""
 
     record_count: u64  # records in this segment
-    durable_bytes: u64  # file offset after the last record, where this footer begins
+    durable_bytes: u64  # file offset after the last record: where this footer begins
     segment_crc64: u64  # crc64-nvme over header and records, [0, durable_bytes)
     ext_id: u64  # as in the runtime segment's footer
     flags: u64  # bit 0 sealed, bit 1 compacted, bit 2 partial

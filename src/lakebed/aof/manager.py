@@ -48,7 +48,7 @@ LOCK_NAME = "lakebed.lock"
 
 
 class AofManager:
-    """Owns the root's lock, the background tasks and the open logs."""
+    """Opens the logs of a root without the other engines. Holds the lock and runs their tasks."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from lakebed.kernels.results import Column
 
 
 class Record(NamedTuple):
-    """One record, with its own copy of the payload."""
+    """A record with its own copy of the payload."""
 
     record_id: RecordId
     timestamp: int

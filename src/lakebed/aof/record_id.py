@@ -10,9 +10,9 @@ SEGMENT_OFFSET_MAX = (1 << _OFFSET_BITS) - 1
 
 
 class RecordId(int):
-    """`segment_index << 32 | segment_offset`, which sorts in log order.
+    """The id of a record: `segment_index << 32 | segment_offset`. Ids sort in log order.
 
-    It is also used for positions in the log, such as the end of a record.
+    An id is also used as a position in the log, for example that of the byte after a record.
     """
 
     __slots__ = ()

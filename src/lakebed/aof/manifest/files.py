@@ -23,7 +23,7 @@ class ManifestFile:
     kind: FileKind
     number: int  # the chunk's index, or the snapshot's id
     size: int
-    committed_bytes: int | None  # from a chunk's header; None if that is unreadable
+    committed_bytes: int | None  # from the chunk's header; None if that is unreadable
     is_sealed: bool
 
 

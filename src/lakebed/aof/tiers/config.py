@@ -18,18 +18,18 @@ SEGMENTS_IN_TIER0_MIN = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TierConfig:
-    """The settings of one log. With tiering off, segments move only on request."""
+    """Configures the tiers of one log. Without tiering, segments move only on request."""
 
     tiering_enabled: bool = False
-    """Whether segments move between tiers automatically."""
+    """Move segments between tiers automatically."""
     tier0_bytes_max: int = bounded(512 * MIB, minimum=256 * KIB, maximum=TIB)
-    """How much a log may have in Tier 0; at least four segments."""
+    """Maximum size of Tier 0 of one log, at least four segments."""
     pause_ms: int = bounded(250, minimum=0, maximum=60_000)
-    """Segments are compressed and uploaded after this long without a flush; 0: at once."""
+    """Compress and upload segments when nothing was flushed for this time; 0: at once."""
     wait_ms_max: int = bounded(30_000, minimum=0, maximum=86_400_000)
-    """Segments are also compressed and uploaded after waiting this long for a pause."""
+    """Compress and upload segments that have waited this long for a pause."""
     burst_percent: int = bounded(50, minimum=0, maximum=100)
-    """How much of Tier 0 is freed in pauses, for bursts of appends."""
+    """Share of Tier 0 that is freed during pauses, for bursts of appends."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -53,38 +53,38 @@ class TierConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedTierConfig:
-    """The settings that the logs of a root share: budgets, workers, and the address of Tier 2."""
+    """Configures what the logs of a root share: budgets, workers, and the location of Tier 2."""
 
     tier0_bytes_max: int = bounded(2 * GIB, minimum=256 * KIB, maximum=64 * TIB)
-    """How much all logs together may have in Tier 0."""
+    """Maximum size of Tier 0 of all logs together."""
     tier1_bytes_max: int = bounded(8 * GIB, minimum=0, maximum=64 * TIB)
-    """How much all logs together may have as warm files."""
+    """Maximum size of the warm files of all logs together."""
     compression_level: int = bounded(3, minimum=1, maximum=19)
-    """The zstd compression level."""
+    """Compression level of zstd."""
     compression_workers: int = bounded(2, minimum=1, maximum=64)
-    """How many segments are compressed at the same time."""
+    """Number of segments compressed at the same time."""
     uploads: int = bounded(2, minimum=1, maximum=64)
-    """How many segments are uploaded at the same time."""
+    """Number of segments uploaded at the same time."""
     downloads: int = bounded(2, minimum=1, maximum=64)
-    """How many segments are restored to Tier 0 at the same time."""
+    """Number of segments downloaded at the same time."""
     retry_count: int = bounded(3, minimum=0, maximum=100)
-    """How often an operation is retried after a temporary failure of Tier 2."""
+    """Number of retries after a temporary failure of Tier 2."""
     retry_ms_first: int = bounded(100, minimum=0, maximum=60_000)
-    """The wait before the first retry, in ms; it doubles with each further retry."""
+    """Delay before the first retry; it doubles each time."""
     url: str = ""
-    """Tier 2 of new logs: `s3://bucket/prefix` or a folder; empty: the store's own object store."""
+    """Location of Tier 2 for new logs: `s3://bucket/prefix` or a folder; empty: the store's own."""
     prefix: str = "aof2"
-    """The prefix of all keys in Tier 2."""
+    """Prefix of keys in Tier 2."""
     endpoint: str = ""
-    """The endpoint of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
+    """Endpoint of an S3 store other than AWS; empty: `AWS_ENDPOINT_URL`."""
     region: str = ""
-    """The region of the S3 store; empty: `AWS_REGION`."""
+    """Region of the S3 store; empty: `AWS_REGION`."""
     access_key_id: str = ""
-    """The access key of the S3 store; empty: `AWS_ACCESS_KEY_ID`."""
+    """Access key for the S3 store; empty: `AWS_ACCESS_KEY_ID`."""
     secret_access_key: str = field(default="", repr=False)
-    """The secret of the access key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
+    """Secret of the access key, never shown; empty: `AWS_SECRET_ACCESS_KEY`."""
     allow_http: bool = False
-    """Whether unencrypted HTTP is allowed to other machines."""
+    """Allow unencrypted connections to other machines."""
 
     def __post_init__(self) -> None:
         check(self)

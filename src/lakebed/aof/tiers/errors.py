@@ -22,7 +22,7 @@ from lakebed.base.errors import DataError, InputError, LakebedError, NotFound, R
 
 
 class Tier2Error(LakebedError):
-    """The object store failed to run an operation."""
+    """An operation of the object store of Tier 2 failed."""
 
     reason_code: ClassVar[ReasonCode] = ReasonCode.TRANSIENT
 

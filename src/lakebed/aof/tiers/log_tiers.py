@@ -28,7 +28,7 @@ from lakebed.base.errors import BadConfig, Busy, NotFound
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Residence:
-    """Where one segment is."""
+    """The tiers of one segment."""
 
     segment_id: int
     tiers: tuple[int, ...]  # the tiers that have it, hottest first
