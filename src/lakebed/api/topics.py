@@ -87,9 +87,7 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
     keys: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)] | None = None
     headers: Annotated[list[list[Header]], Meta(max_length=MESSAGES_MAX)] | None = None
-    timestamps_ms: Annotated[list[int], Meta(max_length=MESSAGES_MAX)] | None = (
-        None  # by default now
-    )
+    timestamps_ms: Annotated[list[int], Meta(max_length=MESSAGES_MAX)] | None = None  # else now
     partition: int | None = None
     producer: WireProducer | None = None
     not_before_ms: Count = 0  # groups do not deliver them before this time
