@@ -74,7 +74,7 @@ def test_repair_writes_the_file_again_and_states_what_is_lost(
     assert "settings are lost" in foreseen[0]
     assert not (folder / "topic.json").exists()
     lines = run("topic", "repair", "orders").lines()
-    assert "written again with 2 partitions, by the folders" in lines[0]
+    assert "rebuilt from the folders with 2 partitions" in lines[0]
     assert lines == foreseen
     assert run("topic", "consume", "orders", "--from-beginning").lines() == ["kept 0", "kept 1"]
     assert json.loads((folder / "topic.json").read_bytes())["config"] == {}

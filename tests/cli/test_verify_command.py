@@ -71,7 +71,11 @@ def test_with_mark_the_mark_of_an_object_that_is_whole_again_is_cleared(
     assert state(store) is State.DAMAGED
     done = run("verify", "--mark")
     assert done.exit_code == 0
-    assert done.out.decode().splitlines()[0].endswith("whole, so it has no mark")
+    assert (
+        done.out.decode()
+        .splitlines()[0]
+        .endswith("not marked, because the writer reads it without error")
+    )
     assert state(store) is State.ACTIVE
 
 

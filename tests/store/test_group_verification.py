@@ -114,10 +114,10 @@ def test_a_delta_that_is_cut_short_is_torn(root: Path, paths: GroupPaths) -> Non
     os.truncate(paths.delta, os.path.getsize(paths.delta) - 3)
     [problem] = problems(root)
     assert problem.startswith(f"{paths.delta}: at byte ")
-    assert problem.endswith("torn: an event that is not whole")
+    assert problem.endswith("torn: an incomplete event")
     os.truncate(paths.delta, 20)
     [problem] = problems(root)
-    assert problem == f"{paths.delta}: at byte 0: torn: its header is cut short"
+    assert problem == f"{paths.delta}: at byte 0: torn: the header is incomplete"
 
 
 def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
@@ -147,12 +147,12 @@ def make_snapshot(root: Path, paths: GroupPaths) -> None:
 def test_damage_of_settings_and_of_names_is_found(root: Path, paths: GroupPaths) -> None:
     Path(paths.settings).write_text("{")
     [problem] = problems(root)
-    assert problem.startswith(f"{paths.settings}: corrupt: not the settings of a group")
+    assert problem.startswith(f"{paths.settings}: corrupt: the settings of the group are damaged")
     Path(paths.settings).unlink()
     long = GroupPaths(root, LONG)
     Path(long.names).unlink()
     [problem] = problems(root)
-    assert problem.startswith(f"{long.delta}: corrupt: nobody can tell which group it is of")
+    assert problem.startswith(f"{long.delta}: corrupt: the group of this file is unknown")
 
 
 def test_a_group_that_goes_meanwhile_is_no_damage(root: Path) -> None:
