@@ -66,8 +66,9 @@ class Partition:
     ) -> None:
         """Opens the partition and repairs it if a crash left it unfinished or damaged.
 
-        `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned` returns
-        whether retention must keep a segment. Losses are recorded in `damage` before the repair.
+        `wake` schedules `flush_step`, and `wake_upkeep` schedules `upkeep_step`. `is_pinned`
+        returns whether retention must keep a segment. Losses are recorded in `damage` before the
+        repair.
         """
         self._damage = damage
         self._disk = disk
@@ -167,7 +168,7 @@ class Partition:
 
     @property
     def failure(self) -> LakebedError | None:
-        """The error since which writes are refused until it is opened again; None if there is none."""
+        """The error since which writes are refused until the partition is reopened, or None."""
         return self._barrier.failure or self._filler.failure
 
     def segments(self) -> Sequence[PartitionSegment]:
@@ -247,7 +248,7 @@ class Partition:
     def append_copy(
         self, value: bytes | None, *, key: bytes | None, headers: Sequence[Header]
     ) -> AppendFuture:
-        """Appends a copy of a message that another topic accepted; this topic's limits do not apply.
+        """Appends a copy of a message that a topic accepted; the limits of this one do not apply.
 
         It is acknowledged after a sync, whatever the topic's `ack` setting is.
         """
@@ -274,7 +275,7 @@ class Partition:
         self._barrier.commit(SYNC, size=0)
 
     def seal(self) -> bool:
-        """Seals the active segment and begins a new one; returns False if the active one is empty."""
+        """Seals the active segment and begins a new one; returns False if there is no record."""
         return bool(self.change(lambda writer: writer.roll()))
 
     def truncate_before(self, before: int) -> int:

@@ -1,7 +1,7 @@
-"""Where a partition begins after retention: decided here, from values alone.
+"""Decides, without I/O, where a partition begins after retention.
 
-The oldest segments go first, and only a run of the oldest: one that somebody still needs keeps all
-behind it. The active segment always stays.
+Segments are removed from the oldest on. A segment that is still needed keeps all later ones too.
+The active segment is never removed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from lakebed.keratin.config import TopicConfig
 
 
 class Candidate(NamedTuple):
-    """A sealed segment, as retention sees it."""
+    """A sealed segment that retention may remove."""
 
     base_offset: int
     next_offset: int
     size: int
-    latest_ms: int  # its largest timestamp, but not behind the moment it was sealed
+    latest_ms: int  # its largest timestamp, but at most the time it was sealed
 
 
 def is_wanted(config: TopicConfig) -> bool:
@@ -33,12 +33,12 @@ def start_after_retention(
     now_ms: int,
     is_needed: Callable[[Candidate], bool],
 ) -> int | None:
-    """The new start offset; None if nothing goes. `segments` are oldest first."""
+    """Returns the new start offset, or None if nothing is removed. `segments` are oldest first."""
     total = active_bytes + sum(segment.size for segment in segments)
     start = None
     for segment in segments:
         is_too_old = 0 < config.retention_ms < now_ms - segment.latest_ms
-        # As much is kept as the limit asks for, not less: Kafka's rule.
+        # At least `retention_bytes` are kept, as in Kafka.
         is_too_much = 0 < config.retention_bytes <= total - segment.size
         if not (is_too_old or is_too_much) or is_needed(segment):
             break

@@ -1,7 +1,6 @@
-"""What an open partition does in its own time: checkpoints, retention, compaction
-and forgetting producers.
+"""The background work of an open partition: checkpoints, retention, compaction, old producers.
 
-It decides from values (`retention`, `compaction`) and has the writer act, between two commits.
+`retention` and `compaction` decide without I/O. The writer makes the changes, between two commits.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from lakebed.keratin.view import PartitionSegment, PartitionView
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
 _FORGET_NS_MIN, _FORGET_NS_MAX = NS_PER_S, 3600 * NS_PER_S
-_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # the oldest are forgotten whenever there are so many
+_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # from here on the oldest are forgotten at once
 
 IsPinned = Callable[[str, int, int, int], bool]
-"""By topic, partition, first offset and the one behind the last."""
+"""Takes the topic, the partition and the offsets `[first, next)`; returns whether to keep them."""
 
 
 class MaintainedPartition(PartitionView, Protocol):
-    """A partition, as its upkeep sees it."""
+    """The operations of a partition that upkeep uses."""
 
     paths: PartitionPaths
     config: TopicConfig
@@ -56,25 +55,25 @@ class MaintainedPartition(PartitionView, Protocol):
 
 
 class Upkeep:
-    """For one thread at a time: the runner's."""
+    """The upkeep of one partition. Only one thread at a time, the runner's, may use it."""
 
     def __init__(
         self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
     ) -> None:
         self._partition = partition
         self._filler = filler
-        self._look_at_ns = 0  # for retention and compaction
-        self._forget_at_ns = 0  # producers
+        self._look_at_ns = 0  # when retention and compaction are due
+        self._forget_at_ns = 0  # when old producers are forgotten next
         self._is_pinned = is_pinned
         self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
-        self._compacted_base = -1  # the newest segment that compaction has seen
+        self._compacted_base = -1  # the newest segment that was compacted
 
     def note_sealed(self) -> None:
-        """There is one more sealed segment to look after."""
+        """Makes retention and compaction due, because a segment was sealed."""
         self._look_at_ns = 0
 
     def step(self) -> int | None:
-        """ns until it should be called again; None: when it is woken."""
+        """Does what is due; returns the ns until the next step, or None to wait for a wake-up."""
         now_ns = self._partition.runner.clock.monotonic_ns()
         delays_ns = [self._filler.step(), self._forget_if_due(now_ns)]
         self._partition.checkpoint_if_due()
@@ -82,7 +81,10 @@ class Upkeep:
         return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)
 
     def _forget_if_due(self, now_ns: int) -> int | None:
-        """Forget producers now and then, as long as there are any; ns to the next time."""
+        """Forgets old producers if it is time; returns the ns until the next time.
+
+        Returns None if there are no producers.
+        """
         partition = self._partition
         count = partition.producer_count
         if not count:
@@ -95,7 +97,7 @@ class Upkeep:
         try:
             partition.forget_producers()
         except LakebedError as error:
-            _log.info("%s: no producers were forgotten: %s", partition.name, error)
+            _log.info("%s: old producers could not be forgotten: %s", partition.name, error)
         return every_ns
 
     def _look_if_due(self, now_ns: int) -> int | None:
@@ -108,7 +110,7 @@ class Upkeep:
         return None
 
     def _look(self) -> bool:
-        """Remove and compact; whether to do so again in some time."""
+        """Runs retention and compaction; returns whether they must run again later."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
@@ -118,14 +120,15 @@ class Upkeep:
         except DiskError as error:
             _log.warning("%s: upkeep failed: %s", partition.name, error)
         except LakebedError as error:
-            _log.info("%s: no upkeep now: %s", partition.name, error)
+            _log.info("%s: upkeep is postponed: %s", partition.name, error)
         return is_wanted(partition.config) or partition.config.compact
 
     def compact(self) -> int:
-        """Leave out what newer values of the same keys replaced; how many segments changed.
+        """Removes messages that newer ones with the same key replace.
 
-        Only behind a segment that was not there the last time: the others would stay as they are,
-        but for tombstones that grew old, which can wait for that.
+        Returns the number of segments that changed. Does nothing unless a segment was sealed since
+        the last pass: without new messages only old tombstones could be removed, and those can
+        wait.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
@@ -148,7 +151,7 @@ class Upkeep:
         return count
 
     def retain(self) -> int:
-        """Remove what is too old or too much; how many segments."""
+        """Removes segments beyond the retention limits; returns their number."""
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
@@ -160,30 +163,35 @@ class Upkeep:
         )
         if start is None:
             return 0
-        gone = partition.truncate_before(start)
-        event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
-        return gone
+        removed_count = partition.truncate_before(start)
+        event(
+            _log, "retention", partition=partition.name, start_offset=start, segments=removed_count
+        )
+        return removed_count
 
     def _is_held(self, segment: Candidate | PartitionSegment) -> bool:
-        """Whether somebody is going to read it as it is."""
+        """Returns whether the segment is pinned and must not change."""
         if self._is_pinned is None:
             return False
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
     def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known, self._latest_ms = self._latest_ms, {}
-        found = []
+        known_ms, self._latest_ms = self._latest_ms, {}
+        candidates = []
         for info, following in pairwise(segments):
-            latest_ms = known.get(info.base_offset)
+            latest_ms = known_ms.get(info.base_offset)
             if latest_ms is None:
                 latest_ms = self._latest(info, following)
             self._latest_ms[info.base_offset] = latest_ms
-            found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
-        return found
+            candidates.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
+        return candidates
 
     def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
-        """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
+        """Returns the segment's largest timestamp, but at most the time it was sealed.
+
+        A segment is sealed when the next one is created.
+        """
         sealed_ms = self._created_ms(following)
         try:
             path = time_index_path(info.path)
@@ -194,7 +202,7 @@ class Upkeep:
         return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
 
     def _created_ms(self, info: PartitionSegment) -> int:
-        """When it was begun; now, if it does not tell any more."""
+        """Returns when the segment was created, or the current time if its header is damaged."""
         with self._partition.disk.open(info.path) as file:
             header = file.pread(0, HEADER_BYTES_MAX)
         try:
