@@ -30,10 +30,11 @@ class SegmentReader:
         self.places = places
 
     def seek(self, offset: int, end: int, *, limit_offset: int) -> int:
-        """Returns the position of the first record before `end` with a message at or after `offset`.
+        """Returns the position of the first record, before `end`, that reaches `offset`.
 
-        Returns `end` if there is none. If the record's place is damaged, returns where the damage
-        begins. Damage before that record is skipped, because the caller does not read there.
+        That is the first record with a message at or after `offset`. Returns `end` if there is
+        none. If the record's place is damaged, returns where the damage begins. Damage before that
+        record is skipped, because the caller does not read there.
         """
         position = self.places.end_at(offset)
         if position is not None:

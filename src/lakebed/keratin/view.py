@@ -36,7 +36,7 @@ class PartitionView(Protocol):
     def runner(self) -> Runner: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Returns the segments, oldest first. The last one is active and ends at the durable end."""
+        """Returns the segments, oldest first. The last is active and ends at the durable end."""
 
     def lost_offsets(self) -> Sequence[DamageRecord]:
         """Returns the losses that were not acknowledged, sorted by their first offset."""

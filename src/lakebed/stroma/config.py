@@ -15,37 +15,37 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class GroupConfig:
-    """How a group leases, and how it keeps what it knows."""
+    """How a group leases messages, and how it stores its state."""
 
     lease_ms: int = bounded(30_000, minimum=1, maximum=_DAY_MS)
-    """A message is held so long by whoever leased it."""
+    """How long a lease lasts, unless the caller requests another time."""
     in_flight_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """So many messages of a partition are leased at a time."""
+    """The number of messages of a partition that may be leased at a time."""
     delivery_count_max: int = bounded(0, minimum=0, maximum=1_000_000)
-    """A message that was leased so often is a dead letter; 0: never."""
+    """A message that was leased this often becomes a dead letter; 0 means never."""
     ack_level: str = AFTER_FSYNC
-    """`after_fsync`, or `after_write`: a power cut takes back the last `sync_ms`."""
+    """`after_fsync` or `after_write`. With the latter, a power cut may lose the last `sync_ms`."""
     sync_ms: int = bounded(100, minimum=1, maximum=60_000)
-    """What was only written is synced after so long."""
+    """With `after_write`, changes are synced after this time."""
     per_key_order: bool = False
-    """Whether messages of one key are leased in order, and to one holder at a time."""
+    """Whether messages with the same key are leased in order, and to one holder at a time."""
     key_window_max: int = bounded(100_000, minimum=1, maximum=10_000_000)
-    """So many unsettled messages are known at a time for that."""
+    """The number of unsettled messages whose keys are held in memory for `per_key_order`."""
     compaction_bytes: int = bounded(4 * MIB, minimum=KIB, maximum=GIB)
-    """A delta that is larger, and larger than its snapshot, is folded into a new one."""
+    """A delta log larger than this, and larger than its snapshot, is folded into a new snapshot."""
     compaction_events: int = bounded(50_000, minimum=1, maximum=10_000_000)
-    """One of more events is, too."""
+    """A delta log with more events than this, and larger than its snapshot, is folded as well."""
     reserve_bytes: int = bounded(0, minimum=0, maximum=TIB)
-    """Groups leave so much of the disk free."""
+    """Changes are refused if they would leave less than this free on the disk."""
 
     def __post_init__(self) -> None:
         check(self)
         if self.ack_level not in (AFTER_FSYNC, AFTER_WRITE):
             raise BadConfig(
-                f"ack_level = {self.ack_level!r}: allowed are {AFTER_FSYNC} and {AFTER_WRITE}"
+                f"ack_level {self.ack_level!r}: must be {AFTER_FSYNC!r} or {AFTER_WRITE!r}"
             )
 
     @property
     def syncs_each(self) -> bool:
-        """Whether a call returns only when its events are on the device."""
+        """Whether a call returns only after its events are synced."""
         return self.ack_level == AFTER_FSYNC
