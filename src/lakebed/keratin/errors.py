@@ -24,8 +24,7 @@ class OffsetOutOfRange(NotFound):
 
     def __init__(self, name: str, offset: int, *, start_offset: int, high_watermark: int) -> None:
         super().__init__(
-            f"{name}: offset {offset} is out of range (the partition has {start_offset} to "
-            f"{high_watermark})"
+            f"{name}: offset {offset} is out of range (allowed: {start_offset} to {high_watermark})"
         )
         self.offset = offset
         self.start_offset = start_offset

@@ -70,7 +70,7 @@ class Topic:
         """Returns the partition if it is open, otherwise None; never waits."""
         if not 0 <= number < self.partition_count:
             raise NotFound(
-                f"{self.name}: partition {number} does not exist (the topic has "
+                f"{self.name}: there is no partition {number} (the topic has "
                 f"{self.partition_count})"
             )
         return self._partitions[number]

@@ -160,7 +160,7 @@ class Topics:
         try:
             return load_identity(self._disk, TopicPaths(self.root, name))
         except NotFound:
-            raise NotFound(f"{self.root}: topic {name} does not exist") from None
+            raise NotFound(f"{self.root}: there is no topic {name}") from None
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
         """Changes settings of a topic. They take effect when it is opened next."""
@@ -187,7 +187,7 @@ class Topics:
         with self._claimed(name):
             self._close_opened(name)
             if not topic_exists(self._disk, paths):
-                raise NotFound(f"{self.root}: topic {name} does not exist")
+                raise NotFound(f"{self.root}: there is no topic {name}")
             self._remove(paths)
             self._forget_losses(name)
 
