@@ -22,8 +22,8 @@ from lakebed.aof.interchange import (
     iterate_interchange,
 )
 from lakebed.aof.segment_inspector import inspect_segment
-from lakebed.base.checksum import crc64nvme, fold64
 from lakebed.base.errors import InputError, UnknownVersion
+from lakebed.kernels import crc64nvme, fold64
 from tests.aof.segments import NAME, PAYLOADS, STREAM_ID, interchange_segment
 
 WHOLE = interchange_segment()

@@ -29,7 +29,7 @@ from lakebed.seglake.errors import (
     NoSuchVersion,
     PreconditionFailed,
 )
-from lakebed.seglake.model import Algorithm, Content, Deleted, ObjectInfo
+from lakebed.seglake.model import Algorithm, Content, Deleted, ObjectInfo, State
 from tests.http_api.live_api import Answer, LiveApi, open_api, target_of
 from tests.http_api.waiters import wait_until
 
@@ -271,7 +271,7 @@ def test_a_bucket_that_is_not_there_is_told_before_the_body_is_read(live_api: Li
         live_api.call(objects.PUT_OBJECT, {"bucket": "none", "key": "a"}, body=b"small")
 
 
-def test_a_damaged_object_is_an_error_and_not_wrong_bytes(live_api: LiveApi) -> None:
+def test_a_damaged_object_is_an_error_and_not_wrong_bytes_or_copied(live_api: LiveApi) -> None:
     put(live_api, "a", BLOCK * 5)
     segments = Path(live_api.store.root) / "objects" / "segments"
     (segment,) = [path for path in segments.rglob("*") if path.is_file()]
@@ -281,6 +281,13 @@ def test_a_damaged_object_is_an_error_and_not_wrong_bytes(live_api: LiveApi) -> 
     with pytest.raises(Damaged):
         get(live_api, "a")
     assert live_api.ask("GET", target_of(objects.GET_OBJECT, at("a"))).status == 500
+    bucket = live_api.store.bucket("photos")
+    wait_until(live_api, lambda: bucket.head("a").state is State.DAMAGED)
+    with pytest.raises(Damaged, match="cannot be copied"):
+        live_api.call(objects.COPY_OBJECT, at("a"), body=objects.CopyObject("copy"))
+    with pytest.raises(Damaged, match="cannot be copied"):
+        bucket.copy("a", "copy")
+    assert [info.key for info in bucket.list()] == ["a"]
 
 
 @pytest.mark.process

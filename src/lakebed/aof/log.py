@@ -82,9 +82,10 @@ class Aof:
         spare_budget: SpareBudget,
         services: TierServices,
         coordinator: Coordinator,
+        on_lost: Callable[[Sequence[str]], None],
     ) -> None:
         """`end_steps` returns when no step of this log is running; `on_closed` is called when
-        nothing of it will be written again."""
+        nothing of it will be written again; `on_lost` puts what is lost on record."""
         context = log_context(
             disk, paths, recovered, config=config, runner=runner, counters=counters
         )
@@ -137,6 +138,7 @@ class Aof:
             epoch=recovered.writer_epoch,
             random=random,
             wake=self._wake_maintenance,
+            on_lost=on_lost,
         )
         self._transitions = transitions = Transitions(
             context, self._recorder, wake_maintenance=self._wake_maintenance

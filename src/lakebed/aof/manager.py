@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -62,10 +62,12 @@ class AofManager:
         disk: Disk | None = None,
         runner: Runner | None = None,
         is_pinned: Callable[[str, int], bool] | None = None,
+        on_lost: Callable[[str, Sequence[str]], None] | None = None,
         random: Random | None = None,
     ) -> None:
         """`is_pinned` tells, by log and segment, what retention must leave alone. `object_store`
-        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`."""
+        is Tier 2, whatever its address; `own_store` is the one inside the store, see `services`.
+        `on_lost` puts on record what opening a log finds to be lost, by log."""
         self.root = os.fspath(root)
         self.disk = disk or real_disk()
         self._config = config or AofConfig()
@@ -74,6 +76,7 @@ class AofManager:
         assert used_runner is not None
         self._runner: Runner = used_runner
         self._is_pinned = is_pinned
+        self._on_lost = on_lost or _nothing_is_recorded
         self._random = random or Random()
         self.spare_budget = SpareBudget(
             bytes_max=(manager_config or ManagerConfig()).spare_bytes_max,
@@ -168,6 +171,7 @@ class AofManager:
         clock = self._runner.clock
         started_ns = clock.monotonic_ns()
         recovered = recover(self.disk, paths)
+        self._on_lost(name, recovered.problems)
         log = Aof(
             self.disk,
             paths,
@@ -184,6 +188,7 @@ class AofManager:
             spare_budget=self.spare_budget,
             services=self._services,
             coordinator=self._coordinator,
+            on_lost=partial(self._on_lost, name),
         )
         log.start()
         duration_ns = clock.monotonic_ns() - started_ns
@@ -323,3 +328,7 @@ class AofManager:
 
 def _nothing_is_pinned(log: str, segment_id: int) -> bool:  # noqa: ARG001
     return False
+
+
+def _nothing_is_recorded(log: str, problems: Sequence[str]) -> None:
+    """A bare manager keeps no record of damage."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 
+from lakebed.aof import durable_end
 from lakebed.aof.context import LogContext
-from lakebed.aof.format import SegmentFooter
+from lakebed.aof.format import RECORDS_START, SegmentFooter
 from lakebed.aof.identity import LogIdentity, ensure_identity, find_identity
 from lakebed.aof.manifest.format import LocalEvicted, SealSegment, SegmentOpened
+from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.journal import Journal
 from lakebed.aof.manifest.journal_opener import open_journal
 from lakebed.aof.manifest.paths import ManifestPaths
@@ -24,7 +27,7 @@ from lakebed.aof.manifest.reconciliation import MissingRecord, SegmentOnDisk, re
 from lakebed.aof.manifest.records import Payload, Tier2DeleteQueued
 from lakebed.aof.manifest.replay import ReplayResult, replay
 from lakebed.aof.manifest.state import Residency
-from lakebed.aof.paths import SegmentName
+from lakebed.aof.paths import ArchivedName, SegmentName
 from lakebed.aof.recovery import read_footer
 from lakebed.aof.segment import Segment
 from lakebed.aof.tiers.cold_segments import ColdSegments
@@ -56,13 +59,16 @@ class ManifestRecorder:
         epoch: int,
         random: Random,
         wake: Callable[[], None],
+        on_lost: Callable[[Sequence[str]], None],
     ) -> None:
+        """`on_lost` puts losses on record, before the manifest log forgets the segments."""
         self._context = context
         self._state = context.state
         self._services = services
         self._epoch = epoch
         self._random = random
         self._wake = wake
+        self._on_lost = on_lost
         self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by whoever archives them
         self.journal: Journal | None = None  # guarded by the mutex
         self.identity: LogIdentity | None = None
@@ -107,6 +113,12 @@ class ManifestRecorder:
         """Something else happened to a sealed segment."""
         self._append(payload, info.segment_id, info.base_offset)
 
+    def commit(self) -> None:
+        """Until everything recorded so far is durable. Without the mutex."""
+        journal = self.journal
+        if journal is not None:
+            journal.commit()
+
     def _append(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
         if self.journal is not None:
             self.journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
@@ -129,11 +141,12 @@ class ManifestRecorder:
             manifest_log=enabled,
             tier2=self._services.address,
         )
+        was_stopped = self.cold is not None
         if self.cold is None:
             self.cold = self._services.cold(context.paths, self.identity.tier2, is_writer=True)
         if enabled and self.journal is None:
-            was_off = before is not None and not before.manifest_log
-            self._open(self.identity, was_off=was_off)
+            was_off = was_stopped or (before is not None and not before.manifest_log)
+            self._open(self.identity, was_off=was_off, was_kept=before is not None and not was_off)
 
     def _check_dispensable(self) -> None:
         """See `start`. Looks at what is recorded, whether or not it was kept the last time."""
@@ -174,7 +187,7 @@ class ManifestRecorder:
         journal = self.journal
         return None if journal is None else journal.step()
 
-    def _open(self, identity: LogIdentity, *, was_off: bool) -> None:
+    def _open(self, identity: LogIdentity, *, was_off: bool, was_kept: bool) -> None:
         context = self._context
         journal, replayed = open_journal(
             context.disk,
@@ -191,9 +204,11 @@ class ManifestRecorder:
         )
         with contextlib.ExitStack() as undo:
             undo.callback(self._give_up, journal)
-            is_news = self._attach(journal)
-            self._place_cold(journal)
             is_first = replayed.snapshot is None and not replayed.record_count
+            if is_first and was_kept:
+                self._report_forgotten()
+            is_news = self._attach(journal, knows_all=not was_off and not replayed.damages)
+            self._place_cold(journal)
             if replayed.damages or (is_news and (was_off or is_first)):
                 journal.take_snapshot()  # nobody has to get past the damage again
             undo.pop_all()
@@ -204,13 +219,14 @@ class ManifestRecorder:
             self.journal = None
         journal.close()
 
-    def _attach(self, journal: Journal) -> bool:
+    def _attach(self, journal: Journal, *, knows_all: bool) -> bool:
         """Record what is missing, and from then on all that happens; whether anything was.
 
         The last of it, and with the mutex, for the log may change meanwhile: only a little.
         """
         chain = self._state.chain
         is_news = False
+        report_lost = partial(self._report_lost, knows_all=knows_all)
         while True:
             with self._state.mutex:
                 sealed = list(chain.sealed)
@@ -230,31 +246,69 @@ class ManifestRecorder:
                 missing = list(reconcile(index, found, epoch=self._epoch, footers=footers))
                 is_news = is_news or bool(missing)
                 if len(missing) <= RECORDED_AT_ONCE_MAX:
-                    self._log_lost(missing, on_disk=found)
+                    report_lost(missing, index, on_disk=found)
                     record_all(journal, missing)
                     for segment in segments:
                         segment.is_announced = True
                     self.journal = journal
                     return is_news
-            self._log_lost(missing, on_disk=found)
+            report_lost(missing, index, on_disk=found)
             record_all(journal, missing)
             journal.commit()  # the queue has room for the rest
 
-    def _log_lost(
-        self, missing: Sequence[MissingRecord], *, on_disk: Sequence[SegmentOnDisk]
+    def _report_lost(
+        self,
+        missing: Sequence[MissingRecord],
+        index: ManifestIndex,
+        *,
+        on_disk: Sequence[SegmentOnDisk],
+        knows_all: bool,
     ) -> None:
-        """Retention takes the oldest. A file that is gone from between the others was lost."""
-        oldest = min((segment.segment_id for segment in on_disk), default=None)
+        """Segments whose file is gone and that no tier has, nor the archive.
+
+        Retention takes the oldest, and records that first: they are lost if the manifest log
+        `knows_all` that happened. One that was never sealed is lost if it had durable records.
+        """
+        oldest = min((segment.segment_id for segment in on_disk), default=0)
+        newest = max((segment.segment_id for segment in on_disk), default=-1)
+        durable = durable_end.load(self._context.disk, self._context.paths.durable_end)
+        if durable is not None:
+            newest = max(newest, durable.segment_id + (durable.offset > RECORDS_START) - 1)
+        lost: list[str] = []
         for record in missing:
-            is_gone = isinstance(record.payload, LocalEvicted)
-            if is_gone and (oldest is None or record.segment_id > oldest):
+            state = index.get(record.segment_id)
+            if not isinstance(record.payload, LocalEvicted) or state is None:
+                continue
+            is_elsewhere = state.residency & ~Residency.TIER0 or self._is_archived(state.segment_id)
+            if is_elsewhere or (not knows_all and state.segment_id < oldest):
+                continue
+            if state.is_sealed or state.segment_id <= newest:
+                lost.append(f"segment {state.segment_id} is missing, with all its records")
                 event(
                     _log,
                     "segment_missing",
                     level=logging.WARNING,
                     log=self._state.name,
-                    segment_id=record.segment_id,
+                    segment_id=state.segment_id,
                 )
+        if lost:
+            self._on_lost(lost)
+
+    def _report_forgotten(self) -> None:
+        """The manifest log is gone: segments before the first file may be in colder tiers."""
+        chain = self._state.chain
+        with self._state.mutex:
+            ids = [info.segment_id for info in chain.sealed]
+            ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
+        oldest = min(ids)
+        if oldest:
+            what = f"the manifest log is missing: whether segments 0 to {oldest - 1} are in colder"
+            way_back = "put its folder back, or restore a backup"
+            self._on_lost([f"{what} tiers, and where, is not known; {way_back}"])
+
+    def _is_archived(self, segment_id: int) -> bool:
+        names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))
+        return any(name is not None and name.segment_id == segment_id for name in names)
 
     def _place_cold(self, journal: Journal) -> None:
         """Segments that are in colder tiers alone are part of the log too."""

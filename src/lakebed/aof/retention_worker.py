@@ -23,7 +23,7 @@ from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
 from lakebed.base.clock import NS_PER_MS
-from lakebed.base.errors import Busy, DiskError, NotFound
+from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.base.events import event
 
 _log = logging.getLogger(__name__)
@@ -67,8 +67,9 @@ class RetentionWorker:
         if gone:
             self._notifier.notify()
             try:
+                self._recorder.commit()  # a file that is gone without a record was lost
                 self._remove(gone)
-            except DiskError as error:
+            except LakebedError as error:
                 event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
         return delay_ns
 

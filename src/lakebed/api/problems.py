@@ -85,6 +85,7 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     errors.RetryError: 503,
     errors.OutcomeUnknown: 504,
     aof_errors.NotDurableYet: 504,
+    keratin_errors.CodecMissing: 501,
     tier_errors.Tier2Error: 502,
     errors.DataError: 500,
     errors.DiskError: 500,
@@ -111,6 +112,7 @@ ADVICE: Final[Mapping[type[LakebedError], str]] = {
     keratin_errors.OutOfOrderSequence: "send what is missing first",
     keratin_errors.PartlyAppended: "send again only what is not among the facts as appended, and "
     "after an error of the disk only what is not there",
+    keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
     keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
     LakebedError: "look at the server's log",
 }

@@ -3,9 +3,12 @@
     inflate(compress(data, Compression.ZSTD), Compression.ZSTD, bytes_max=64 << 20)
 
 Decompression is bounded: data that would inflate to more than `bytes_max` is refused with
-`TooLarge`, whatever size it claims. No more than `bytes_max` is allocated (plus zstd's window, at
-most 128 MiB of address space). Incomplete data, or data with bytes after its end, is `Corrupt`.
-Partial output is never returned.
+`TooLarge`, even if it claims to be smaller. No more than `bytes_max` is allocated (plus zstd's
+window, at most 128 MiB of address space). Incomplete data, or data with bytes after its end, is
+`Corrupt`. Partial output is never returned.
+
+The codecs are those of cramjam, which the extra `lakebed[codecs]` installs. Without it, every
+compression except `NONE` raises `CodecMissing`.
 
 Snappy is read raw and in the block framing of Java's clients, and is written in that framing. lz4
 is written as independent blocks of 64 KiB, which all of Kafka's readers accept.
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING
 from lakebed.base.errors import Corrupt, TooLarge, Torn
 from lakebed.base.layout import Buffer
 from lakebed.base.units import KIB, MIB
+from lakebed.keratin.errors import CodecMissing
 from lakebed.kernels.format import (
     XERIAL_BLOCK,
     XERIAL_HEADER,
@@ -95,6 +99,12 @@ def inflate(data: Buffer, compression: Compression, *, bytes_max: int) -> memory
             return _inflate_stream(data, _codecs().zstd.decompress_into, bytes_max)
 
 
+def require_codec(compression: Compression) -> None:
+    """Raises `CodecMissing` if the codec of that compression is not installed."""
+    if compression is not Compression.NONE:
+        _codecs()
+
+
 def _inflate_stream(data: Buffer, inflate_into: InflateInto, bytes_max: int) -> memoryview:
     """Inflates into a buffer that grows, because these formats do not reliably state the size."""
     buffer_bytes = min(max(_FIRST_BUFFER_BYTES, _GROWTH * len(data)), bytes_max)
@@ -167,6 +177,10 @@ def _too_large(size: int, limit: int) -> TooLarge:
 
 def _codecs() -> ModuleType:
     # Imported on first use: most programs never read a compressed batch.
-    import cramjam
-
+    try:
+        import cramjam
+    except ImportError as error:
+        raise CodecMissing(
+            f"compressed record batches need cramjam: install lakebed[codecs] ({error})"
+        ) from error
     return cramjam

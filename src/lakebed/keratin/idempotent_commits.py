@@ -15,7 +15,7 @@ Invariants:
 - once `commit.bin` is durable, all its batches will be in the log exactly once; before that, none;
 - a version is in the ledger only after all its batches are durable in the log, and `commit.bin` is
   removed only after the ledger is durable;
-- readers see all of a commit at once if it fits into one segment; other appends wait meanwhile.
+- readers see all of a commit at once if it fits into one segment; other appends wait until then.
 """
 
 from __future__ import annotations

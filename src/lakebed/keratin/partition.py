@@ -250,7 +250,7 @@ class Partition:
     ) -> AppendFuture:
         """Appends a copy of a message that a topic accepted; the limits of this one do not apply.
 
-        It is acknowledged after a sync, whatever the topic's `ack` setting is.
+        It is acknowledged after a sync, even if the topic's `ack` is `after_write`.
         """
         append = build_append(
             [value],

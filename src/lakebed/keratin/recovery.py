@@ -155,7 +155,7 @@ class Recovery:
         else:
             self._begin_active(manifest)
         result.producers = self._producers
-        if manifest is None:  # with one, messages missing before the first segment are lost
+        if manifest is None and bases:  # otherwise messages missing before the first are lost
             result.start_offset = self._first_base()
         return result
 
@@ -387,6 +387,14 @@ class Recovery:
                 "the newest segment is missing",
                 base=manifest.active_base_offset,
                 first_offset=manifest.active_base_offset,
+                next_offset=result.next_offset,
+            )
+        elif not result.sealed and result.next_offset:
+            self._problem(f"{self._paths.name}: the manifest and all segments are missing")
+            self._record_loss(
+                "the manifest and all segments are missing",
+                base=0,
+                first_offset=0,
                 next_offset=result.next_offset,
             )
         result.active = self._new_segment(result.next_offset)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 from lakebed.base.damage_ledger import TOPICS, DamageLedger
-from lakebed.base.errors import AlreadyExists, Closed, Corrupt, LakebedError, NotFound
+from lakebed.base.errors import AlreadyExists, Busy, Closed, Corrupt, LakebedError, NotFound
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Event, Runner
 from lakebed.base.runner.step_driver import StepDriver
@@ -190,6 +190,18 @@ class Topics:
                 raise NotFound(f"{self.root}: there is no topic {name}")
             self._remove(paths)
             self._forget_losses(name)
+
+    def failures(self) -> dict[str, Exception]:
+        """Returns the errors of open partitions whose background work fails; it is retried.
+
+        Partitions that refuse writes are left out: see `Partition.failure`.
+        """
+        failing = self._flushing.failures() | self._upkeep.failures()
+        return {
+            partition.name: error
+            for partition, error in failing.items()
+            if partition.failure is None and not isinstance(error, Busy)
+        }
 
     def close_topic(self, name: str) -> None:
         """Closes a topic if it is open. It may be opened again."""

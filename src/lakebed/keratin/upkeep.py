@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DataError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
 from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
@@ -65,7 +65,7 @@ class Upkeep:
         self._look_at_ns = 0  # when retention and compaction are due
         self._forget_at_ns = 0  # when old producers are forgotten next
         self._is_pinned = is_pinned
-        self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
+        self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
         self._compacted_base = -1  # the newest segment that was compacted
 
     def note_sealed(self) -> None:
@@ -103,25 +103,26 @@ class Upkeep:
     def _look_if_due(self, now_ns: int) -> int | None:
         if now_ns < self._look_at_ns:
             return self._look_at_ns - now_ns
-        self._look_at_ns = now_ns + LOOK_EVERY_NS
-        if self._look():
-            return LOOK_EVERY_NS
-        self._look_at_ns = OFFSET_MAX
-        return None
+        config = self._partition.config
+        delay_ns = LOOK_EVERY_NS if is_wanted(config) or config.compact else None
+        self._look_at_ns = OFFSET_MAX if delay_ns is None else now_ns + delay_ns
+        try:
+            self._look()
+        except BaseException:
+            self._look_at_ns = 0
+            raise
+        return delay_ns
 
-    def _look(self) -> bool:
-        """Runs retention and compaction; returns whether they must run again later."""
+    def _look(self) -> None:
+        """Runs retention and compaction; logs errors that pass by themselves, raises others."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
                 self.retain()
             if partition.config.compact:
                 self.compact()
-        except DiskError as error:
-            _log.warning("%s: upkeep failed: %s", partition.name, error)
-        except LakebedError as error:
+        except (RetryError, Closed) as error:
             _log.info("%s: upkeep is postponed: %s", partition.name, error)
-        return is_wanted(partition.config) or partition.config.compact
 
     def compact(self) -> int:
         """Removes messages that newer ones with the same key replace.
@@ -155,7 +156,7 @@ class Upkeep:
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
-            self._candidates(segments),
+            self._find_candidates(segments),
             config=partition.config,
             active_bytes=segments[-1].end,
             now_ms=partition.now_ms(),
@@ -176,30 +177,27 @@ class Upkeep:
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
-    def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known_ms, self._latest_ms = self._latest_ms, {}
-        candidates = []
+    def _find_candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
+        previous, self._candidates = self._candidates, {}
         for info, following in pairwise(segments):
-            latest_ms = known_ms.get(info.base_offset)
-            if latest_ms is None:
-                latest_ms = self._latest(info, following)
-            self._latest_ms[info.base_offset] = latest_ms
-            candidates.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
-        return candidates
+            candidate = previous.get(info.base_offset)
+            if candidate is None or candidate.next_offset != info.next_offset:
+                newest_ms, sealed_ms = self._newest_ms(info), self._created_ms(following)
+                candidate = Candidate(
+                    info.base_offset, info.next_offset, info.end, newest_ms, sealed_ms
+                )
+            self._candidates[info.base_offset] = candidate._replace(size=info.end)
+        return list(self._candidates.values())
 
-    def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
-        """Returns the segment's largest timestamp, but at most the time it was sealed.
-
-        A segment is sealed when the next one is created.
-        """
-        sealed_ms = self._created_ms(following)
+    def _newest_ms(self, info: PartitionSegment) -> int | None:
+        """Returns the segment's largest timestamp, or None if its time index is incomplete."""
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
         except (NotFound, DataError):
-            return sealed_ms
+            return None
         is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
-        return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
+        return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
         """Returns when the segment was created, or the current time if its header is damaged."""

@@ -23,6 +23,7 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
+from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.units import MIB
 from lakebed.seglake.access_keys import AccessKeys
 from lakebed.seglake.bucket_guard import BucketGuard
@@ -112,7 +113,8 @@ class Lake:
             self.keys = self._make_keys(paths, disk)
             self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
             self._committing = runner.spawn("objects: commit", self._barrier.step)
-            self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
+            self._keeping_up = StepDriver("objects upkeep", runner, Upkeep.step)
+            self._keeping_up.add(self._upkeep)
             self._undo = undo.pop_all()
         self._is_closed = False
 
@@ -125,6 +127,10 @@ class Lake:
         except MetadataLost as error:
             return error
         return self._barrier.failure
+
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """Why background work fails at present, if it does. It is tried again."""
+        return {part.name: error for part, error in self._keeping_up.failures().items()}
 
     @property
     def metadata(self) -> Snapshots:

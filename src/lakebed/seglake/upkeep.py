@@ -7,9 +7,8 @@ while nothing is committed, or when that was put off for long, and slowly beside
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.commit import Barrier
@@ -24,8 +23,6 @@ from lakebed.seglake.meta.rows import PendingManifest, SegmentRow
 from lakebed.seglake.meta.writer import Writer
 from lakebed.seglake.segment_pool import SegmentPool
 
-_log = logging.getLogger(__name__)
-
 FILES_AT_ONCE = 2048
 _FILES_BESIDE_REQUESTS = 256  # a moment's work: requests may come meanwhile
 _QUIET_NS = 200 * NS_PER_MS  # without requests, before files are written
@@ -37,6 +34,8 @@ _PATIENCE_ROUNDS = 30  # so many rounds requests may put it off
 
 class Upkeep:
     """One step at a time, by the runner."""
+
+    name: Final = "objects"
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class Upkeep:
         self._put_off = 0  # rounds
 
     def step(self) -> int | None:
-        """Do what is due; ns until the next look."""
+        """Do what is due; ns until the next look. Raises what keeps it from that."""
         try:
             self._seal()
             if self._is_busy():
@@ -76,8 +75,6 @@ class Upkeep:
             self._database.checkpoint()
         except (Busy, Closed):
             pass
-        except LakebedError as error:
-            _log.warning("upkeep of the object store failed and is tried again: %s", error)
         due_ns = self._segments.due_in_ns()
         return _ROUND_NS if due_ns is None else min(_ROUND_NS, max(due_ns, _QUIET_NS))
 

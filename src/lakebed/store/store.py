@@ -53,7 +53,14 @@ from lakebed.seglake.segment_id import segment_path
 from lakebed.store import version
 from lakebed.store.configuration import printable_settings, sections_of
 from lakebed.store.counters import PartCounters, engine_counts, engine_values
-from lakebed.store.failures import FailedPart, engine_failures
+from lakebed.store.failures import (
+    GROUP_UPKEEP,
+    LOG_UPKEEP,
+    OBJECT_UPKEEP,
+    PARTITION_UPKEEP,
+    FailedPart,
+    engine_failures,
+)
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
@@ -215,6 +222,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                on_lost=self._record_log_losses,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -226,7 +234,7 @@ class Store:
                     make_folders(disk, folder)
             self.pins.active()  # removes what expired
             self.damage = DamageLedger(disk, self.root, runner=runner)
-            self._logs = OpenRegistry(self._open_log, name="the logs", runner=runner)
+            self._logs = OpenRegistry(self._manager.open, name="the logs", runner=runner)
             self._unwritable: dict[str, tuple[ReadOnlyLog, int]] = {}  # guarded by the next
             self._unwritable_mutex = runner.mutex()
             undo.callback(self._close_unwritable)
@@ -429,7 +437,13 @@ class Store:
 
     def failures(self) -> list[FailedPart]:
         """What of all that is open takes no writes or fails in the background, and why."""
-        return engine_failures(**self._open_things(), upkeep=self._manager.failures())
+        upkeep = {LOG_UPKEEP: self._manager.failures()}
+        for topics in self._topics.opened().values():
+            upkeep[PARTITION_UPKEEP] = topics.upkeep_failures()
+            upkeep[GROUP_UPKEEP] = topics.group_upkeep_failures()
+        for lake in self._lakes.opened().values():
+            upkeep[OBJECT_UPKEEP] = lake.upkeep_failures()
+        return engine_failures(**self._open_things(), upkeep=upkeep)
 
     @property
     def maintenance(self) -> Maintenance:
@@ -476,18 +490,15 @@ class Store:
             _log.error("%s: damage was not put on record: %s", self.root, error)
         return lake
 
-    def _open_log(self, name: str) -> Aof:
-        log = self._manager.open(name)
+    def _record_log_losses(self, name: str, problems: Sequence[str]) -> None:
+        losses = (
+            Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
+            for problem in problems
+        )
         try:
-            self.damage.record(
-                *(
-                    Loss(engine=LOGS, name=name, problem=problem.replace(self.root + os.sep, ""))
-                    for problem in log.recovered.problems
-                )
-            )
+            self.damage.record(*losses)
         except LakebedError as error:  # the bytes stay as they are, or are in the quarantine
             _log.error("log %s: damage was not put on record: %s", name, error)
-        return log
 
     def _close_lake(self) -> None:
         self._is_lake_closed = True  # whoever still reads a cold segment must not open it again

@@ -325,6 +325,15 @@ class StoreTopics:
         found = list_groups(self._disk, self._root)
         return sorted({one.group for one in found if one.topic == topic})
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """The open partitions whose background work fails at present, and why."""
+        return self._topics.failures()
+
+    def group_upkeep_failures(self) -> dict[str, Exception]:
+        """The same of the groups, by topic, partition and group."""
+        failing = self._drive.failures().items()
+        return {" ".join(map(str, part.name)): error for part, error in failing}
+
     def opened_group(self, topic: str, group: str) -> Group | None:
         """The group if it is open; never waits."""
         with self._mutex:

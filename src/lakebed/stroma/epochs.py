@@ -1,8 +1,8 @@
 """Epochs: numbers of leases. They distinguish the current holder of a message from earlier ones.
 
-Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is durable,
-whatever the group's ack level. Opening a group continues after the reservation. So an epoch is
-never reused, even if leases that were written but not synced are lost in a power cut.
+Each lease gets the next epoch. Before an epoch is used, a reservation that covers it is durable, at
+every ack level. Opening a group continues after the reservation. So an epoch is never reused, even
+if leases that were written but not synced are lost in a power cut.
 
 Epochs have 32 bits and wrap around, skipping 0. Of two epochs, the later one is at most half the
 range ahead. An epoch is used again only after about four billion others.

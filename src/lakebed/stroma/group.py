@@ -2,7 +2,7 @@
 
 A change is decided, queued and applied in one critical section. Its caller then waits until the
 change is recorded as the group's ack level requires; only then does the call return a lease, or
-confirm an ack. So memory may be ahead of the disk, but never behind it.
+confirm an ack. So memory may be ahead of the disk, but the disk is never ahead of memory.
 
 After a failed write or sync, every call that waited for it fails. The changes of these calls stay
 in memory, except for leases, which are given back. The next call first writes the whole state as a

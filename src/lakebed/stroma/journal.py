@@ -18,7 +18,7 @@ Invariants:
   snapshot of the state in memory and a new delta log have been written. The old files are not
   trusted again, and no generation is reused.
 
-What may be lost: events that no caller was told are recorded. With `after_write`, a power cut may
+What may be lost: events that were not confirmed to a caller. With `after_write`, a power cut may
 also lose those of the last `sync_ms`.
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakebed.api.problems import ADVICE, STATUSES
 
-TEXT = (Path(__file__).parents[2] / "docs" / "guides" / "door.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "guides" / "http-api.md").read_text(encoding="utf-8")
 
 
 def error_rows() -> list[str]:
