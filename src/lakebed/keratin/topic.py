@@ -69,10 +69,7 @@ class Topic:
     def opened_partition(self, number: int) -> Partition | None:
         """Returns the partition if it is open, otherwise None; never waits."""
         if not 0 <= number < self.partition_count:
-            raise NotFound(
-                f"{self.name}: there is no partition {number} (the topic has "
-                f"{self.partition_count})"
-            )
+            raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
 
     def opened_partitions(self) -> list[Partition]:
