@@ -29,7 +29,7 @@ from lakebed.keratin.segment_rewrite import Kept
 KEYS_MAX = 4_000_000
 _HASH_BYTES = 16
 _HASHES_END = 1 << 8 * _HASH_BYTES
-# Plain numbers: flags of an enumeration are slow.
+# Plain numbers: operations on enum flags are slow.
 _TOMBSTONE, _CONTROL, _BATCH = map(
     int, (RecordFlags.TOMBSTONE, RecordFlags.CONTROL, RecordFlags.BATCH)
 )

@@ -39,7 +39,7 @@ _PRODUCER_ALONE = BLOCK_START.pack(BlockStart(VERSION, HAS_PRODUCER))
 _PRODUCER_ALONE_BYTES = BLOCK_START.size + PRODUCER.size + HEADER_COUNT.size
 _NO_BLOCK = HeadersBlock()
 _COLUMNS = Run._fields.index("positions")  # the fields of a run from here on are columns
-_TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: flags of an enumeration are slow
+_TOMBSTONE = int(RecordFlags.TOMBSTONE)  # a plain number: operations on enum flags are slow
 _MAKE: Callable[[tuple[object, ...]], Message] = partial(tuple.__new__, Message)
 
 

@@ -12,7 +12,7 @@ from lakebed.keratin.format import KERATIN_RECORD, RecordFlags, record_bytes
 from lakebed.kernels.format import RECORD_BATCH
 from lakebed.kernels.results import Column, KeratinScan
 
-_BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are slow
+_BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are slow
 
 
 class Run(NamedTuple):

@@ -17,7 +17,7 @@ from lakebed.keratin.message_batch import MessageBatch, PackedMessages, PlainMes
 from lakebed.keratin.record_batch import decode
 from lakebed.keratin.run import Run
 
-_CONTROL = int(RecordFlags.CONTROL)  # plain numbers: flags of an enumeration are slow
+_CONTROL = int(RecordFlags.CONTROL)  # plain numbers: operations on enum flags are slow
 _SPECIAL = _CONTROL | int(RecordFlags.BATCH)
 
 

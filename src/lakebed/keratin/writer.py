@@ -78,7 +78,7 @@ class PartitionWriter:
         self._state = state
         self._active = recovered.active
         self._producers = recovered.producers
-        self._kept_producers: set[int] = set()  # not forgotten, however old they grow
+        self._kept_producers: set[int] = set()  # never forgotten for their age
         self._next_offset = recovered.next_offset
         self._created_ms = recovered.created_ms
         self._index_bytes = recovered.index_bytes

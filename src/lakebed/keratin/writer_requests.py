@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakebed.keratin.writer import PartitionWriter
 
 
-_BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are slow
+_BATCH = int(RecordFlags.BATCH)  # a plain number: operations on enum flags are slow
 
 
 class Appended(NamedTuple):
