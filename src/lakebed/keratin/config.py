@@ -40,46 +40,46 @@ class Ack(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicConfig:
-    """The settings of one topic and all its partitions. 0 turns a retention limit off."""
+    """Configures a topic and all of its partitions. A retention limit of 0 is off."""
 
     segment_bytes: int = bounded(256 * MIB, minimum=16 * KIB, maximum=2 * GIB)
-    """A new segment begins after this many bytes."""
+    """Size after which a new segment starts."""
     index_stride_bytes: int = bounded(64 * KIB, minimum=256, maximum=64 * MIB)
-    """Bytes of a log between two entries of its index."""
+    """Bytes of a log between two index entries."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """The number of segments of a partition that are kept open for reading."""
+    """Number of segments of a partition kept open for reading."""
     batch_bytes_max: int = bounded(1 * MIB, minimum=4 * KIB, maximum=64 * MIB)
-    """Appends are written together up to this many bytes."""
+    """Maximum bytes of appends that are written together."""
     batch_count_max: int = bounded(4096, minimum=1, maximum=1_000_000)
-    """Appends are written together up to this many messages."""
+    """Maximum number of messages that are written together."""
     linger_ms_max: int = bounded(5, minimum=0, maximum=10_000)
-    """A busy partition waits up to this long for more appends before it commits."""
+    """How long a busy partition waits for more appends."""
     queue_count_max: int = bounded(1024, minimum=1, maximum=1_000_000)
-    """The number of appends that may be queued; further callers wait."""
+    """Maximum number of queued appends; further appends wait."""
     request_bytes_max: int = bounded(64 * MIB, minimum=4 * KIB, maximum=GIB)
-    """The maximum size of one append."""
+    """Maximum size of an append."""
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
-    """The maximum size of one message, including its key and headers."""
+    """Maximum size of a message, with its key and headers."""
     ack: str = "after_fsync"
     """When an append is acknowledged: `after_fsync` or `after_write`."""
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
-    """Messages acknowledged `after_write` are synced after this time."""
+    """With `after_write`: the time after which written messages are synced."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
     """How often the manifest is written while messages arrive."""
     checkpoint_bytes: int = bounded(8 * MIB, minimum=4 * KIB, maximum=2 * GIB)
-    """Opening a partition reads about this much of its newest segment."""
+    """About how much of the active segment is read when a partition is opened."""
     zero_fill: bool = True
-    """Whether zeros are written ahead of a busy partition's end, to make its syncs shorter."""
+    """Zero-fill files ahead of the end of a busy partition, while it pauses."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Appends are refused if they would leave less than this free on the disk."""
+    """Disk space that appends leave free."""
     retention_ms: int = bounded(0, minimum=0, maximum=_YEARS_MS)
-    """Segments whose newest message is older than this are removed; 0 means no limit."""
+    """Remove segments whose newest message is older than this; 0: no limit."""
     retention_bytes: int = bounded(0, minimum=0, maximum=1 << 60)
-    """The oldest segments are removed while a partition is larger than this; 0 means no limit."""
+    """Remove the oldest segments while a partition is larger than this; 0: no limit."""
     compact: bool = False
-    """Whether only the last value of each key is kept."""
+    """Keep only the last value of each key."""
     tombstone_ms: int = bounded(_DAY_MS, minimum=0, maximum=_YEARS_MS)
-    """How long compaction keeps the tombstone of a deleted key."""
+    """How long the tombstone of a deleted key stays."""
     producer_ms: int = bounded(7 * _DAY_MS, minimum=1000, maximum=_YEARS_MS)
     """How long a producer is remembered after its last message."""
 
