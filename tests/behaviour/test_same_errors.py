@@ -21,7 +21,7 @@ def test_an_offset_that_cannot_be_is_out_of_range_with_its_facts(store: Any, off
         with pytest.raises(OffsetOutOfRange) as told:
             read(offset)
         assert vars(told.value) == {"offset": offset, "start_offset": 0, "high_watermark": 2}
-        assert str(told.value) == f"orders-0: offset {offset} is not within 0 to 2"
+        assert str(told.value) == f"orders-0: offset {offset} is out of range (allowed: 0 to 2)"
     with pytest.raises(OffsetOutOfRange):
         partition.read(offset, 0)
 
