@@ -54,7 +54,7 @@ def test_what_shall_be_deleted_is_read_with_and_without_the_namespace() -> None:
         f'\ufeff<s:Delete xmlns:s="{NAMESPACE}">{inner}</s:Delete>',
     ):
         found = parse_deletion(root.encode())
-        assert (found.doomed, found.is_quiet) == (doomed, True)
+        assert (found.objects, found.is_quiet) == (doomed, True)
 
 
 def test_what_is_not_quiet_tells_all() -> None:
@@ -64,7 +64,7 @@ def test_what_is_not_quiet_tells_all() -> None:
 
 def test_a_thousand_are_deleted_at_once_and_no_more() -> None:
     keys = ["<Key>k</Key>"] * 1001
-    assert len(parse_deletion(deletion(*keys[1:])).doomed) == 1000
+    assert len(parse_deletion(deletion(*keys[1:])).objects) == 1000
     assert code_of(parse_deletion, deletion(*keys)) == "MalformedXML"
     assert code_of(parse_deletion, deletion()) == "MalformedXML"
 
@@ -227,7 +227,7 @@ def test_elements_are_counted_and_stand_in_at_most_eight_others() -> None:
 
     assert parse(nested(8), root="Delete").name == "Delete"
     for trap in (nested(9), nested(1000), b"<Delete>" + b"<a/>" * 210_000 + b"</Delete>"):
-        with pytest.raises(S3Error, match="too many elements, or they are too deep"):
+        with pytest.raises(S3Error, match="too many elements or is nested too deeply"):
             parse(trap, root="Delete", bytes_max=DELETE_BYTES_MAX)
 
 

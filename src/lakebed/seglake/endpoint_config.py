@@ -1,6 +1,6 @@
-"""The settings of the S3 endpoint: how requests are taken, whatever serves them.
+"""The settings of the S3 endpoint: which requests it accepts.
 
-They stand in section `[s3]` together with those of the engine, so they are declared beside it.
+They are declared in the engine's package because they share the section `[s3]` with its settings.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from lakebed.base.config import bounded, check
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
-    """By the specification's names."""
+    """The settings of the S3 endpoint, with the names that the specification gives them."""
 
     region: str = "us-east-1"
-    """What requests are signed for."""
+    """The region that requests must be signed for."""
     any_region: bool = False
-    """Whether they may be signed for another region."""
+    """Whether requests signed for another region are accepted."""
     domain: str = ""
-    """`bucket.domain` is a name of the bucket then; `bucket.localhost` always is."""
+    """The host name `bucket.domain` addresses a bucket; `bucket.localhost` always does."""
     allow_unsigned_payload: bool = True
-    """Whether a body may come without a signature of its own."""
+    """Whether requests with an unsigned body are accepted."""
     require_content_md5: bool = False
     """Whether every body needs a `Content-MD5`."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """A signature is remembered so long, to notice that it comes again; 0: not at all."""
+    """How long a signature is remembered to detect repeated requests; 0 turns detection off."""
     replay_block: bool = False
-    """Whether such a request is refused, and not only logged."""
+    """Whether a repeated request is refused instead of only logged."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """So many signatures are remembered."""
+    """The most signatures remembered."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """One access key has so many requests under way."""
+    """The most requests that one access key may have in progress."""
 
     def __post_init__(self) -> None:
         check(self)
