@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from lakebed.base.checksum import blake3
 from lakebed.base.files import File
 from lakebed.base.simulation.disk import SimulatedDisk
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.segment_file import IndexEntry, record_header, seal_block, segment_header
 
 PATH = "/1.seg"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from lakebed.base.checksum import blake3
 from lakebed.base.files import Disk, make_folders
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.meta.rows import SegmentRow

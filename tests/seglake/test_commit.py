@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lakebed.base.checksum import blake3
 from lakebed.base.clock import HybridClock
 from lakebed.base.commit import Barrier
 from lakebed.base.errors import InputError
 from lakebed.base.runner import ThreadRunner
 from lakebed.base.simulation.clock import SimulatedClock
+from lakebed.kernels.checksum import blake3
 from lakebed.kernels.disk import real_disk
 from lakebed.seglake.body import Body
 from lakebed.seglake.change import Change

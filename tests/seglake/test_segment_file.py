@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.bloom import bloom_shape
 from lakebed.seglake.format import (
     FOOTER_MAGIC,

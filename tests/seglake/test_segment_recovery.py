@@ -9,11 +9,11 @@ import errno
 
 import pytest
 
-from lakebed.base.checksum import blake3
 from lakebed.base.files import make_folders
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.base.units import KIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.errors import Damaged
 from lakebed.seglake.format import IndexEntry
 from lakebed.seglake.meta.rows import SegmentRow

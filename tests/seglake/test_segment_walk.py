@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.layout import Buffer
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.format import (
     CHUNK_HEADER,
     SEGMENT_HEADER,

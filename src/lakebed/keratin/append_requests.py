@@ -13,6 +13,7 @@ from typing import cast
 
 from lakebed.base.errors import DataError, InputError, TooLarge
 from lakebed.base.layout import Buffer
+from lakebed.keratin.compression import require_codec
 from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import OFFSET_MAX, RECORD_OVERHEAD, RecordFlags, record_bytes
 from lakebed.keratin.headers import (
@@ -25,7 +26,7 @@ from lakebed.keratin.headers import (
     encode_plain_blocks,
 )
 from lakebed.keratin.message import NOT_BEFORE_HEADER
-from lakebed.keratin.record_batch import EPOCH_MAX, check, producer_of
+from lakebed.keratin.record_batch import EPOCH_MAX, check, compression_of, producer_of
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.writer_requests import Append
 from lakebed.kernels import bytes_lengths
@@ -94,6 +95,7 @@ def build_batch_append(batch: Buffer, *, config: TopicConfig, ack: Ack) -> Appen
     except DataError as error:
         raise InputError(f"not a record batch: {error}") from error
     _check_limit("a record batch", record_bytes(0, len(data)), config.request_bytes_max)
+    require_codec(compression_of(header))  # what is appended can be read back
     return _batch_append(data, header, _ack(ack))
 
 

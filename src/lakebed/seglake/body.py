@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Closed, InputError, LakebedError, TooLarge
 from lakebed.base.layout import Buffer
 from lakebed.base.runner import Computation, Runner
 from lakebed.base.units import KIB, MIB
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.chunk_buffers import ChunkBuffers
 from lakebed.seglake.digests import BodyDigests, Expected
 from lakebed.seglake.errors import BadSize

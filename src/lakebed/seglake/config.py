@@ -15,37 +15,34 @@ _DAY_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, kw_only=True)
 class SeglakeConfig(EndpointConfig):
-    """The settings of the object store.
-
-    Values that the format fixes, such as the chunk size of 4 MiB, are not settings.
-    """
+    """Configures the object store and the S3 endpoint. Chunk size and part limits are fixed."""
 
     segment_bytes: int = bounded(1 * GIB, minimum=64 * KIB, maximum=16 * GIB)
-    """A segment that reaches this size is sealed and a new one begins."""
+    """Size after which a new segment starts."""
     segment_idle_ms: int = bounded(600_000, minimum=100, maximum=_DAY_MS)
-    """A segment that was not written to for this long is sealed."""
+    """Seal a segment that was not written to for this time."""
     sync_interval_ms: int = bounded(100, minimum=0, maximum=10_000)
-    """The longest that a commit waits for more requests."""
+    """How long a commit waits for more requests, at most."""
     sync_bytes: int = bounded(128 * MIB, minimum=4 * MIB, maximum=GIB)
-    """The most bytes that may be queued for a commit."""
+    """Maximum bytes waiting for a commit."""
     max_object_size: int = bounded(5 * GIB, minimum=0, maximum=50 * TIB)
-    """Larger objects are refused; 0 means no limit."""
+    """Maximum size of an object; 0: no limit."""
     part_bytes_min: int = bounded(5 * MIB, minimum=1, maximum=GIB)
-    """The smallest part of a multipart upload; the last part may be smaller."""
+    """Minimum size of a part of an upload, except the last."""
     cache_bytes: int = bounded(64 * MIB, minimum=0, maximum=64 * GIB)
-    """The size of the cache of verified chunks."""
+    """Memory for verified chunks."""
     open_segments_max: int = bounded(64, minimum=1, maximum=10_000)
-    """The most segments kept open for reading."""
+    """Number of segments kept open for reading."""
     readers_max: int = bounded(16, minimum=1, maximum=1000)
-    """The most connections to the metadata kept open for reading."""
+    """Number of metadata connections kept open for reading."""
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
-    """Writes are refused when they would leave less free disk space than this."""
+    """Disk space that writes leave free."""
     require_if_match_buckets: str = ""
     """Buckets where overwriting an object needs `If-Match`, separated by commas; `*` means all."""
     spec_version_listing: bool = False
-    """Whether ListObjectVersions of an unversioned bucket is empty instead of listing `null`s."""
+    """List no versions of an unversioned bucket, instead of `null` versions."""
     default_versioning: str = "enabled"
-    """Whether new buckets keep old versions: `enabled` or `unversioned`."""
+    """Versioning of new buckets: `enabled`, or `unversioned`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,26 +12,26 @@ from lakebed.base.config import bounded, check
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
-    """The settings of the S3 endpoint, with the names that the specification gives them."""
+    """Settings of the S3 endpoint, by the names of the specification."""
 
     region: str = "us-east-1"
-    """The region that requests must be signed for."""
+    """The region that requests are signed for."""
     any_region: bool = False
-    """Whether requests signed for another region are accepted."""
+    """Accept requests signed for any region."""
     domain: str = ""
-    """The host name `bucket.domain` addresses a bucket; `bucket.localhost` always does."""
+    """Accept `bucket.domain` as a host name; `bucket.localhost` always works."""
     allow_unsigned_payload: bool = True
-    """Whether requests with an unsigned body are accepted."""
+    """Accept bodies that are not covered by the signature."""
     require_content_md5: bool = False
-    """Whether every body needs a `Content-MD5`."""
+    """Require `Content-MD5` for every body."""
     replay_ttl_ms: int = bounded(0, minimum=0, maximum=7 * 24 * 3_600_000)
-    """How long a signature is remembered to detect repeated requests; 0 turns detection off."""
+    """Remember signatures for this time, to detect repeated ones; 0: off."""
     replay_block: bool = False
-    """Whether a repeated request is refused instead of only logged."""
+    """Refuse repeated signatures instead of only logging them."""
     replay_cache_max: int = bounded(100_000, minimum=1, maximum=100_000_000)
-    """The most signatures remembered."""
+    """Number of remembered signatures."""
     inflight_max: int = bounded(32, minimum=1, maximum=1_000_000)
-    """The most requests that one access key may have in progress."""
+    """Concurrent requests per access key."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, DataError, Torn, UnknownVersion
 from lakebed.base.files import File
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.bloom import bloom_shape, build_bloom, may_contain
 from lakebed.seglake.format import (
     CHUNK_HEADER,

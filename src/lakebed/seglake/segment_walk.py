@@ -18,9 +18,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import UnknownVersion
 from lakebed.base.files import File
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.format import (
     CHUNK_HEADER,
     SEGMENT_HEADER,

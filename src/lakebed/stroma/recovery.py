@@ -21,10 +21,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lakebed.base.checksum import blake3
 from lakebed.base.errors import Corrupt, Torn
 from lakebed.base.events import event
 from lakebed.base.files import Disk, make_folders, read_file, replace_atomically
+from lakebed.kernels.checksum import blake3
 from lakebed.stroma import epochs
 from lakebed.stroma.config import GroupConfig
 from lakebed.stroma.delta import Damage, DeltaWalk, PlacedEvent, decode_header, encode_header

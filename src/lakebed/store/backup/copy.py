@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from lakebed.base.checksum import Blake3, blake3
 from lakebed.base.errors import Corrupt, DiskError, NotFound, RetryError
 from lakebed.base.files import TEMPORARY_SUFFIX, Disk, File
 from lakebed.base.units import KIB
+from lakebed.kernels.checksum import Blake3, blake3
 from lakebed.store.backup.catalogue import PART_BYTES, BackedFile, Snapshot, is_safe_path
 from lakebed.store.backup.vault import Vault
 

@@ -20,7 +20,6 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.aof.manager import LOCK_NAME
-from lakebed.base.checksum import blake3
 from lakebed.base.clock import NS_PER_MS, SystemClock
 from lakebed.base.errors import (
     AlreadyExists,
@@ -47,6 +46,7 @@ from lakebed.base.units import KIB, format_bytes
 from lakebed.keratin.identity import load_identity
 from lakebed.keratin.paths import TopicPaths
 from lakebed.keratin.topic_folder import topic_names
+from lakebed.kernels.checksum import blake3
 from lakebed.seglake.manifest_files import TO_BE_WRITTEN, ManifestFiles
 from lakebed.seglake.paths import LakePaths
 from lakebed.store import version
@@ -62,7 +62,7 @@ _MARKER_BYTES_MAX = 4 * KIB
 
 
 class DamagedBackup(DataError):
-    """Some files could not be restored; all others are there."""
+    """Some files could not be restored; all others were."""
 
     def __init__(self, address: str, damaged: list[str], *, root: str) -> None:
         more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
