@@ -71,7 +71,7 @@ def test_a_thousand_are_deleted_at_once_and_no_more() -> None:
 
 def test_a_thousand_keys_that_are_all_references_fit() -> None:
     keys = ["<Key>" + "&#x22;" * 1024 + "</Key>"] * 1000
-    assert parse_deletion(deletion(*keys)).doomed[-1] == ObjectToDelete('"' * 1024)
+    assert parse_deletion(deletion(*keys)).objects[-1] == ObjectToDelete('"' * 1024)
 
 
 @pytest.mark.parametrize(
@@ -101,26 +101,26 @@ def test_any_key_comes_back_from_a_document(key: str) -> None:
         key.encode()
     except UnicodeEncodeError:
         return
-    assert parse_deletion(deletion(element("Key", key))).doomed[0].key == key
+    assert parse_deletion(deletion(element("Key", key))).objects[0].key == key
 
 
 @given(key=st.text(alphabet="a\x00\x01\x0b\x1f\ufffe\uffff€&<\t", min_size=1))
 def test_forbidden_characters_may_also_stand_there_raw(key: str) -> None:
     raw = key.replace("&", "&amp;").replace("<", "&lt;")
-    assert parse_deletion(deletion(f"<Key>{raw}</Key>")).doomed[0].key == key
+    assert parse_deletion(deletion(f"<Key>{raw}</Key>")).objects[0].key == key
 
 
 @given(number=st.integers(0, 0x120) | st.integers(0xFFF0, 0x10010), zeros=st.integers(0, 3))
 def test_any_reference_is_the_character_of_its_number(number: int, zeros: int) -> None:
     for digits in (f"x{number:x}", f"x{number:X}", str(number)):
         padded = digits[:1] * (digits[0] == "x") + "0" * zeros + digits.lstrip("x")
-        key = parse_deletion(deletion(f"<Key>&#{padded};</Key>")).doomed[0].key
+        key = parse_deletion(deletion(f"<Key>&#{padded};</Key>")).objects[0].key
         assert key == chr(number)
 
 
 def test_a_forbidden_character_is_never_mistaken_for_one_that_is_exchanged_for_it() -> None:
     for private in ("\U0010f001", "\U0010fffd"):
-        assert parse_deletion(deletion(f"<Key>{private}</Key>")).doomed[0].key == private
+        assert parse_deletion(deletion(f"<Key>{private}</Key>")).objects[0].key == private
         assert code_of(parse_deletion, deletion(f"<Key>\x01{private}</Key>")) == "MalformedXML"
     literal = "<Key><![CDATA[&#x1;]]></Key>"
     assert code_of(parse_deletion, deletion(literal)) == "MalformedXML"
