@@ -93,7 +93,7 @@ def test_the_bucket_of_the_logs_is_not_changed_by_commands(run: Run, root: Path)
     ):
         done = run(*command)
         assert done.exit_code == 77, command
-        assert b"belongs to the logs of this store: it can only be read" in done.err
+        assert b"holds cold log segments of this store and is read-only" in done.err
     with open_store(root) as store:
         assert keys(store) == found
 

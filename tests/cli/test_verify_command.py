@@ -67,7 +67,7 @@ def test_with_mark_the_mark_of_an_object_that_is_whole_again_is_cleared(
     run("verify", "--mark")
     assert state(store) is State.DAMAGED
     flip_chunk(store, "photos", "big")  # as from a backup
-    assert "it is marked as damaged, and is whole" in run("verify").out.decode()
+    assert "marked as damaged, but intact" in run("verify").out.decode()
     assert state(store) is State.DAMAGED
     done = run("verify", "--mark")
     assert done.exit_code == 0

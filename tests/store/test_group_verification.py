@@ -132,7 +132,7 @@ def test_damage_of_a_snapshot_is_found(root: Path, paths: GroupPaths) -> None:
         flip(snapshot, offset)
     snapshot.unlink()
     [problem] = problems(root)
-    assert "the snapshot that the delta goes on from is missing" in problem
+    assert "the snapshot that the delta log continues is missing" in problem
 
 
 def make_snapshot(root: Path, paths: GroupPaths) -> None:
@@ -189,18 +189,18 @@ def test_a_damaged_missing_or_foreign_key_of_secrets_is_found(root: Path, tmp_pa
     whole = path.read_bytes()
     flip(path, 30)
     [problem] = of_secrets(verify_store(root))
-    assert problem == f"secret key {path}: the key that seals secrets is damaged"
+    assert problem == f"secret key {path}: the secret key file is damaged: wrong checksum"
     path.write_bytes(whole[:-1])
     [problem] = of_secrets(verify_store(root))
-    assert "is cut short" in problem
+    assert "is truncated" in problem
     path.unlink()
     [problem] = of_secrets(verify_store(root))
-    assert "missing, and the secrets of access keys were sealed with it" in problem
+    assert "the file is missing, and access keys need it" in problem
     with Store.open(tmp_path / "other") as other:
         other.keys.create()
     shutil.copy(tmp_path / "other" / "secret.key", path)
     [problem] = of_secrets(verify_store(root))
-    assert "not the key that sealed" in problem
+    assert "not the key that encrypted" in problem
     path.write_bytes(whole)
     assert verify_store(root).is_good
 

@@ -134,7 +134,7 @@ def test_a_large_object_is_cut_between_its_chunks(root: Path) -> None:
     for index in (1, 2):
         flip_chunk(root, "photos", "big", index=index)
     [problem] = in_pieces(root, CHUNK).objects.problems
-    assert problem.why.startswith("2 of 3 chunks are lost, the first: ")
+    assert problem.why.startswith("2 of 3 chunks are damaged; the first: ")
 
 
 @pytest.mark.parametrize("bytes_max", [1000, CHUNK, OBJECTS_BYTES])

@@ -61,7 +61,7 @@ def cut_active_segment(root: Path) -> str:
 
 def garble_identity(root: Path) -> str:
     (root / "topics" / "events" / "topic.json").write_text("{")
-    return "not what says which topic this is"
+    return "not a valid topic.json file"
 
 
 def spoil_identity(root: Path) -> str:
