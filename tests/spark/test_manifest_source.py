@@ -212,8 +212,7 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
         path.unlink()
     forget_snapshots(tmp_path)
     for view in VIEWS:
-        problem = "the chunk is missing, and so are those up to number 2"
-        with pytest.raises(Corrupt, match=rf"^[^:]*0001\.mlog: {problem}"):
+        with pytest.raises(Corrupt, match=r"^[^:]*0001\.mlog: [^:]*missing[^:]*up to number 2"):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
