@@ -109,7 +109,7 @@ def test_an_offset_without_a_message_begins_at_the_next_one(
         expected = [message for message in messages if message.offset >= offset]
         assert list(reader.scan_from(offset)) == expected
         if offset not in offsets:
-            with pytest.raises(NotFound, match=f"no message has offset {offset}"):
+            with pytest.raises(NotFound, match=f"no message with offset {offset}"):
                 reader.get(offset)
 
 
