@@ -1,1 +1,3 @@
-"""A store that is open for writing and serves its local socket, and the way to reach one."""
+"""A store that is open for writing and serves its local socket, and `connect`, which opens or
+reaches one.
+"""

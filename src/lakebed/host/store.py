@@ -45,9 +45,10 @@ class Store(store.Store):
         serves: bool = True,
         **options: Unpack[StoreOptions],
     ) -> Self | ReadOnlyStore:
-        """Open a root for writing or reading; see `lakebed.store.store.Store.open`.
+        """Opens a root for writing or reading; see `lakebed.store.store.Store.open`.
 
-        A writer on the real disk serves the socket to other programs, unless `serves` is false.
+        A writer on the real disk serves the local socket to other programs, unless `serves` is
+        false.
         """
         if read_only:
             return super().open(root, read_only=True, **options)

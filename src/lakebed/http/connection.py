@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
         elif room < -REFUSED_MAX:
             self.abort()
         elif room < 0:
-            self._refuse(Refused(503, "the server has too many connections; try again later"))
+            self._refuse(Refused(503, "the server has too many connections; retry later"))
 
     def data_received(self, data: bytes) -> None:
         phase = self._phase
