@@ -428,7 +428,7 @@ def test_a_hostile_name_is_one_line(run: Run, root: Path, command: str, name: st
         (["--from", "x"], "not a record id", 64),
         (["--from", "1:2:3"], "not a record id", 64),
         (["--to", "99999999999999999999999"], "not a record id", 64),
-        (["--from", "7:64"], "no segment 7", 66),
+        (["--from", "7:64"], "segment 7 does not exist", 66),
         (["--from", "0:65"], "multiples of 8", 66),
         (["--from", "0:72"], "0:72", 66),
         (["--from", "0:96", "--to", "0:64"], "before the start", 64),

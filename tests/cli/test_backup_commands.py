@@ -82,7 +82,7 @@ def test_mistakes_are_one_line_each_and_change_nothing(
         (run("backup", target, "--list"), 66, "there is no backup"),
         (run("backup", target, "--verify"), 66, "there is no backup"),
         (run("backup", ""), 64, "give a folder"),
-        (run("backup", "ftp://x"), 78, "an address is"),
+        (run("backup", "ftp://x"), 78, "use s3://bucket/prefix"),
         (run("backup", root / "inside"), 64, "lies in the store"),
         (other("backup", target), 66, "no such root"),
         (other("restore", target), 66, "there is no backup"),

@@ -65,7 +65,7 @@ def test_the_document_says_so_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_was_left_out_is_told() -> None:
     left = dataclasses.replace(GOOD, left_out=("spark: no Java",), folder="/tmp/kept")
-    assert {"left out: spark: no Java", "kept: /tmp/kept"} < set(summary_lines(left))
+    assert {"skipped: spark: no Java", "files: /tmp/kept"} < set(summary_lines(left))
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_a_damaged_log_json_without_a_manifest_log_is_one_line(run: Run, root: P
     for command in COMMANDS:
         done = run("manifest", *command)
         assert (done.exit_code, done.out) == (65, b"")
-        assert "log.json: not what says which log this is" in done.error_line()
+        assert "log.json: the file is not a valid log.json" in done.error_line()
 
 
 def test_a_newer_log_json_is_refused(run: Run, root: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_newer_log_json_is_refused(run: Run, root: Path) -> None:
     for command in COMMANDS:
         done = run("manifest", *command)
         assert (done.exit_code, done.out) == (65, b"")
-        assert "log.json: log, expected 1, found 2" in done.error_line()
+        assert "log.json: a newer version wrote this log, expected 1, found 2" in done.error_line()
 
 
 def test_strange_files_are_noted_and_left_alone(run: Run, root: Path) -> None:

@@ -26,7 +26,7 @@ from lakebed.store.topic_follower import FollowedPartition
 
 
 class ReadablePartition(Protocol):
-    """For one event loop; an iterator it gave belongs to one task."""
+    """A partition that can be read. For one event loop; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
@@ -35,21 +35,21 @@ class ReadablePartition(Protocol):
     def number(self) -> int: ...
 
     async def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first."""
+        """Lists the segments, oldest first."""
 
     async def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The offset of the first message that can be read."""
 
     async def high_watermark(self) -> int:
         """The offset after the last durable message."""
 
     async def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first."""
+        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
 
     async def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> AsyncIterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Iterates over the messages from an offset on."""
 
     async def read_batches(
         self,
@@ -60,26 +60,26 @@ class ReadablePartition(Protocol):
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> AsyncIterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
 
-        `OffsetOutOfRange`, at once, if there is no such start any more.
+        Raises `OffsetOutOfRange` at once if `start` is no longer there.
         """
 
     async def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> AsyncIterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Iterates over the messages of `[start, end)`."""
 
     async def follow(self, start: int | None = None) -> MessageIterator:
-        """The messages from there on, waiting for more when there are none."""
+        """Iterates over the messages from `start` on and waits for new ones."""
 
     async def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from an offset on, as stored in the log."""
 
     async def get(self, offset: int) -> Message: ...
 
     async def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or after that moment; the high watermark if there is none."""
+        """The first offset at or after a time; the high watermark if there is none."""
 
 
 class MessageFollower(Protocol):
@@ -87,13 +87,13 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last messages given out, by partition."""
+        """The offset after the last returned message, by partition."""
 
     async def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first."""
+        """Waits for the next messages; None if `timeout` seconds pass first."""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops following. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -101,15 +101,17 @@ class MessageFollower(Protocol):
 
 
 class ReadableTopic(Protocol):
-    """For one event loop."""
+    """A topic that can be read. For one event loop."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again; empty if a server of an older
-        release does not say."""
+        """Identifies the topic: changes if it is deleted and created again.
+
+        Empty if the server is of an older release that does not report it.
+        """
 
     @property
     def config(self) -> TopicConfig: ...
@@ -121,56 +123,59 @@ class ReadableTopic(Protocol):
     def partitions(self) -> Sequence[ReadablePartition]: ...
 
     def partition(self, number: int) -> ReadablePartition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at, as of when the topic was opened or
-        later."""
+        """The readable offsets of each partition when the topic was opened, or later."""
 
     async def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follows all partitions, waiting for new messages.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions are
+        followed from their oldest messages.
         """
 
     async def groups(self) -> list[str]:
         """The names of its consumer groups."""
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """For every partition, the first offset at or after a time, or its end."""
 
 
 class ReadableTopics(Protocol):
-    """For one event loop."""
+    """The topics of a store, for reading. For one event loop."""
 
     async def names(self) -> list[str]: ...
 
     async def open(self, name: str) -> ReadableTopic:
-        """The topic as it is now; `NotFound` if there is none."""
+        """Opens a topic as it is now. `NotFound` if there is none."""
 
     async def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Computes where to stop in each range so that event time advances evenly across them."""
 
 
 class ReadableLog(Protocol):
-    """For one event loop; an iterator it gave belongs to one task."""
+    """A log that can be read. For one event loop; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def stream_id(self) -> int | None:
-        """Another one, if the log was deleted and created again; None if nothing says which."""
+        """Identifies the log: changes if it is deleted and created again.
 
-    async def get(self, record_id: RecordId) -> Record: ...
+        None if it is not recorded.
+        """
+
+    async def get(self, record_id: RecordId) -> Record:
+        """Reads one record. `NotFound` if no durable record has that id."""
 
     async def read(
         self, start: RecordId | None = None, end: RecordId | None = None
     ) -> AsyncIterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first."""
 
     async def read_batches(
         self,
@@ -179,30 +184,30 @@ class ReadableLog(Protocol):
         *,
         batch_bytes_max: int | None = None,
     ) -> AsyncIterator[RecordBatch]:
-        """The same as columns, many at a time. `NotFound` if there is no such start any more."""
+        """Iterates over them in columnar batches. `NotFound` if `start` is no longer there."""
 
     async def read_backward(self, start: RecordId | None = None) -> AsyncIterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Iterates over the durable records before `start`, newest first."""
 
     async def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older; the durable end if there is none."""
+        """The position of the first record that is not older; the durable end if there is none."""
 
     def follow(self, start: RecordId | None = None) -> RecordIterator:
-        """Records from `start` (or the oldest) on, waiting for new ones."""
+        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
 
     async def segments(self) -> Sequence[SegmentInfo]: ...
 
     async def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments as they are now, and the durable end, which they contain."""
+        """Returns all current segments and the durable end, which they contain."""
 
     async def durable_end(self) -> RecordId: ...
 
     async def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
 class ReadableManifestLog(Protocol):
-    """A manifest log, read by the engine's own reader."""
+    """A manifest log, read with the engine's own reader."""
 
     @property
     def log(self) -> str: ...
@@ -214,37 +219,45 @@ class ReadableManifestLog(Protocol):
     async def reader(self) -> ManifestReader: ...
 
     async def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots of now."""
+        """Lists its current chunks and snapshots."""
 
 
 class ReadPins(Protocol):
-    """Keep what is read from retention, for a while. For one event loop."""
+    """Pins protect ranges from retention while they are read. For one event loop."""
 
     async def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins segments of a log: `[segment_start, segment_end)`."""
 
     async def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins offsets of a partition: `[start, end)`."""
 
-    async def renew(self, pin_id: str, *, duration_ms: int) -> Pin: ...
+    async def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
+        """Extends a pin to `duration_ms` from now."""
 
     async def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now; which of them were there."""
+        """Extends pins to about `duration_ms` from now; returns the ids of those that still
+        existed.
+        """
 
-    async def release(self, pin_id: str) -> None: ...
+    async def release(self, pin_id: str) -> None:
+        """Removes a pin."""
 
     async def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Removes pins as far as possible; any that remain expire."""
 
-    async def active(self) -> list[Pin]: ...
+    async def active(self) -> list[Pin]:
+        """Lists the pins of logs that have not expired."""
 
-    async def active_offsets(self) -> list[Pin]: ...
+    async def active_offsets(self) -> list[Pin]:
+        """Lists the pins of topics that have not expired."""
 
 
 class ReadableStore(Protocol):
-    """For one event loop."""
+    """A store that can be read. For one event loop."""
 
     @property
     def topics(self) -> ReadableTopics: ...
@@ -255,28 +268,31 @@ class ReadableStore(Protocol):
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
+        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+
+        One call covers any number of topics.
+        """
 
     async def logs(self) -> list[str]:
         """The names of all logs."""
 
     async def open_log(self, name: str) -> ReadableLog:
-        """The log as it is now; `NotFound` if there is none."""
+        """Opens a log as it is now. `NotFound` if there is none."""
 
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Does for logs what `plan_topics` does for topics."""
 
     async def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """What was recorded of the log's segments; None if it never had such records.
+        """Returns the recorded history of a log's segments; None if the log never had a manifest
+        log.
 
-        By the log's name, or its stream id; `NotFound` if there is none.
+        `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the store. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 

@@ -29,11 +29,11 @@ class SetEnabled(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 LIST_KEYS: Final = Operation(
-    "list_keys", "GET", "/v1/keys", "All access keys, without their secrets",
+    "list_keys", "GET", "/v1/keys", "List all access keys, without their secrets",
     KeyList, tag=_TAG, target="AccessKeys.list", is_repeatable=True,
 )  # fmt: skip
 CREATE_KEY: Final = Operation(
-    "create_key", "POST", "/v1/keys", "A new access key; its secret is told this once",
+    "create_key", "POST", "/v1/keys", "Create an access key; its secret is returned only once",
     CreatedKey, body=NewKey, status=201, tag=_TAG, target="AccessKeys.create",
 )  # fmt: skip
 ENABLE_KEY: Final = Operation(

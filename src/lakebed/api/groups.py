@@ -76,7 +76,7 @@ class Ack(Struct, frozen=True, forbid_unknown_fields=True):
 class Nack(Struct, frozen=True, forbid_unknown_fields=True):
     held: list[Held]
     delay_ms: Count = 0
-    is_delivery: bool = True  # false: at once, and not counted, for nobody looked at the messages
+    is_delivery: bool = True  # false: at once, and not counted: not processed
 
 
 class Extend(Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class PeekQuery(Struct, frozen=True):
 
 
 class Peeked(Struct, frozen=True):
-    """Messages that are next, as they are in the log: nobody is handed them."""
+    """The next messages, as stored in the log, without a lease."""
 
     partitions: list[int]
     offsets: list[int]
@@ -137,7 +137,7 @@ class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeadLettersQuery(Struct, frozen=True):
-    """From where on in the topic of dead letters: what the answer before said is next."""
+    """Where to start in the dead-letter topic: the `next` values of the previous response."""
 
     max_messages: MaxMessages = LETTERS_MAX
     partition: Count = 0
@@ -155,71 +155,72 @@ class Redriven(Struct, frozen=True):
 _GROUP = "/v1/topics/{topic}/groups/{group}"
 
 LIST_GROUPS: Final = Operation(
-    "list_groups", "GET", "/v1/topics/{topic}/groups", "The names of a topic's groups",
+    "list_groups", "GET", "/v1/topics/{topic}/groups", "List the names of a topic's groups",
     GroupNames, tag=_TAG, target="Topic.groups", is_repeatable=True,
 )  # fmt: skip
 OPEN_GROUP: Final = Operation(
-    "open_group", "PUT", _GROUP, "The group, made anew if need be",
+    "open_group", "PUT", _GROUP, "Open a group, creating it if needed",
     GroupState, body=OpenGroup, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_GROUP: Final = Operation(
-    "describe_group", "GET", _GROUP, "How it stands, by partition",
+    "describe_group", "GET", _GROUP, "Describe the state of a group, by partition",
     GroupState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_GROUP: Final = Operation(
-    "delete_group", "DELETE", _GROUP, "Forget it, and what it acked",
+    "delete_group", "DELETE", _GROUP, "Delete a group and its acks",
     Nothing, status=204, tag=_TAG, target="Topic.delete_group",
 )  # fmt: skip
 LAG: Final = Operation(
-    "lag", "GET", _GROUP + "/lag", "How many messages are not settled",
+    "lag", "GET", _GROUP + "/lag", "Count the messages that are not settled",
     Lag, tag=_TAG, target="Group.lag", is_repeatable=True,
 )  # fmt: skip
 LEASE: Final = Operation(
-    "lease", "POST", _GROUP + "/lease", "Hold messages for a while; waits for the first one",
+    "lease", "POST", _GROUP + "/lease", "Lease messages; waits for the first one",
     Leases, body=LeaseRequest, tag=_TAG, is_repeatable=True, also_gives=(Raw.LINES,),
 )  # fmt: skip
 ACK: Final = Operation(
-    "ack", "POST", _GROUP + "/ack", "Settle messages: they are never delivered again",
+    "ack", "POST", _GROUP + "/ack", "Settle messages: they are not delivered again",
     Nothing, body=Ack, status=204, tag=_TAG, target="Group.ack_held", errors=(409,),
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 NACK: Final = Operation(
-    "nack", "POST", _GROUP + "/nack", "Give messages back, at once or after a delay",
+    "nack", "POST", _GROUP + "/nack", "Return messages for delivery, at once or after a delay",
     Nothing, body=Nack, status=204, tag=_TAG, target="Group.nack_held", errors=(409,),
     body_bytes_max=16 * MIB,
 )  # fmt: skip
 EXTEND: Final = Operation(
-    "extend", "POST", _GROUP + "/extend", "Hold messages for longer",
+    "extend", "POST", _GROUP + "/extend", "Extend leases",
     Extended, body=Extend, tag=_TAG, target="Group.extend_held", errors=(409,),
     is_repeatable=True, body_bytes_max=16 * MIB,
 )  # fmt: skip
 PEEK: Final = Operation(
-    "peek", "GET", _GROUP + "/peek", "What would be leased next, without leasing it",
+    "peek", "GET", _GROUP + "/peek", "Show the messages that would be leased next",
     Peeked, query=PeekQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LIST_LEASES: Final = Operation(
-    "list_leases", "GET", _GROUP + "/leases", "What is leased, until when, how often delivered",
+    "list_leases", "GET", _GROUP + "/leases",
+    "List current leases with deadlines and delivery counts",
     HeldLeases, query=LeasesQuery, tag=_TAG, target="Group.leases", is_repeatable=True,
 )  # fmt: skip
 RELEASE: Final = Operation(
-    "release", "POST", _GROUP + "/release", "Take leases back from their holders",
+    "release", "POST", _GROUP + "/release", "End leases",
     Released, body=Release, tag=_TAG, target="Group.release",
 )  # fmt: skip
 RESET: Final = Operation(
-    "reset", "POST", _GROUP + "/reset", "Start over from the beginning of the log",
+    "reset", "POST", _GROUP + "/reset", "Start over from the oldest message",
     Nothing, body=Reset, status=204, tag=_TAG, target="Group.reset", is_repeatable=True,
 )  # fmt: skip
 SEEK: Final = Operation(
-    "seek", "POST", _GROUP + "/seek", "Settle what is before, deliver the rest again",
+    "seek", "POST", _GROUP + "/seek", "Settle messages before a position, deliver the rest again",
     Nothing, body=SeekTo, status=204, tag=_TAG, target="Group.seek", is_repeatable=True,
 )  # fmt: skip
 DEAD_LETTERS: Final = Operation(
-    "dead_letters", "GET", _GROUP + "/dead-letters", "Messages that were delivered too often",
+    "dead_letters", "GET", _GROUP + "/dead-letters", "List messages that were delivered too often",
     DeadLetters, query=DeadLettersQuery, tag=_TAG, target="Group.dead_letter_page",
     is_repeatable=True,
 )  # fmt: skip
 REDRIVE: Final = Operation(
-    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to where they came from",
+    "redrive", "POST", _GROUP + "/redrive", "Send dead letters back to their partitions",
     Redriven, body=Redrive, tag=_TAG, target="Group.redrive",
 )  # fmt: skip
 

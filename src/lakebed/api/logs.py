@@ -117,20 +117,20 @@ class RangeQuery(Struct, frozen=True):
 _LOG = "/v1/logs/{log}"
 
 LIST_LOGS: Final = Operation(
-    "list_logs", "GET", "/v1/logs", "The names of all logs",
+    "list_logs", "GET", "/v1/logs", "List the names of all logs",
     LogNames, tag=_TAG, target="Store.logs", is_repeatable=True,
 )  # fmt: skip
 OPEN_LOG: Final = Operation(
     "open_log",
     "PUT",
     _LOG,
-    "The log, created if need be",
+    "Open a log, creating it if needed",
     LogDescription,
     tag=_TAG,
     is_repeatable=True,
 )
 DESCRIBE_LOG: Final = Operation(
-    "describe_log", "GET", _LOG, "How it stands",
+    "describe_log", "GET", _LOG, "Describe the state of a log",
     LogDescription, tag=_TAG, target="Log.describe", is_repeatable=True,
 )  # fmt: skip
 APPEND_RECORDS: Final = Operation(
@@ -139,40 +139,42 @@ APPEND_RECORDS: Final = Operation(
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(504,),
 )  # fmt: skip
 FLUSH_LOG: Final = Operation(
-    "flush_log", "POST", _LOG + "/flush", "Wait until what was appended is durable",
+    "flush_log", "POST", _LOG + "/flush", "Wait until appended records are durable",
     Nothing, body=Flush, status=204, tag=_TAG, errors=(504,), is_repeatable=True,
 )  # fmt: skip
 READ_RECORDS: Final = Operation(
-    "read_records", "GET", _LOG + "/records", "Durable records",
+    "read_records", "GET", _LOG + "/records", "Read durable records",
     Records, query=ReadQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 TAIL_LOG: Final = Operation(
-    "tail_log", "GET", _LOG + "/tail", "Records as they become durable, a line each, without end",
+    "tail_log", "GET", _LOG + "/tail", "Stream records as they become durable, one per line",
     bytes, query=TailQuery, also_gives=(Raw.LINES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 SEEK_LOG: Final = Operation(
-    "seek_log", "GET", _LOG + "/position", "Where the first record is that is not older",
+    "seek_log", "GET", _LOG + "/position", "Find the first record at or after a time",
     Position, query=SeekQuery, tag=_TAG, target="Log.seek_timestamp", is_repeatable=True,
 )  # fmt: skip
 SEAL_LOG: Final = Operation(
-    "seal_log", "POST", _LOG + "/seal", "Seal the segment that is written",
+    "seal_log", "POST", _LOG + "/seal", "Seal the active segment",
     SealedSegment, body=Seal, tag=_TAG,
 )  # fmt: skip
 SET_WATERMARK: Final = Operation(
-    "set_watermark", "PUT", _LOG + "/coordinator-watermark", "It never goes back",
+    "set_watermark", "PUT", _LOG + "/coordinator-watermark",
+    "Set the watermark, which never decreases",
     LogDescription, body=WatermarkBody, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENTS: Final = Operation(
-    "log_segments", "GET", _LOG + "/segments", "Its segments with their tiers, and the durable end",
+    "log_segments", "GET", _LOG + "/segments",
+    "List the segments with their tiers, and the durable end",
     LogSegments, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_SEGMENT_BYTES: Final = Operation(
     "log_segment_bytes", "GET", _LOG + "/segments/{segment}/bytes",
-    "A range of a segment as it is stored; Lakebed-Tier says where",
+    "Read a range of a segment as stored; Lakebed-Tier names its tier",
     bytes, query=RangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_TIERS: Final = Operation(
-    "log_tiers", "GET", _LOG + "/tiers", "Where its segments are",
+    "log_tiers", "GET", _LOG + "/tiers", "List the tiers of the segments",
     TierPlaces, tag=_TAG, target="Tiers.residency", is_repeatable=True,
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ _TAG = "manifests"
 
 
 class FilesQuery(Struct, frozen=True):
-    """Files whose names are behind `after`, by name."""
+    """Files whose names are after `after`, by name."""
 
     after: str = ""
     max_files: Annotated[int, Meta(ge=1, le=FILES_MAX)] = FILES_MAX
@@ -43,11 +43,12 @@ class FileRangeQuery(Struct, frozen=True):
 _MANIFEST = "/v1/logs/{log}/manifest"
 
 LOG_MANIFEST: Final = Operation(
-    "log_manifest", "GET", _MANIFEST, "A page of the files of a log's manifest log",
+    "log_manifest", "GET", _MANIFEST, "List a page of the files of a log's manifest log",
     ManifestFiles, query=FilesQuery, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 LOG_MANIFEST_BYTES: Final = Operation(
-    "log_manifest_bytes", "GET", _MANIFEST + "/{file}/bytes", "A range of one of them as it stands",
+    "log_manifest_bytes", "GET", _MANIFEST + "/{file}/bytes",
+    "Read a range of one of these files as stored",
     bytes, query=FileRangeQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

@@ -103,16 +103,16 @@ _BUCKET = "/v1/buckets/{bucket}"
 _OBJECT = _BUCKET + "/objects/{key*}"
 
 LIST_BUCKETS: Final = Operation(
-    "list_buckets", "GET", "/v1/buckets", "All buckets",
+    "list_buckets", "GET", "/v1/buckets", "List all buckets",
     BucketList, tag=_TAG, target="Buckets.list", is_repeatable=True,
 )  # fmt: skip
 ENSURE_BUCKET: Final = Operation(
-    "ensure_bucket", "PUT", _BUCKET, "The bucket, created if need be",
+    "ensure_bucket", "PUT", _BUCKET, "Open a bucket, creating it if needed",
     BucketInfo, body=NewBucket, tag=_TAG, target="Buckets.creation", errors=(409,),
     is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_BUCKET: Final = Operation(
-    "describe_bucket", "GET", _BUCKET, "One bucket",
+    "describe_bucket", "GET", _BUCKET, "Describe a bucket",
     BucketInfo, tag=_TAG, target="Buckets.get", is_repeatable=True,
 )  # fmt: skip
 SET_VERSIONING: Final = Operation(
@@ -121,36 +121,36 @@ SET_VERSIONING: Final = Operation(
     is_repeatable=True,
 )  # fmt: skip
 DELETE_BUCKET: Final = Operation(
-    "delete_bucket", "DELETE", _BUCKET, "Remove an empty bucket",
+    "delete_bucket", "DELETE", _BUCKET, "Delete an empty bucket",
     Nothing, status=204, tag=_TAG, errors=(409,),
 )  # fmt: skip
 LIST_OBJECTS: Final = Operation(
-    "list_objects", "GET", _BUCKET + "/objects", "A page of objects, by key",
+    "list_objects", "GET", _BUCKET + "/objects", "List a page of objects, by key",
     Page[VersionRow], query=ListQuery, tag=_TAG, target="Bucket.list_page", is_repeatable=True,
 )  # fmt: skip
 PUT_OBJECT: Final = Operation(
-    "put_object", "PUT", _OBJECT, "Store the body, of any size",
+    "put_object", "PUT", _OBJECT, "Store an object of any size",
     ObjectInfo, query=PutQuery, also_takes=(Raw.BYTES,), body_bytes_max=5 * TIB, tag=_TAG,
     errors=(412,),
 )  # fmt: skip
 GET_OBJECT: Final = Operation(
-    "get_object", "GET", _OBJECT, "Its bytes, or some of them",
+    "get_object", "GET", _OBJECT, "Read an object, or a range of it",
     bytes, query=GetQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_OBJECT: Final = Operation(
-    "describe_object", "GET", _BUCKET + "/info/{key*}", "All that is known of it, but its bytes",
+    "describe_object", "GET", _BUCKET + "/info/{key*}", "Describe an object",
     ObjectInfo, query=VersionQuery, tag=_TAG, target="Bucket.head", is_repeatable=True,
 )  # fmt: skip
 COPY_OBJECT: Final = Operation(
-    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Store it under another key too",
+    "copy_object", "POST", _BUCKET + "/copy/{key*}", "Copy an object to another key",
     ObjectInfo, body=CopyObject, tag=_TAG, target="Bucket.copying", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECT: Final = Operation(
-    "delete_object", "DELETE", _OBJECT, "Hide it behind a delete marker, or remove a version",
+    "delete_object", "DELETE", _OBJECT, "Add a delete marker, or remove a version",
     Deleted, query=DeleteQuery, tag=_TAG, target="Bucket.deletion", errors=(412,),
 )  # fmt: skip
 DELETE_OBJECTS: Final = Operation(
-    "delete_objects", "POST", _BUCKET + "/delete", "Many at once, each by itself",
+    "delete_objects", "POST", _BUCKET + "/delete", "Delete many objects, each independently",
     DeletedMany, body=DeleteMany, tag=_TAG,
 )  # fmt: skip
 

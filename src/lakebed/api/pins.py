@@ -49,28 +49,29 @@ class PinList(Struct, frozen=True):
 
 
 LIST_PINS: Final = Operation(
-    "list_pins", "GET", "/v1/pins", "The pins that count now",
+    "list_pins", "GET", "/v1/pins", "List the pins that have not expired",
     PinList, tag=_TAG, target="Pins.all_active", is_repeatable=True,
 )  # fmt: skip
 CREATE_PIN: Final = Operation(
-    "create_pin", "POST", "/v1/pins", "Keep segments or offsets from retention, for a while",
+    "create_pin", "POST", "/v1/pins",
+    "Protect segments or offsets from retention for a limited time",
     Pin, body=NewPin, status=201, tag=_TAG, target="Pins.create", is_repeatable=True,
 )  # fmt: skip
 RENEW_PIN: Final = Operation(
-    "renew_pin", "PUT", "/v1/pins/{pin}", "Let it last longer",
+    "renew_pin", "PUT", "/v1/pins/{pin}", "Extend a pin",
     Pin, body=RenewPin, tag=_TAG, target="Pins.renew", is_repeatable=True,
 )  # fmt: skip
 RENEW_PINS: Final = Operation(
     "renew_pins", "POST", "/v1/pins/renew",
-    "Let several last that long from now; those that are released or expired are left out",
+    "Extend several pins; released and expired ones are left out",
     RenewedPins, body=RenewPins, tag=_TAG, target="Pins.renew_all", is_repeatable=True,
 )  # fmt: skip
 RELEASE_PINS: Final = Operation(
-    "release_pins", "POST", "/v1/pins/release", "Remove several",
+    "release_pins", "POST", "/v1/pins/release", "Remove several pins",
     Nothing, body=ReleasePins, status=204, tag=_TAG, target="Pins.release_all", is_repeatable=True,
 )  # fmt: skip
 RELEASE_PIN: Final = Operation(
-    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove it",
+    "release_pin", "DELETE", "/v1/pins/{pin}", "Remove a pin",
     Nothing, status=204, tag=_TAG, target="Pins.release", is_repeatable=True,
 )  # fmt: skip
 

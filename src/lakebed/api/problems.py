@@ -27,26 +27,26 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Unauthenticated(errors.InputError):
-    """No access key, a wrong one, or one that is disabled."""
+    """The access key is missing, wrong or disabled."""
 
 
 class CrossSite(errors.InputError):
-    """The request came from a page of another site, or by a name that is not the node's."""
+    """The request came from a page of another site, or used a name that is not the node's."""
 
 
 class Unreachable(errors.RetryError):
-    """Nobody answers: the store's writer is not there, or was lost on the way.
+    """The writer of the store does not respond, or the connection was lost.
 
-    Whether the call was carried out is not known, unless it says so.
+    Whether the call was carried out is not known, unless the message states it.
     """
 
 
 class Refused(errors.InputError):
-    """A call that is none: no such path or method, a body of the wrong kind, a bad query."""
+    """The request is not valid: an unknown path or method, a wrong media type, or a bad query."""
 
 
 class FileGone(errors.NotFound):
-    """What is there has no such file, or not any more: list its files again."""
+    """The file does not exist, or no longer exists. List the files again."""
 
 
 def code_of(kind: type[LakebedError]) -> str:
@@ -93,28 +93,28 @@ STATUSES: Final[Mapping[type[LakebedError], int]] = {
     keratin_errors.PartlyAppended: 500,
     LakebedError: 500,
 }
-"""Of an error that is not here, that of the class above it."""
+"""The HTTP status by class. A class without an entry has that of its base class."""
 
 ADVICE: Final[Mapping[type[LakebedError], str]] = {
     Unauthenticated: "send an access key of the store and its secret (HTTP Basic)",
-    CrossSite: "send the request from a program or a page of the node, by a name of the node",
-    FileGone: "list the files again: there may be others by now",
-    errors.InputError: "mend the call; nothing was changed",
+    CrossSite: "send the request from a program or a page of the node, to a name of the node",
+    FileGone: "list the files again: they may have changed",
+    errors.InputError: "fix the request; nothing was changed",
     errors.RetryError: "wait and try again",
     errors.NoSpace: "make room on the disk, then try again",
-    errors.OutcomeUnknown: "it may still be done: look whether it was before you repeat it",
+    errors.OutcomeUnknown: "it may still be done: check before you repeat it",
     aof_errors.NotDurableYet: "the records are queued: flush up to the last of the record_ids "
     "among the facts, and do not append them again",
-    errors.DataError: "bytes on disk are damaged: verify, then repair or restore",
-    errors.DiskError: "the disk refused: look at it; what was acknowledged is safe",
-    errors.Closed: "the store is being closed, or the thing was deleted: open it again",
-    stroma_errors.StaleLease: "the lease is over: lease again",
-    keratin_errors.OutOfOrderSequence: "send what is missing first",
-    keratin_errors.PartlyAppended: "send again only what is not among the facts as appended, and "
-    "after an error of the disk only what is not there",
+    errors.DataError: "data on disk is damaged: verify, then repair or restore",
+    errors.DiskError: "the disk failed: check it; acknowledged data is safe",
+    errors.Closed: "the store is closing, or the thing was deleted: open it again",
+    stroma_errors.StaleLease: "the lease has ended: lease again",
+    keratin_errors.OutOfOrderSequence: "send the missing messages first",
+    keratin_errors.PartlyAppended: "send again only what the facts do not list as appended; "
+    "after a disk error, check first what is there",
     keratin_errors.CodecMissing: "install lakebed[codecs] where the store is open",
-    keratin_errors.ProducerFenced: "another producer has taken over: begin with a new id",
-    LakebedError: "look at the server's log",
+    keratin_errors.ProducerFenced: "another producer has taken over: start with a new id",
+    LakebedError: "see the server's log",
 }
 
 RETRY_AFTER_S: Final[Mapping[int, int]] = {429: 1, 503: 1, 507: 5}

@@ -1,9 +1,8 @@
-"""What can be read of a store: the Protocols that its embedded and its remote classes match.
+"""The reading part of the interface of a store: Protocols for programs that only read.
 
-A store that is open for writing (`lakebed.store.store.Store`), one that is only read
-(`lakebed.store.read_only.ReadOnlyStore`) and a remote one (`lakebed.client.store.RemoteStore`) are
-each a `ReadableStore`, and a program that only reads takes any of them. Nothing here creates a
-topic or a log.
+A store open for writing (`lakebed.store.store.Store`), one opened read-only
+(`lakebed.store.read_only.ReadOnlyStore`) and a remote one (`lakebed.client.store.RemoteStore`) all
+implement `ReadableStore`. Nothing here creates a topic or a log.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from lakebed.store.topic_follower import FollowedPartition
 
 
 class ReadablePartition(Protocol):
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A partition that can be read. Thread-safe; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
@@ -40,21 +39,21 @@ class ReadablePartition(Protocol):
     def number(self) -> int: ...
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first."""
+        """Lists the segments, oldest first."""
 
     def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The offset of the first message that can be read."""
 
     def high_watermark(self) -> int:
         """The offset after the last durable message."""
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first."""
+        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
 
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The messages from that offset on, one by one."""
+        """Iterates over the messages from an offset on."""
 
     def read_batches(
         self,
@@ -65,26 +64,26 @@ class ReadablePartition(Protocol):
         skip_damage: bool = False,
         on_skipped: OnSkipped | None = None,
     ) -> Iterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default.
+        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
 
-        `OffsetOutOfRange`, at once, if there is no such start any more.
+        Raises `OffsetOutOfRange` at once if `start` is no longer there.
         """
 
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Iterates over the messages of `[start, end)`."""
 
     def follow(self, start: int | None = None) -> MessageIterator:
-        """The messages from there on, waiting for more when there are none."""
+        """Iterates over the messages from `start` on and waits for new ones."""
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from an offset on, as stored in the log."""
 
     def get(self, offset: int) -> Message: ...
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or after that moment; the high watermark if there is none."""
+        """The first offset at or after a time; the high watermark if there is none."""
 
 
 class MessageFollower(Protocol):
@@ -92,13 +91,13 @@ class MessageFollower(Protocol):
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last messages given out, by partition."""
+        """The offset after the last returned message, by partition."""
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first."""
+        """Waits for the next messages; None if `timeout` seconds pass first."""
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops following. Idempotent."""
 
     def __enter__(self) -> Self: ...
 
@@ -106,15 +105,17 @@ class MessageFollower(Protocol):
 
 
 class ReadableTopic(Protocol):
-    """Thread-safe."""
+    """A topic that can be read. Thread-safe."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def topic_id(self) -> str:
-        """Another one, if the topic was deleted and created again; empty if a server of an older
-        release does not say."""
+        """Identifies the topic: changes if it is deleted and created again.
+
+        Empty if the server is of an older release that does not report it.
+        """
 
     @property
     def config(self) -> TopicConfig: ...
@@ -126,54 +127,57 @@ class ReadableTopic(Protocol):
     def partitions(self) -> Sequence[ReadablePartition]: ...
 
     def partition(self, number: int) -> ReadablePartition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition can be read at, as of when the topic was opened or
-        later."""
+        """The readable offsets of each partition when the topic was opened, or later."""
 
     def follow(self, starts: Mapping[int, int] | None = None) -> MessageFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follows all partitions, waiting for new messages.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions are
+        followed from their oldest messages.
         """
 
     def groups(self) -> list[str]:
         """The names of its consumer groups."""
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """For every partition, the first offset at or after a time, or its end."""
 
 
 class ReadableTopics(Protocol):
-    """Thread-safe."""
+    """The topics of a store, for reading. Thread-safe."""
 
     def names(self) -> list[str]: ...
 
     def open(self, name: str) -> ReadableTopic:
-        """The topic as it is now; `NotFound` if there is none."""
+        """Opens a topic as it is now. `NotFound` if there is none."""
 
     def advance(
         self, ranges: Sequence[TopicRange], *, max_messages: int | None, max_bytes: int | None
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Computes where to stop in each range so that event time advances evenly across them."""
 
 
 class ReadableLog(Protocol):
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A log that can be read. Thread-safe; each iterator is for one thread."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def stream_id(self) -> int | None:
-        """Another one, if the log was deleted and created again; None if nothing says which."""
+        """Identifies the log: changes if it is deleted and created again.
 
-    def get(self, record_id: RecordId) -> Record: ...
+        None if it is not recorded.
+        """
+
+    def get(self, record_id: RecordId) -> Record:
+        """Reads one record. `NotFound` if no durable record has that id."""
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first."""
 
     def read_batches(
         self,
@@ -182,30 +186,30 @@ class ReadableLog(Protocol):
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time. `NotFound` if there is no such start any more."""
+        """Iterates over them in columnar batches. `NotFound` if `start` is no longer there."""
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Iterates over the durable records before `start`, newest first."""
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older; the durable end if there is none."""
+        """The position of the first record that is not older; the durable end if there is none."""
 
     def follow(self, start: RecordId | None = None) -> RecordIterator:
-        """Records from `start` (or the oldest) on, waiting for new ones."""
+        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
 
     def segments(self) -> Sequence[SegmentInfo]: ...
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments as they are now, and the durable end, which they contain."""
+        """Returns all current segments and the durable end, which they contain."""
 
     def durable_end(self) -> RecordId: ...
 
     def wait_beyond(self, position: RecordId, timeout: float | None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
 
 
 class ReadableManifestLog(Protocol):
-    """A manifest log, read by the engine's own reader."""
+    """A manifest log, read with the engine's own reader."""
 
     @property
     def log(self) -> str: ...
@@ -217,37 +221,45 @@ class ReadableManifestLog(Protocol):
     def reader(self) -> ManifestReader: ...
 
     def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots of now."""
+        """Lists its current chunks and snapshots."""
 
 
 class ReadPins(Protocol):
-    """Keep what is read from retention, for a while. Thread-safe."""
+    """Pins protect ranges from retention while they are read. Thread-safe."""
 
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins segments of a log: `[segment_start, segment_end)`."""
 
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
-    ) -> Pin: ...
+    ) -> Pin:
+        """Pins offsets of a partition: `[start, end)`."""
 
-    def renew(self, pin_id: str, *, duration_ms: int) -> Pin: ...
+    def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
+        """Extends a pin to `duration_ms` from now."""
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now; which of them were there."""
+        """Extends pins to about `duration_ms` from now; returns the ids of those that still
+        existed.
+        """
 
-    def release(self, pin_id: str) -> None: ...
+    def release(self, pin_id: str) -> None:
+        """Removes a pin."""
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Removes pins as far as possible; any that remain expire."""
 
-    def active(self) -> list[Pin]: ...
+    def active(self) -> list[Pin]:
+        """Lists the pins of logs that have not expired."""
 
-    def active_offsets(self) -> list[Pin]: ...
+    def active_offsets(self) -> list[Pin]:
+        """Lists the pins of topics that have not expired."""
 
 
 class ReadableStore(Protocol):
-    """Thread-safe."""
+    """A store that can be read. Thread-safe."""
 
     @property
     def topics(self) -> ReadableTopics: ...
@@ -258,28 +270,31 @@ class ReadableStore(Protocol):
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
+        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+
+        One call covers any number of topics.
+        """
 
     def logs(self) -> list[str]:
         """The names of all logs."""
 
     def open_log(self, name: str) -> ReadableLog:
-        """The log as it is now; `NotFound` if there is none."""
+        """Opens a log as it is now. `NotFound` if there is none."""
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Does for logs what `plan_topics` does for topics."""
 
     def manifest_log(self, name: str) -> ReadableManifestLog | None:
-        """What was recorded of the log's segments; None if it never had such records.
+        """Returns the recorded history of a log's segments; None if the log never had a manifest
+        log.
 
-        By the log's name, or its stream id; `NotFound` if there is none.
+        `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the store. Idempotent."""
 
     def __enter__(self) -> Self: ...
 

@@ -50,16 +50,18 @@ _BUCKET = "/v1/buckets/{bucket}"
 
 LIST_STORED_VERSIONS: Final = Operation(
     "list_stored_versions", "GET", _BUCKET + "/versions",
-    "A page of all versions and delete markers, with their manifests if they are asked for",
+    "List a page of all versions and delete markers, optionally with their manifests",
     StoredVersions, query=StoredVersionsQuery, tag=_TAG, target="StoredObjects.versions",
     is_repeatable=True,
 )  # fmt: skip
 LIST_STORED_PARTS: Final = Operation(
-    "list_stored_parts", "GET", _BUCKET + "/parts", "A page of the parts of uploads under way",
+    "list_stored_parts", "GET", _BUCKET + "/parts",
+    "List a page of the parts of uploads in progress",
     PartPage, query=StoredPartsQuery, tag=_TAG, target="StoredObjects.parts", is_repeatable=True,
 )  # fmt: skip
 SAMPLE_KEYS: Final = Operation(
-    "sample_keys", "GET", "/v1/objects/sample", "How keys are spread, and how many rows there are",
+    "sample_keys", "GET", "/v1/objects/sample",
+    "Sample the distribution of keys, and count the rows",
     KeySample, query=SampleQuery, tag=_TAG, target="StoredObjects.sample", is_repeatable=True,
 )  # fmt: skip
 

@@ -56,14 +56,14 @@ class Configure(Struct, frozen=True, forbid_unknown_fields=True):
 class PartitionState(Struct, frozen=True):
     partition: int
     start_offset: int  # of the first message that may be read
-    high_watermark: int  # behind the last durable message
+    high_watermark: int  # after the last durable message
 
 
 class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
     settings: Settings  # all of them, as they count
-    topic_id: str = ""  # another one, if it was deleted and made again; older servers tell none
+    topic_id: str = ""  # changes if it is deleted and created again; empty from older servers
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     """To `partition`; else each message to its key's, and those without a key to the next in turn.
 
-    With a `producer` all go to one partition, and it must be said which one.
+    With a `producer` all go to one partition, which must be given.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -87,12 +87,12 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None
     producer: WireProducer | None = None
     not_before_ms: Count = 0  # groups deliver them at that moment at the earliest
-    ack: str | None = None  # after_fsync or after_write; else as the topic says
+    ack: str | None = None  # after_fsync or after_write; else the topic's
     timeout_ms: Count | None = None  # to wait for room; else the call is refused at once
 
 
 class ProduceQuery(Struct, frozen=True):
-    """For bodies of lines, or of one message's bytes; a document says all of it itself."""
+    """For bodies of lines or of one message's bytes; a document contains these itself."""
 
     partition: int | None = None
     key: str | None = None
@@ -218,55 +218,57 @@ class Committed(Struct, frozen=True):
 
 
 LIST_TOPICS: Final = Operation(
-    "list_topics", "GET", "/v1/topics", "The names of all topics",
+    "list_topics", "GET", "/v1/topics", "List the names of all topics",
     TopicNames, tag=_TAG, target="Topics.names", is_repeatable=True,
 )  # fmt: skip
 CREATE_TOPIC: Final = Operation(
-    "create_topic", "POST", "/v1/topics", "A new topic",
+    "create_topic", "POST", "/v1/topics", "Create a topic",
     TopicState, body=NewTopic, status=201, tag=_TAG, errors=(409,),
 )  # fmt: skip
 ENSURE_TOPIC: Final = Operation(
-    "ensure_topic", "PUT", "/v1/topics/{topic}", "The topic, created if need be",
+    "ensure_topic", "PUT", "/v1/topics/{topic}", "Open a topic, creating it if needed",
     TopicState, body=EnsuredTopic, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DESCRIBE_TOPIC: Final = Operation(
-    "describe_topic", "GET", "/v1/topics/{topic}", "Its partitions and settings",
+    "describe_topic", "GET", "/v1/topics/{topic}",
+    "Describe the partitions and settings of a topic",
     TopicState, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 CONFIGURE_TOPIC: Final = Operation(
     "configure_topic", "PATCH", "/v1/topics/{topic}",
-    "Change settings; they count from its next opening on",
+    "Change settings; they apply from the next time the topic is opened",
     TopicState, body=Configure, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 DELETE_TOPIC: Final = Operation(
     "delete_topic", "DELETE", "/v1/topics/{topic}",
-    "Remove it with its messages, groups and dead letters",
+    "Delete a topic with its messages, groups and dead letters",
     Nothing, status=204, tag=_TAG, target="Topics.delete",
 )  # fmt: skip
 PRODUCE: Final = Operation(
-    "produce", "POST", "/v1/topics/{topic}/messages", "Append messages, durable when answered",
+    "produce", "POST", "/v1/topics/{topic}/messages",
+    "Append messages; they are durable when the response is sent",
     Produced, query=ProduceQuery, body=Produce, also_takes=(Raw.LINES, Raw.BYTES),
     body_bytes_max=BODY_BYTES_MAX, tag=_TAG, errors=(409,),
 )  # fmt: skip
 FETCH: Final = Operation(
     "fetch", "GET", "/v1/topics/{topic}/partitions/{partition}/messages",
-    "Messages from an offset on", Messages, query=FetchQuery, also_gives=(Raw.LINES,),
+    "Read messages from an offset on", Messages, query=FetchQuery, also_gives=(Raw.LINES,),
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 FETCH_RAW: Final = Operation(
     "fetch_raw", "GET", "/v1/topics/{topic}/partitions/{partition}/records",
-    "Whole records as they stand in the log; Lakebed-Base-Offset, Lakebed-Next-Offset, "
-    "Lakebed-Start-Offset and Lakebed-High-Watermark tell which",
+    "Read complete records as stored in the log; their range is in Lakebed-Base-Offset, "
+    "Lakebed-Next-Offset, Lakebed-Start-Offset and Lakebed-High-Watermark",
     bytes, query=RawFetchQuery, also_gives=(Raw.BYTES,), tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 OFFSET_FOR_TIME: Final = Operation(
     "offset_for_time", "GET", "/v1/topics/{topic}/partitions/{partition}/offset",
-    "The first message at or behind a moment", Offset, query=OffsetQuery,
+    "Find the first message at or after a time", Offset, query=OffsetQuery,
     tag=_TAG, target="Partition.offset_for_time", is_repeatable=True,
 )  # fmt: skip
 OFFSETS_FOR_TIME: Final = Operation(
     "offsets_for_time", "GET", "/v1/topics/{topic}/offsets",
-    "The first message of every partition at or after a moment", Offsets, query=OffsetQuery,
+    "Find the first message of every partition at or after a time", Offsets, query=OffsetQuery,
     tag=_TAG, target="Topic.offsets_for_time", is_repeatable=True,
 )  # fmt: skip
 ADVANCE_TOPICS: Final = Operation(
@@ -282,27 +284,27 @@ TRUNCATE: Final = Operation(
 )  # fmt: skip
 SEAL_PARTITION: Final = Operation(
     "seal_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/seal",
-    "Begin a new segment", Sealed, tag=_TAG, target="Partition.seal",
+    "Start a new segment", Sealed, tag=_TAG, target="Partition.seal",
 )  # fmt: skip
 SYNC_PARTITION: Final = Operation(
     "sync_partition", "POST", "/v1/topics/{topic}/partitions/{partition}/sync",
-    "Make durable what was only written", Nothing, status=204,
+    "Sync messages that were only written", Nothing, status=204,
     tag=_TAG, target="Partition.sync", is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENTS: Final = Operation(
     "topic_segments", "GET", "/v1/topics/{topic}/partitions/{partition}/segments",
-    "The segments of a partition, up to its durable end", TopicSegments,
+    "List the segments of a partition, up to its durable end", TopicSegments,
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 TOPIC_SEGMENT_BYTES: Final = Operation(
     "topic_segment_bytes", "GET",
     "/v1/topics/{topic}/partitions/{partition}/segments/{base_offset}/bytes",
-    "A range of a segment's file", bytes, query=SegmentBytesQuery, also_gives=(Raw.BYTES,),
+    "Read a range of a segment's file", bytes, query=SegmentBytesQuery, also_gives=(Raw.BYTES,),
     tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 COMMIT_BATCHES: Final = Operation(
     "commit_batches", "POST", "/v1/topics/{topic}/commits",
-    "Append staged batches once, recognised by application and version",
+    "Append staged batches once, identified by application and version",
     Committed, body=BatchCommit, body_bytes_max=BODY_BYTES_MAX, tag=_TAG, is_repeatable=True,
 )  # fmt: skip
 

@@ -41,11 +41,10 @@ def connect(
     ca_file: PathLike | None = None,
     retry_s: float = RETRY_S,
 ) -> Store | RemoteStore:
-    """Returns the store at a URL or in a root. A root is opened here unless another process has it
-    open.
+    """Connects to the store at a URL or in a root; opens the root if no other process has it open.
 
-    A URL is not contacted before the first call. `retry_s` limits how long calls that are safe to
-    repeat are retried while the server does not respond, and how long to wait for a root's lock.
+    A URL is not contacted before the first call. For `retry_s` seconds calls that are safe to
+    repeat are retried while there is no response, and a locked root is waited for.
     """
     if is_url(url_or_root):
         return RemoteStore.open(

@@ -112,7 +112,7 @@ async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
         ticket = _submit(prepared)
         if ticket is not None:
             return ticket
-    raise Busy(f"{prepared.partition.name}: the write queue is full; retry later")
+    raise Busy(f"{prepared.partition.name}: the queue of writes is full")
 
 
 def _appended(prepared: _Prepared, stored: Stored) -> Appended:
@@ -217,7 +217,7 @@ def _prepare(topic: StoreTopic, document: Produce) -> list[_Prepared]:
         ("timestamps_ms", document.timestamps_ms),
     ):
         if column is not None and len(column) != count:
-            raise InputError(f"{name} has {len(column)} items for {count} messages")
+            raise InputError(f"{name}: there are {len(column)} of them, but {count} messages")
     producer = None
     if document.producer is not None:
         producer = Producer(
@@ -255,14 +255,14 @@ def _parts(topic: StoreTopic, document: Produce) -> list[tuple[Partition, _Part]
     if number is None and partition_count == 1:
         number = 0
     if number is None and document.producer is not None:
-        raise InputError("messages with a producer need a partition")
+        raise InputError("a producer's messages need a partition")
     if number is None and document.keys is None:
         number = topic.next_partition()
     if number is not None:
         return [(topic.partition(number), whole)]
     parts = divided(document.keys or (), partition_count, topic.next_partition)
     if not parts:
-        raise InputError("there are no messages to append")
+        raise InputError("an append without messages")
     return [(topic.partition(chosen), _select(whole, indexes)) for chosen, indexes in parts]
 
 

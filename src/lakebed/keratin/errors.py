@@ -21,7 +21,7 @@ _NAMED_MAX = 10  # partitions in the text of an error
 
 
 class OffsetOutOfRange(NotFound):
-    """Before the partition's start, or behind its high watermark."""
+    """The offset is before the partition's start or after its high watermark."""
 
     def __init__(self, name: str, offset: int, *, start_offset: int, high_watermark: int) -> None:
         super().__init__(
@@ -33,11 +33,11 @@ class OffsetOutOfRange(NotFound):
 
 
 class ProducerFenced(InputError):
-    """The producer's epoch is over: another one with its id writes now."""
+    """The producer's epoch has ended: a newer producer with the same id writes now."""
 
 
 class OutOfOrderSequence(InputError):
-    """The producer's messages before these did not arrive."""
+    """Earlier messages of this producer are missing."""
 
 
 class CodecMissing(LakebedError):
@@ -58,9 +58,9 @@ class AppendedPart(NamedTuple):
 
 
 class PartlyAppended(LakebedError):
-    """Messages for some partitions were appended, others were not.
+    """Messages for some partitions were appended and others were not.
 
-    Sent again as a whole, those of `appended` would be there twice.
+    Sending all of them again would store those in `appended` twice.
     """
 
     def __init__(self, cause: LakebedError, appended: Iterable[AppendedPart]) -> None:

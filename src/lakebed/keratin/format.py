@@ -52,7 +52,7 @@ class ManifestHeader(NamedTuple):
     version: u16  # 1
     flags: u16  # bit 0: the start offset follows the segments
     header_length: u32  # 20
-    crc32c: u32  # over everything behind this field
+    crc32c: u32  # over everything after this field
 
 
 class Manifest(NamedTuple):
@@ -65,7 +65,7 @@ class Manifest(NamedTuple):
     reserved: u16  # 0
     active_base_offset: u64
     next_offset: u64  # of the next message, when this was written
-    segment_count: u32  # sealed segments listed behind
+    segment_count: u32  # sealed segments listed after this
 
 
 class ManifestSegment(NamedTuple):
@@ -140,7 +140,7 @@ class DurableEnd(NamedTuple):
     writer_epoch: u64  # counts the openings of the partition
     base_offset: u64  # of the segment that was written last
     position: u64  # the durable end in that segment's file
-    next_offset: u64  # the high watermark: behind the last durable message
+    next_offset: u64  # the high watermark: after the last durable message
     crc32c: u32  # over everything before this field
 
 
@@ -165,7 +165,7 @@ class ProducerRun(NamedTuple):
     first_sequence: u32
     message_count: u64
     base_offset: u64  # of the first
-    timestamp_ms: u64  # when the last was written, whatever its own timestamp says
+    timestamp_ms: u64  # when the last was written, whatever its own timestamp
 
 
 class CheckpointHeader(NamedTuple):
@@ -177,15 +177,15 @@ class CheckpointHeader(NamedTuple):
     header_length: u32  # 88
     base_offset: u64  # of the segment
     created_ms: u64  # since 1970, as in the log's header
-    position: u64  # behind the last record that counts, durable
+    position: u64  # after the last record that counts, durable
     last_position: u64  # of that record
-    next_offset: u64  # behind its last message
+    next_offset: u64  # after its last message
     timestamp_ms_max: u64  # of all records before `position`
-    indexed_end: u64  # behind the last record with an index entry
+    indexed_end: u64  # after the last record with an index entry
     entry_count: u32  # of each index
     run_count: u32
     reserved: u32  # 0
-    crc32c: u32  # over everything behind the header, then over everything before this field
+    crc32c: u32  # over everything after the header, then over everything before this field
 
 
 class CommitHeader(NamedTuple):
@@ -202,7 +202,7 @@ class CommitHeader(NamedTuple):
     batch_count: u32
     message_count: u64
     batches_bytes: u64
-    body_crc32c: u32  # over everything behind this header
+    body_crc32c: u32  # over everything after this header
     crc32c: u32  # over everything before this field
 
 

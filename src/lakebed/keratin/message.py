@@ -11,7 +11,7 @@ NOT_BEFORE_HEADER = "lakebed-not-before-ms"  # decimal digits: groups do not del
 
 
 class Message(NamedTuple):
-    """One message, with bytes of its own. `value` is None for a tombstone or a null value."""
+    """A message. `value` is None for a tombstone or a null value."""
 
     offset: int
     timestamp_ms: int
@@ -26,7 +26,7 @@ class Message(NamedTuple):
 
     @property
     def not_before_ms(self) -> int:
-        """Groups deliver it at that moment at the earliest; 0 if at any time."""
+        """The earliest time at which groups deliver the message; 0: any time."""
         for name, value in self.headers:
             if name == NOT_BEFORE_HEADER and value is not None and value.isdigit():
                 return int(value[:20])

@@ -40,7 +40,7 @@ _NONE = memoryview(b"")
 
 
 class FetchedRecords(NamedTuple):
-    """Whole records, one behind the other, as they stand in the log."""
+    """Complete consecutive records, as stored in the log."""
 
     data: memoryview  # a view of the map, where the segment is sealed
     base_offset: int  # of the first record: a batch may begin before what was asked for

@@ -20,10 +20,10 @@ _BATCH = int(RecordFlags.BATCH)  # a plain number: flags of an enumeration are s
 
 
 class Appended(NamedTuple):
-    """Where the messages of an append are: they follow one another.
+    """The position of the messages of an append, which are consecutive.
 
-    But for one that a crash cut in two and its producer sent again: the offset is the first one's,
-    and others may have written between the two parts.
+    If a crash cut the append in two and its producer repeated it, the offset is that of the first
+    message, and other messages can be between the two parts.
     """
 
     base_offset: int

@@ -10,7 +10,7 @@ class NoSuchBucket(NotFound):
 
 
 class NoSuchKey(NotFound):
-    """There is no object of that key, or its newest version is a delete marker."""
+    """There is no object with that key, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
         """`marker_id` is the version id of the delete marker that hides the object."""
@@ -23,23 +23,23 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """The upload never began, was completed, or was aborted."""
+    """There is no such upload: it was never started, or it was completed or aborted."""
 
 
 class NoSuchAccessKey(NotFound):
-    """There is no access key of that name."""
+    """There is no such access key."""
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the one that the secrets were sealed with."""
+    """The file `secret.key` is missing, or is not the one that encrypted the secrets."""
 
 
 class MetadataLost(DataError):
-    """The database is missing or empty, and what it described is there."""
+    """The metadata database is missing or empty, but the data that it described exists."""
 
 
 class MethodNotAllowed(InputError):
-    """The version asked for is a delete marker: it can be deleted, nothing else."""
+    """The requested version is a delete marker, which can only be deleted."""
 
     def __init__(self, message: str, *, marker_id: str, modified_ms: int = 0) -> None:
         """`modified_ms` is when the object was deleted."""
@@ -49,57 +49,57 @@ class MethodNotAllowed(InputError):
 
 
 class BucketExists(AlreadyExists):
-    """A bucket of that name is there, and is not as asked for."""
+    """A bucket of that name exists with other properties than those requested."""
 
 
 class BucketNotEmpty(InputError):
-    """Objects or old versions are left in it."""
+    """The bucket still has objects or old versions."""
 
 
 class ReservedBucket(InputError):
-    """The bucket belongs to the store itself: it can be read, and not changed."""
+    """The bucket belongs to the store itself: it can be read but not changed."""
 
     exit_code = 77
 
 
 class BadBucketName(BadName):
-    """Not as S3 allows it."""
+    """The bucket name is not valid in S3."""
 
 
 class BadKey(BadName):
-    """Empty, longer than 1,024 bytes of UTF-8, or no text."""
+    """The key is empty, longer than 1,024 bytes of UTF-8, or not text."""
 
 
 class BadState(InputError):
-    """A bucket cannot go from its state of versioning to that one."""
+    """A bucket cannot change from its current versioning state to the requested one."""
 
 
 class PreconditionFailed(InputError):
-    """The object is not as the request wants it; nothing was changed."""
+    """The object does not meet the condition of the request. Nothing was changed."""
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object meanwhile: ask again."""
+    """Another request changed the object at the same time. Try again."""
 
 
 class BadDigest(InputError):
-    """The bytes are not those that the caller's checksum is of; nothing was stored."""
+    """The bytes do not match the caller's checksum. Nothing was stored."""
 
 
 class BadSize(InputError):
-    """The body is shorter or longer than it was said to be; nothing was stored."""
+    """The body is shorter or longer than declared. Nothing was stored."""
 
 
 class BadPart(InputError):
-    """A part that was not uploaded, or has another ETag."""
+    """A part was not uploaded, or has a different ETag."""
 
 
 class BadPartOrder(InputError):
-    """Parts must be named in ascending order."""
+    """The parts are not in ascending order."""
 
 
 class PartTooSmall(InputError):
-    """Every part but the last has at least 5 MiB."""
+    """A part other than the last has less than 5 MiB."""
 
     def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class PartTooSmall(InputError):
 
 
 class BadRange(InputError):
-    """A range that has no byte in the object."""
+    """The byte range does not overlap the object."""
 
     def __init__(self, message: str, *, size: int) -> None:
         super().__init__(message)
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """A chunk whose bytes are not those that were stored. None of them was handed out."""
+    """The bytes of a chunk do not match its hash. None of them were returned."""

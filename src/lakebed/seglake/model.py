@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class Versioning(Enum):
-    """Of a bucket. One that was enabled or suspended is never disabled again."""
+    """The versioning of a bucket. Once enabled or suspended it cannot be disabled again."""
 
     ENABLED = "enabled"
     SUSPENDED = "suspended"
@@ -42,7 +42,7 @@ class State(Enum):
 
 
 class Algorithm(Enum):
-    """Of a checksum that is stored with an object."""
+    """The algorithm of a checksum that is stored with an object."""
 
     CRC32 = "CRC32"
     CRC32C = "CRC32C"
@@ -71,7 +71,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The headers that are kept with an object and given back with it."""
+    """The headers that are stored with an object and returned with it."""
 
     content_type: str | None = None
     cache_control: str | None = None
@@ -129,7 +129,7 @@ class ObjectInfo:
 
     @property
     def shown_version_id(self) -> str:
-        """As it is told: null versions have no id that anyone sees."""
+        """The id as shown to clients: `null` for null versions."""
         return NULL_VERSION if self.is_null else self.version_id
 
 
@@ -152,7 +152,7 @@ class Page(Generic[Item]):
 
 
 class ObjectToDelete(NamedTuple):
-    """The newest version of a key, or for good the one that is named."""
+    """A key whose newest version to delete, or the one version to remove permanently."""
 
     key: str
     version_id: str | None = None

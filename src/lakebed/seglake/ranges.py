@@ -10,9 +10,9 @@ from lakebed.seglake.model import ObjectInfo
 
 
 class ByteRange(NamedTuple):
-    """From `first` to `last`, both inclusive, as HTTP counts.
+    """A range of bytes from `first` to `last`, both inclusive, as in HTTP.
 
-    Without a last one it goes to the end; without a first one it is the last `last` bytes.
+    Without `last` it extends to the end; without `first` it is the last `last` bytes.
     """
 
     first: int | None

@@ -18,7 +18,7 @@ from lakebed.seglake.verification_report import Report as LakeReport
 
 
 class NamedVersion(NamedTuple):
-    """Of an object; the id as it is told, so that of one without is `null`."""
+    """A version of an object. The id of a version without one is `null`."""
 
     bucket: str
     key: str
@@ -26,7 +26,7 @@ class NamedVersion(NamedTuple):
 
 
 class MarkReport(NamedTuple):
-    """Each version is in one of them."""
+    """The result of marking; each version is in one of the fields."""
 
     marked: tuple[NamedVersion, ...] = ()
     whole: tuple[NamedVersion, ...] = ()  # they could be read now, and have no mark
@@ -34,7 +34,7 @@ class MarkReport(NamedTuple):
     failed: tuple[str, ...] = ()  # could not be looked at, and why
 
     def joined(self, other: MarkReport) -> MarkReport:
-        """What both tell."""
+        """Merges two reports."""
         return MarkReport(
             self.marked + other.marked,
             self.whole + other.whole,

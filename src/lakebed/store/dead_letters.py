@@ -80,7 +80,7 @@ class DeadLetter:
     value: bytes | None
     headers: tuple[Header, ...]
     flags: int
-    topic_id: str = ""  # of the topic it comes from; empty: written by a version that did not say
+    topic_id: str = ""  # of its original topic; empty if written by an older version
 
     @classmethod
     def of(cls, origin: Origin, message: Message) -> DeadLetter:
@@ -110,7 +110,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """A page of them, of `LETTER_BYTES_MAX` at most. If there are more, it says where."""
+    """A page of dead letters, at most `LETTER_BYTES_MAX` large, and where the next page begins."""
 
     letters: list[DeadLetter]
     next_partition: int | None = None

@@ -12,7 +12,7 @@ from lakebed.keratin.message import Message
 
 
 class LeasedMessage(NamedTuple):
-    """Its holder acks it, gives it back or extends it before `deadline_ms`."""
+    """A message leased to a consumer, which acks, returns or extends it before `deadline_ms`."""
 
     partition: int
     offset: int
@@ -52,8 +52,11 @@ Ranges = Sequence[tuple[_Offset, _Offset]]
 
 
 class Held(Struct, frozen=True, forbid_unknown_fields=True):
-    """Messages of one partition that were leased together: `epoch` and `incarnation` as the lease
-    has them. The incarnation is another one once the topic or the group was made again."""
+    """Messages of one partition that were leased together.
+
+    `epoch` and `incarnation` are those of the lease. The incarnation changes when the topic or
+    group is created again.
+    """
 
     partition: int
     epoch: int

@@ -39,7 +39,7 @@ class PartitionEdges(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is wanted of a topic or a log: all of it by default."""
+    """The part of a topic or log to read; all of it by default."""
 
     name: str
     start: ReadEdge = EARLIEST
@@ -66,7 +66,7 @@ class PlannedRange(Struct, frozen=True):
 
 
 class PlannedRead(Struct, frozen=True):
-    identity: str  # another one, if it was deleted and made again; empty if it cannot be told
+    identity: str  # changes if it is deleted and created again; empty if unknown
     ranges: list[PlannedRange]  # by partition
 
 

@@ -28,9 +28,9 @@ _COPY_BYTES = 4 * MIB
 
 
 class RepairReport(NamedTuple):
-    """What was done, or would be."""
+    """What a repair did, or would do."""
 
-    torn_bytes: int  # behind the last good record: cut
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]  # damage that stays
     quarantined: tuple[str, ...]  # files with the bytes of it
 

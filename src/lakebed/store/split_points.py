@@ -23,7 +23,7 @@ INDEXES_MAX = 64
 
 
 class Bounds(NamedTuple):
-    """What can be read now, `[start, end)`: a list of two numbers."""
+    """The readable range of a partition, `[start, end)`."""
 
     start: int
     end: int

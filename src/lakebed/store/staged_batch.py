@@ -51,10 +51,10 @@ Staged = Buffer | StagedFile | StagedObject
 
 @dataclass(frozen=True, slots=True)
 class CommittedPartition:
-    """What became of one partition's batches.
+    """The result of a batch commit in one partition.
 
-    `count` messages from `base_offset` on; others may stand among them if it was interrupted. Of a
-    version before the application's last neither is known: None and 0.
+    It has `count` messages from `base_offset` on; other messages can be among them if the commit
+    was interrupted. For a version before the application's last one both are unknown: None and 0.
     """
 
     partition: int

@@ -21,7 +21,7 @@ BATCH_BYTES = 1 * MIB
 
 
 class FollowedPartition(NamedTuple):
-    """Messages, and the number of their partition."""
+    """A batch of messages and the number of their partition."""
 
     partition: int
     batch: MessageBatch

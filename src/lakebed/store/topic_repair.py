@@ -40,9 +40,9 @@ from lakebed.store.topic_verification import (
 
 
 class TopicRepair(NamedTuple):
-    """What was done, or would be."""
+    """What a repair did, or would do."""
 
-    torn_bytes: int  # behind the last good record: cut
+    torn_bytes: int  # after the last good record: removed
     problems: tuple[str, ...]
     lost: tuple[LostOffsets, ...]
     quarantined: tuple[str, ...]  # files with the bytes that were left out

@@ -31,7 +31,7 @@ FILE_BYTES_MAX = 4 * KIB
 
 
 class UnfinishedRestore(InputError):
-    """The root is not complete."""
+    """The root is an unfinished restore. Run the restore again."""
 
     def __init__(self, root: PathLike) -> None:
         super().__init__(

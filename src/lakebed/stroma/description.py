@@ -11,10 +11,10 @@ from lakebed.stroma.state import GroupState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupPartition:
-    """A group in one partition. Counts are of messages, but for the last ones."""
+    """The state of a group in one partition. All counts except the last ones are of messages."""
 
     acked_until: int  # every message before it is settled
-    looked_until: int  # nobody looked at those from there on
+    looked_until: int  # messages from there on were never looked at
     high_watermark: int
     lag: int  # not settled
     in_flight: int

@@ -8,12 +8,11 @@ from lakebed.base.errors import InputError
 
 
 class StaleLease(InputError):
-    """The caller does not hold these messages: its lease ended, or it never had one.
+    """The caller does not hold these messages: its lease has ended, or it never had one.
 
-    A lease also ends when its topic or its group is deleted, even if another one of that name
-    is made.
+    A lease also ends when its topic or group is deleted, even if one of the same name is created.
 
-    Nothing was changed, neither for `ranges`, which are the ones it does not hold, nor for others.
+    Nothing was changed. `ranges` are the messages that the caller does not hold.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ TO_BE_WRITTEN, WRITTEN, TO_BE_REMOVED = 0, 1, 2  # states of a manifest's file
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """What a listing shows of a version; all else is in its manifest."""
+    """What a listing shows of a version."""
 
     version_id: str
     bucket: str

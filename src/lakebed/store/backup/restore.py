@@ -62,7 +62,7 @@ _MARKER_BYTES_MAX = 4 * KIB
 
 
 class DamagedBackup(DataError):
-    """Some files could not be restored; all others are there."""
+    """Some files could not be restored; all others were."""
 
     def __init__(self, address: str, damaged: list[str], *, root: str) -> None:
         more = f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""
