@@ -59,8 +59,9 @@ class BodyPump:
         self._places = places
 
     async def store(self, body: RequestBody, sink: BodySink[Result]) -> Result:
-        """Stores the body and returns the durable result. On any failure nothing is stored.
-        Raises `TooManyBodies`.
+        """Stores the body and returns the durable result.
+
+        On any failure nothing is stored. Raises `TooManyBodies`.
         """
         with self._places.body() as place:
             change = await self._received(body, sink, place)
@@ -166,7 +167,5 @@ class BodyPlace:
         self.small_bytes = 0
 
     async def take(self, size: int) -> None:
-        """Counts `size` more bytes. Raises `TooManyBodies` if a slot is needed and none becomes
-        free.
-        """
+        """Counts `size` more bytes. Raises `TooManyBodies` if no slot becomes free in time."""
         await self._places.take(self, size)

@@ -61,9 +61,7 @@ class Failures:
         return response
 
     def note_refusal(self, refusal: Refusal) -> None:
-        """Logs a request that the protocol refused, either before it was parsed or because of
-        its body.
-        """
+        """Logs a refusal by the protocol: of a malformed request or of its body."""
         request = refusal.request
         facts = {} if request is None else _facts(request)
         self._refused.note(
@@ -93,8 +91,9 @@ class Failures:
 
 
 def _is_too_much(error: Exception, share: Share | None) -> bool:
-    """Returns whether a limit of the server was exceeded. A full queue raises `Busy` too, but is
-    not one.
+    """Returns whether a limit of the server was exceeded.
+
+    A `Busy` may also come from a full queue of the store, which is not such a limit.
     """
     if isinstance(error, TooLarge | TooManyBodies):
         return True

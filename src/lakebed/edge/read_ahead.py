@@ -22,9 +22,7 @@ Read = Buffer | FileSlice | FilePlace
 async def read_ahead(
     worker: Worker, pieces: Iterator[Read], close: Callable[[], None] = lambda: None
 ) -> ReadAhead:
-    """Reads the first piece. `close` is called at the end in any case, to release the source of
-    the pieces.
-    """
+    """Reads the first piece. `close`, which releases the source, is called in any case."""
     body = ReadAhead(worker, pieces, close)
     try:
         await body.begin()

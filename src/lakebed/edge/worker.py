@@ -73,16 +73,13 @@ class Worker:
         return sum(map(len, self._waiting.values()))
 
     async def commit(self, change: Change[Result]) -> Result:
-        """Returns the result of the change once it is durable. Raises `Busy` if the queue is
-        full.
-        """
+        """Commits a change and returns its durable result. Raises `Busy` if the queue is full."""
         return await self.done(change.submit(timeout=0))
 
     async def commit_each(
         self, changes: Sequence[Change[Result] | LakebedError]
     ) -> list[Result | LakebedError]:
-        """Commits each change on its own and returns the results; a failed change has its error as
-        result.
+        """Commits each change on its own. Returns a result or an error for each.
 
         All are queued before the first is awaited, so that they share batches.
         """
@@ -110,7 +107,7 @@ class Worker:
         return results
 
     async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
-        """Queues a change, waiting for room in the queue, because its body was expensive to
+        """Queues a change, and waits if the queue is full, because its body was expensive to
         receive.
 
         Raises `Busy` only if the queue is full and this server has no change in it.

@@ -110,8 +110,9 @@ class LocalServer:
         self.close()
 
     def _remove_file(self) -> None:
-        """Removes the socket file if it is ours. While the socket is open, no other file can
-        have its identity.
+        """Removes the socket file if it is ours.
+
+        While the socket is open, no other file can have its identity.
         """
         with self._mutex:
             is_ours = not self._is_over and local_socket.identity_of(self.path) == self._file

@@ -122,8 +122,8 @@ class IncomingBody:
             yield piece
 
     def feed(self, data: bytes) -> int:
-        """Takes the bytes that belong to the body and returns their count. The reader gets
-        `BadBody`.
+        """Takes the bytes that belong to the body and returns their count. A `BadBody` goes to
+        the reader.
         """
         before = len(self._pieces)
         if self._chunks is None:

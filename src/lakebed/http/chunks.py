@@ -44,9 +44,7 @@ class ChunkedReader:
         return self._expected is _Expected.NOTHING
 
     def feed(self, data: bytes, pieces: list[bytes]) -> int:
-        """Appends the content of `data` to `pieces` and returns the number of bytes used. Raises
-        `BadBody`.
-        """
+        """Appends the content of `data` to `pieces`; returns the bytes used. Raises `BadBody`."""
         at, end = 0, len(data)
         while at < end and self._expected is not _Expected.NOTHING:
             if self._expected is _Expected.CONTENT:

@@ -312,9 +312,7 @@ class Connection(asyncio.Protocol):
     # The body of the current request.
 
     def _feed_body(self, data: bytes) -> int:
-        """Passes bytes to the body and returns how many it used. The others belong to the next
-        request.
-        """
+        """Passes bytes to the body; returns how many it used. The next request has the others."""
         body = self._body
         if body is None or body.is_complete:
             return 0
@@ -396,8 +394,9 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _end_request(self) -> None:
-        """Ends a request whose response the client has, except what is in the transport's
-        buffer, or whose client is gone.
+        """Ends a request whose response was sent, or whose client is gone.
+
+        A part of the response that fits into the transport's buffer may be unsent.
         """
         request, self._unsent = self._unsent, None
         if request is not None:

@@ -34,9 +34,7 @@ _KINDS = {
 
 
 def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
-    """Returns a socket that listens at the path. Raises `AlreadyExists` if another kind of file
-    is there.
-    """
+    """Returns a listening socket. Raises `AlreadyExists` if the path is not a socket."""
     path_text = os.fspath(path)
     try:
         with _address(path_text) as (address, folder, name):
@@ -47,8 +45,7 @@ def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
 
 
 def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
-    """Connects to the server that listens at the path. `timeout_s` applies to every use of the
-    socket.
+    """Connects to the server that listens at the path. `timeout_s` applies to each use.
 
     Raises an `OSError` with the path: `FileNotFoundError`, `ConnectionRefusedError` if no server is
     listening, or `PermissionError` if the socket belongs to another user.

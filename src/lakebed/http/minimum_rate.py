@@ -21,9 +21,7 @@ class MinimumRate:
         self._noted_ns = now_ns
 
     def note(self, count: int, now_ns: int, *, was_waited_for: bool) -> None:
-        """Records that `count` bytes moved since the last call, and whether the server waited
-        for them.
-        """
+        """Records `count` bytes since the last call, and whether the server waited for them."""
         if self._ns_per_byte is not None:
             waited_ns = now_ns - self._noted_ns if was_waited_for else 0
             self._lag_ns = max(0, self._lag_ns + waited_ns - count * self._ns_per_byte)

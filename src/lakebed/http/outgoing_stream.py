@@ -1,5 +1,4 @@
-"""The outgoing side of a connection: wraps the transport and checks that the client keeps
-receiving.
+"""The outgoing side of a connection: writes to the transport and detects stuck clients.
 
 At most one task writes at a time, so at most one waits. Once the transport is gone, `write` drops
 its data and waiters get `ClientGone`.

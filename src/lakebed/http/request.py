@@ -1,6 +1,4 @@
-"""A request as a handler gets it: the head is parsed but not interpreted, and the body may still
-be arriving.
-"""
+"""A request as a handler gets it, with a parsed head and a body that may still be arriving."""
 
 from __future__ import annotations
 
@@ -19,17 +17,16 @@ class BadBody(InputError):
 
 
 class RequestBody(Protocol):
-    """Read once, in the loop's thread. If some of it is not read, the connection closes after
-    the response.
+    """Read once, in the loop's thread.
+
+    If some of it is not read, the connection closes after the response.
     """
 
     length: int | None  # as announced, or None if chunked
     whole: bytes | None  # the body, if it arrived with the head, as every small one does
 
     async def read(self) -> bytes | bytearray:
-        """Returns the next piece, of any size, or b"" at the end. Raises `ClientGone` and
-        `BadBody`.
-        """
+        """Returns the next piece, or b"" at the end. Raises `ClientGone` and `BadBody`."""
         ...
 
     def __aiter__(self) -> AsyncIterator[bytes | bytearray]: ...

@@ -1,6 +1,4 @@
-"""Encodes the head of a response: status line, the handler's headers, and the framing of the
-body.
-"""
+"""Encodes the head of a response: status line, headers, and the framing of the body."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class Server:
         return bound_port
 
     async def listen_unix(self, path: str | os.PathLike[str], mode: int) -> None:
-        """Listens on a Unix socket, replacing an existing socket file. `mode` is set before
-        clients can connect.
+        """Listens on a Unix socket. An existing socket file is replaced; `mode` applies from the
+        start.
         """
         listener = await self.loop.create_unix_server(
             self._connect, os.fspath(path), backlog=BACKLOG, start_serving=False
@@ -121,8 +121,7 @@ class Server:
         self._listeners.append(listener)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Accepts no more requests, waits for the current ones, then cuts the remaining
-        connections.
+        """Accepts no more requests, waits for current ones, then cuts remaining connections.
 
         Returns whether all ended by themselves. Handlers that are still running are not cancelled.
         """
@@ -148,8 +147,9 @@ class Server:
         return was_empty
 
     def drop(self) -> None:
-        """Called in a forked child. The descriptor numbers stay in use, because objects of the
-        loop own them.
+        """Called in a forked child.
+
+        The descriptor numbers stay in use, because objects of the loop own them.
         """
         null_device = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         listening = [sock for listener in self._listeners for sock in listener.sockets]

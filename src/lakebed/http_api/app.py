@@ -44,9 +44,7 @@ class App:
         site: OriginCheck | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """Without `guard`, every request is trusted. Without `site`, requests from pages of
-        other sites are accepted.
-        """
+        """`guard` defaults to trusting every request; without `site`, any web page may send one."""
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
         self._site = site
@@ -89,9 +87,7 @@ class App:
         return _with_common_headers(refusal_response(refusal), refusal.request_id)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
-        """Returns the memory that a request uses from the start: its small body, or a stream's
-        buffers.
-        """
+        """Returns the memory a request uses from the start: its small body, or stream buffers."""
         whole = request.body.whole
         if whole is not None:
             return len(whole)

@@ -34,10 +34,10 @@ from lakebed.store.bucket import Bucket
 
 
 class Owner(NamedTuple):
-    """A class that operations call: how its objects are found, and which names of the path identify
-    one.
+    """A class whose methods operations call.
 
-    `changes` are its methods that return a change of the object store.
+    `find` finds its objects. `names` are the parts of the path that identify the object. `changes`
+    are its methods that return a change of the object store.
     """
 
     find: Callable[[Service, Call], Awaitable[object]]

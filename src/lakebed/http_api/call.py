@@ -36,8 +36,10 @@ class Run(Protocol):
 
 
 class Call:
-    """`names` are the parts of the path, decoded; `query` is the operation's struct; `media` is
-    the body's declared type.
+    """One call of an operation.
+
+    `names` are the parts of the path, decoded; `query` is the operation's struct; `media` is the
+    body's declared type.
     """
 
     __slots__ = ("_run", "_share", "media", "names", "operation", "query", "request")
@@ -51,7 +53,8 @@ class Call:
         *,
         run: Run | None = None,
     ) -> None:
-        """`share` limits the memory of the body, in addition to the operation's own limit.
+        """`share` limits the memory of the body.
+
         Without `run`, large bodies are decoded in the loop's thread too.
         """
         self._share = share
@@ -109,8 +112,9 @@ class Call:
         return await self.read_as(lambda data: self.decoded(data, kind))
 
     async def read_as(self, make: Callable[[bytes], Made], *, may_wait: bool = False) -> Made:
-        """Returns `make` of the body. `make` runs in another thread if the body is large or
-        `may_wait` is true.
+        """Returns `make` of the body.
+
+        `make` runs in another thread if the body is large or `may_wait` is true.
         """
         data = await self.read()
         if self._run is None or (len(data) <= HERE_BYTES_MAX and not may_wait):

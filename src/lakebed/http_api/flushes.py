@@ -22,9 +22,7 @@ class Flushes:
         self._under_way: asyncio.Future[None] | None = None
 
     async def until_durable(self, service: Service, last: RecordId) -> None:
-        """Waits until an appended record is durable. Raises the error of the flush that covers
-        it.
-        """
+        """Waits until an appended record is durable. Raises the error of its flush."""
         is_covered = False  # whether the awaited flush began after the append
         while self._log.durable_end() <= last:
             if self._under_way is None:

@@ -42,9 +42,7 @@ async def peek(service: Service, call: Call) -> Response:
 
 
 def _config(defaults: GroupConfig, settings: Settings) -> GroupConfig:
-    """Returns the store's defaults changed by `settings`. Raises `BadConfig` if one is unknown
-    or not valid.
-    """
+    """Returns the store's defaults changed by `settings`. Raises `BadConfig`."""
     loaded = load(GroupConfig, settings, where="the group's settings")
     return replace(defaults, **{name: getattr(loaded, name) for name in settings})
 

@@ -76,9 +76,7 @@ class KeyGuard:
 
 
 def read_basic(authorization: str) -> tuple[str, str]:
-    """Returns access key and secret of an `Authorization` header. Raises `ValueError` if it is
-    malformed.
-    """
+    """Returns access key and secret of an `Authorization` header. Raises `ValueError`."""
     scheme, _, credentials = authorization.strip().partition(" ")
     if scheme.lower() != "basic":
         raise ValueError("expected the scheme Basic")

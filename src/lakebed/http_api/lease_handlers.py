@@ -46,9 +46,7 @@ _HERE_MAX = 200  # messages; more are encoded in another thread
 async def _leased(
     service: Service, group: Group, lease_request: LeaseRequest, request: Request
 ) -> list[LeasedMessage]:
-    """Returns messages, or none if the time is over, the client is gone or the server shuts
-    down.
-    """
+    """Returns messages; none at the time-out, or if the client is gone or the server ends."""
 
     def try_lease() -> list[LeasedMessage]:
         return group.lease(

@@ -62,8 +62,8 @@ class LeaseQueue:
             wake_event.set_in_loop()
 
     def set_timer(self) -> None:
-        """Called after an attempt that found nothing: sets a timer for the earliest message that
-        becomes due.
+        """Sets a timer for the earliest message that becomes due, after an attempt without
+        success.
         """
         if self._timer is not None:
             self._timer.cancel()

@@ -10,8 +10,9 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class ApiLimits:
-    """Requests above these limits are refused with a retryable error. Requests that wait for
-    messages count.
+    """Requests above these limits are refused with a retryable error.
+
+    Requests that wait for messages count too.
     """
 
     requests_max: int = bounded(4_000, minimum=1, maximum=1_000_000)  # at a time

@@ -43,8 +43,10 @@ class LogChanges:
         self._changed.clear()
 
     async def come(self, deadline_s: float | None = None) -> bool:
-        """Waits for a change since `arm`. Returns False if the deadline (by the loop's clock)
-        has passed, the client is gone or the server shuts down.
+        """Waits for a change since `arm`.
+
+        Returns False if the deadline (by the loop's clock) has passed, the client is gone or the
+        server shuts down.
         """
         if self._request.is_hurried:
             return False

@@ -87,9 +87,7 @@ async def open_log(service: Service, call: Call) -> LogDescription:
 
 
 async def _description(service: Service, call: Call) -> LogDescription | None:
-    """Describes a readable log. Returns None if it does not exist or its creation did not
-    finish.
-    """
+    """Describes a readable log. None if there is none, or its creation did not finish."""
     try:
         log = await find_log_to_read(service, call)
     except NotFound:

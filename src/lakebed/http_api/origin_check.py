@@ -79,8 +79,9 @@ class OriginCheck:
             raise CrossSite("the request was made by a page of another site")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """Returns whether the origin is this node. A proxy may have changed Host, so configured
-        names count too.
+        """Returns whether the origin is this node.
+
+        A proxy may have changed Host, so configured names count too.
         """
         try:
             parts = urlsplit(origin.lower())
@@ -101,9 +102,7 @@ def _check_media(request: Request) -> None:
 
 
 def _is_visit(method: str, headers: Mapping[str, str]) -> bool:
-    """Returns whether the user follows a link: the response is shown to the user, and no page
-    can read it.
-    """
+    """Returns whether the user follows a link. No page can read the response then."""
     return method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
 
 

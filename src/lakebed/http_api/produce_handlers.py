@@ -217,7 +217,7 @@ def _prepare(topic: StoreTopic, document: Produce) -> list[_Prepared]:
         ("timestamps_ms", document.timestamps_ms),
     ):
         if column is not None and len(column) != count:
-            raise InputError(f"{name}: there are {len(column)} of them, but {count} messages")
+            raise InputError(f"{name}: {len(column)} values were passed for {count} messages")
     producer = None
     if document.producer is not None:
         producer = Producer(
@@ -255,14 +255,14 @@ def _parts(topic: StoreTopic, document: Produce) -> list[tuple[Partition, _Part]
     if number is None and partition_count == 1:
         number = 0
     if number is None and document.producer is not None:
-        raise InputError("a producer's messages need a partition")
+        raise InputError("an append with a producer needs a partition")
     if number is None and document.keys is None:
         number = topic.next_partition()
     if number is not None:
         return [(topic.partition(number), whole)]
     parts = divided(document.keys or (), partition_count, topic.next_partition)
     if not parts:
-        raise InputError("an append without messages")
+        raise InputError("an append needs at least one message")
     return [(topic.partition(chosen), _select(whole, indexes)) for chosen, indexes in parts]
 
 

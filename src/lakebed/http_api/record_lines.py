@@ -1,6 +1,4 @@
-"""Records as lines: one plain line per record in requests, one JSON document per line in
-responses.
-"""
+"""Records as lines: plain lines in requests, one JSON document per record in responses."""
 
 from __future__ import annotations
 

@@ -44,9 +44,7 @@ class Page(NamedTuple):
 
 
 def empty_page_at_end(log: ReadLog, page_request: PageRequest) -> Page | None:
-    """Returns an empty page for a reader at the end of the log, without disk access; otherwise
-    None.
-    """
+    """Returns an empty page for a reader at the log's end, without disk access; else None."""
     durable_end = log.durable_end()
     if not page_request.start or page_request.start != durable_end:
         return None

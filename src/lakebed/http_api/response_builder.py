@@ -40,9 +40,7 @@ def problem_response(error: LakebedError, *, request_id: str, closes: bool = Fal
 
 
 def refusal_response(refusal: Refusal) -> Response:
-    """Returns the response to a request that the HTTP protocol refused. The connection ends
-    after it.
-    """
+    """Returns the response to a request that the HTTP protocol refused, and closes."""
     error: LakebedError = Refused(refusal.reason)
     if refusal.status == 503:
         error = RetryError(refusal.reason)

@@ -80,9 +80,7 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
-    """Opens the segment where it is now. Raises `NotFound` if `tier` is given and it is not
-    there.
-    """
+    """Opens the segment where it is now. Raises `NotFound` if it is not in `tier`."""
     for _ in range(_TRIES):
         info = _find(log, segment_id)
         if tier not in (None, info.tier):

@@ -28,8 +28,9 @@ class StoredRange(NamedTuple):
     check_end: Callable[[], None] = lambda: None  # called before the last piece
 
     def pieces(self, start: int, end: int) -> Iterator[Read]:
-        """Yields pieces. Those sent with sendfile are read first, so that the loop does not wait
-        for the disk.
+        """Yields pieces.
+
+        Those sent with sendfile are read here first, so that the loop does not wait for the disk.
         """
         for offset in range(start, end, PIECE_BYTES):
             length = min(PIECE_BYTES, end - offset)
@@ -53,9 +54,7 @@ async def answer_range(
     offset: int,
     length: int | None,
 ) -> Response:
-    """Sends the range. It is empty at the end of the bytes; a start after the end raises
-    `BadRange`.
-    """
+    """Sends the range, which is empty at the end. A start after the end raises `BadRange`."""
     stored = await service.run(opening)
     if offset > stored.size:
         stored.source.close()

@@ -30,8 +30,8 @@ class WakeEvent:
             self._waiter.set_result(None)
 
     async def wait(self, until_s: float) -> bool:
-        """Waits until the event is set, then clears it. Returns False if the loop's clock
-        reaches `until_s` first.
+        """Waits until set, then clears the event. False if the loop's clock reaches `until_s`
+        first.
         """
         if not self._is_set:
             self._waiter = self._loop.create_future()
