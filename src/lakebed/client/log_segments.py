@@ -120,7 +120,7 @@ class RemoteRanges:
         )
         if len(stored.data) != length:
             raise Corrupt(
-                "the segment became shorter",
+                "the segment became shorter while it was being read",
                 path=self.name,
                 offset=offset,
                 expected=f"{length} bytes",

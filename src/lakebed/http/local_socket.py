@@ -98,7 +98,7 @@ def _remove_old(path: str, folder: int, name: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "another kind of file")
         raise AlreadyExists(f"{path}: is {kind}, not a socket; it was left alone")
     os.unlink(name, dir_fd=folder)
 

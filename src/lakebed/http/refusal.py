@@ -25,7 +25,9 @@ class Refusal(NamedTuple):
     status: int
     reason: str
     request_id: str
-    request: Request | None  # if there was one: its body is broken, or its handler failed
+    request: (
+        Request | None
+    )  # None if it could not be parsed; else its body is malformed or its handler failed
 
 
 def plain_text(refusal: Refusal) -> Response:

@@ -81,11 +81,11 @@ def read_basic(authorization: str) -> tuple[str, str]:
     if scheme.lower() != "basic":
         raise ValueError("expected the scheme Basic")
     if len(credentials) > CREDENTIALS_CHARACTERS_MAX:
-        raise ValueError("it is too long")
+        raise ValueError(f"the credentials are longer than {CREDENTIALS_CHARACTERS_MAX} characters")
     try:
         text = b64decode(credentials.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise ValueError("not base64 of UTF-8") from None
+        raise ValueError("the credentials are not base64 of UTF-8 text") from None
     access_key, colon, secret = text.partition(":")
     if not colon or not access_key or "\0" in text:
         raise ValueError("expected an access key, a colon and its secret")
