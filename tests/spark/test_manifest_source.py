@@ -141,7 +141,7 @@ def test_moments_that_are_not_there_are_told(root: Path) -> None:
     for as_of, told in [
         (count, f"there is no record {count}; the last one is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
-        ("900:64", "is behind the end"),
+        ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),
     ]:
         with pytest.raises(NotFound, match=re.escape(told)):
@@ -212,7 +212,7 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
         path.unlink()
     forget_snapshots(tmp_path)
     for view in VIEWS:
-        with pytest.raises(Corrupt, match=r"0001\.mlog: missing, with all up to number 2"):
+        with pytest.raises(Corrupt, match=r"^[^:]*0001\.mlog: [^:]*missing[^:]*up to number 2"):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)

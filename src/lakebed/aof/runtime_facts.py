@@ -130,9 +130,7 @@ def _seal_problems(
         "durable_bytes": last.end if last else RECORDS_START,
         "record_count": sum(good.record_count for good in records.good_ranges),
         "last_timestamp": max_timestamp,
-        "last_record_id": RecordId.from_parts(footer.segment_index, last.last_offset)
-        if last
-        else 0,
+        "last_record_id": _packed(footer.segment_index, last.last_offset) if last else 0,
     }
     if header is not None:
         expected["segment_index"] = header.segment_index

@@ -174,11 +174,11 @@ def _check_gaps(
         indexes = [expected + 1]
     for index in indexes:
         if index > expected:
-            problem = f"{reader.paths.chunk(expected)}: the chunk is missing"
+            problem = "the chunk is missing"
             if index > expected + 1:
                 problem += f", and so are those up to number {index - 1}"
             result.damages.append(Damage(expected, problem, frozenset()))
-            result.problems.append(problem)
+            result.problems.append(f"{reader.paths.chunk(expected)}: {problem}")
         expected = index + 1
 
 
