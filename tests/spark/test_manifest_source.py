@@ -141,7 +141,7 @@ def test_moments_that_are_not_there_are_told(root: Path) -> None:
     for as_of, told in [
         (count, f"record {count} does not exist; the last one is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
-        ("900:64", "is behind the end"),
+        ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),
     ]:
         with pytest.raises(NotFound, match=re.escape(told)):
@@ -212,11 +212,14 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
         path.unlink()
     forget_snapshots(tmp_path)
     for view in VIEWS:
-        with pytest.raises(Corrupt, match=r"0001\.mlog: missing, and so are those up to number 2"):
+        with pytest.raises(
+            Corrupt,
+            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are those up to number 2",
+        ):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
-    assert bad["problem"] == "missing: missing, and so are those up to number 2"
+    assert bad["problem"] == "missing: the chunk is missing, and so are those up to number 2"
     assert bad["chunk_index"] == 1
     assert all(row["is_doubtful"] for row in state_rows(tmp_path, onDamage="tell"))
 
@@ -249,7 +252,7 @@ def test_a_chunk_that_is_removed_before_it_is_read_is_missed(tmp_path: Path) -> 
     chunk_files(tmp_path)[0].unlink()
     with pytest.raises(Busy, match="the chunk was removed before it was read"):
         read_one(reader, planned)
-    assert read_one(telling, told)[0]["problem"] == "missing: missing"
+    assert read_one(telling, told)[0]["problem"] == "missing: the chunk is missing"
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -36,7 +36,7 @@ class FlushConfig:
             )
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the same limits as the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.flush_bytes,
             batch_count_max=1_000_000,
@@ -97,7 +97,7 @@ class AofConfig:
 
     def __post_init__(self) -> None:
         if self.segment_bytes & (self.segment_bytes - 1):
-            raise BadConfig(f"segment_bytes is {self.segment_bytes}, not a power of two")
+            raise BadConfig(f"segment_bytes is {self.segment_bytes}, which is not a power of two")
         if not 64 * KIB <= self.segment_bytes <= GIB:
-            raise BadConfig(f"segment_bytes = {self.segment_bytes}: allowed are 64KiB to 1GiB")
+            raise BadConfig(f"segment_bytes is {self.segment_bytes}; it must be from 64KiB to 1GiB")
         self.tiers.check_segments(self.segment_bytes)

@@ -1,4 +1,4 @@
-"""Access keys over the wire: who may sign requests. A secret is returned once, by its creation."""
+"""The calls for access keys. A secret is returned only once, when the key is created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAG = "keys"
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """The policy of the first credentials, which are exempt from limits, is given to no other."""
+    """A new access key. Its policy cannot be that of the first key, which no limits apply to."""
 
     label: str = ""
     inflight_max: Annotated[int, Meta(le=1 << 31)] | None = None

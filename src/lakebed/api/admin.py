@@ -1,4 +1,4 @@
-"""How the store is, and long work in it, over the wire."""
+"""The calls for the state of the store, and for long-running work in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class Health(Struct, frozen=True):
 
 
 class CounterValues(Struct, frozen=True):
-    """By engine and name, and by log or partition: `{"keratin": {"orders/0": {"appends": 3}}}`."""
+    """Counters by engine, then log or partition, then name.
+
+    For example `{"keratin": {"orders/0": {"appends": 3}}}`.
+    """
 
     counters: dict[str, dict[str, dict[str, int | float]]]
 
@@ -52,11 +55,11 @@ class JobState(Struct, frozen=True):
 
 class JobList(Struct, frozen=True):
     kinds: list[str]
-    works: list[JobState]  # under way, and the last ones that ended
+    works: list[JobState]  # running, and the last ones that ended
 
 
 class WaitQuery(Struct, frozen=True):
-    wait_ms: WaitMs = 0  # for its end
+    wait_ms: WaitMs = 0  # for the work to end
 
 
 HEALTH: Final = Operation(

@@ -1,4 +1,4 @@
-"""What was found to be lost in a store, over the wire: listed, and acknowledged by a person."""
+"""The calls for recorded losses of a store: listing them, and acknowledging them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups over the wire: leasing messages, settling them, and what became of them."""
+"""The calls for consumer groups: leasing and settling messages, and inspecting groups."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from lakebed.stroma.group import HeldRange
 _TAG = "groups"
 
 LeaseMs = Annotated[int, Meta(ge=1, le=366 * 24 * 3600 * 1000)]
-LEASED_MAX = 100_000  # at once
-REDRIVEN_MAX = 1_000_000  # at once
+LEASED_MAX = 100_000  # per call
+REDRIVEN_MAX = 1_000_000  # per call
 MaxMessages = Annotated[int, Meta(ge=1, le=LEASED_MAX)]
 
 
@@ -27,8 +27,11 @@ class GroupNames(Struct, frozen=True):
 
 
 class OpenGroup(Struct, frozen=True, forbid_unknown_fields=True):
-    """`settings` are kept for the group, in place of those it had, and count from its next opening
-    on: at once if it was not open. Those that are not named are the store's."""
+    """A group to open or create.
+
+    `settings` replace the group's own settings and apply when the group is next opened: at once, if
+    it was not open. Settings that are not named are the store's.
+    """
 
     settings: Settings | None = None
 
@@ -40,18 +43,18 @@ class GroupState(Struct, frozen=True):
 
 
 class Lag(Struct, frozen=True):
-    partitions: dict[int, int]  # messages that are not settled
+    partitions: dict[int, int]  # messages that are not settled, by partition
 
 
 class LeaseRequest(Struct, frozen=True, forbid_unknown_fields=True):
     max_messages: MaxMessages = 100
-    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # the first message is returned whatever its size
     lease_ms: LeaseMs | None = None
-    wait_ms: WaitMs = 0  # for the first one
+    wait_ms: WaitMs = 0  # for the first message
 
 
 class Lease(Struct, frozen=True):
-    """Messages of one partition that are held together, as columns."""
+    """Messages of one partition that were leased together, as columns."""
 
     partition: int
     epoch: int
@@ -90,7 +93,7 @@ class Extended(Struct, frozen=True):
 
 class PeekQuery(Struct, frozen=True):
     max_messages: MaxMessages = 10
-    max_bytes: MaxBytes = FETCH_BYTES_MAX  # but one message in any case
+    max_bytes: MaxBytes = FETCH_BYTES_MAX  # the first message is returned whatever its size
 
 
 class Peeked(Struct, frozen=True):
@@ -106,8 +109,8 @@ class Peeked(Struct, frozen=True):
 
 class LeasesQuery(Struct, frozen=True):
     max_leases: MaxMessages = 1000
-    partition: Count | None = None  # else all
-    offset: Count = 0  # from there on, in each partition
+    partition: Count | None = None  # by default all
+    offset: Count = 0  # the first offset in each partition
 
 
 class HeldLeases(Struct, frozen=True):
@@ -115,8 +118,8 @@ class HeldLeases(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True, forbid_unknown_fields=True):
-    partition: Count | None = None  # else all
-    offset: Count | None = None  # of one message; else all of the partition
+    partition: Count | None = None  # by default all
+    offset: Count | None = None  # of one message; by default all of the partition
 
 
 class Released(Struct, frozen=True):
@@ -124,11 +127,11 @@ class Released(Struct, frozen=True):
 
 
 class Reset(Struct, frozen=True, forbid_unknown_fields=True):
-    partition: int | None = None  # else all
+    partition: int | None = None  # by default all
 
 
 class SeekTo(Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: an `offset` of a `partition`, a moment, or the end."""
+    """Where to continue: an `offset` of a `partition`, a time, or the end."""
 
     partition: int | None = None
     offset: Count | None = None

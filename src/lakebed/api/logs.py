@@ -1,6 +1,6 @@
-"""Logs over the wire: appending, reading, tailing, sealing, their tiers, their raw segments.
+"""The calls for logs: appending, reading, tailing, sealing, their tiers and raw segments.
 
-Record ids are the packed 64-bit numbers; in a path or a query also `segment:offset`.
+Record ids are packed 64-bit numbers; in a path or a query they may also be `segment:offset`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakebed.base.units import MIB
 
 _TAG = "logs"
 
-Unsigned = Annotated[int, Meta(ge=0)]  # of 64 bits, which is more than `Meta` can say
+Unsigned = Annotated[int, Meta(ge=0)]  # 64 bits; `Meta` cannot express so large a maximum
 MaxRecords = Annotated[int, Meta(ge=1, le=100_000)]
 
 
@@ -26,17 +26,18 @@ class LogNames(Struct, frozen=True):
 
 
 class AppendRecords(Struct, frozen=True, forbid_unknown_fields=True):
-    """`is_durable` False answers as soon as the records have their ids: see `flush_log`."""
+    """Records to append. Without `is_durable` the response does not wait until they are durable:
+    see `flush_log`."""
 
     payloads: list[bytes]
     ext_ids: list[int] | None = None
-    timestamps: list[int] | None = None  # ns since 1970; else now
+    timestamps: list[int] | None = None  # ns since 1970; by default now
     is_durable: bool = True
-    timeout_ms: Count = 0  # to wait for what an append would wait for, and for room on the disk
+    timeout_ms: Count = 0  # how long to wait for queue space and for space on the disk
 
 
 class AppendQuery(Struct, frozen=True):
-    """For bodies of lines (a record each, the newline removed), or of one record's bytes."""
+    """Options for a body of lines (one record each, without the newline) or of one record."""
 
     ext_id: Unsigned = 0
     timestamp: Unsigned | None = None
@@ -49,12 +50,15 @@ class RecordIds(Struct, frozen=True):
 
 
 class Flush(Struct, frozen=True, forbid_unknown_fields=True):
-    record_id: int | None = None  # else all that was appended
+    record_id: int | None = None  # by default all records appended so far
     timeout_ms: Count | None = None
 
 
 class ReadQuery(Struct, frozen=True):
-    """From `start` (else the oldest) up to `end`, or backwards from before `start`."""
+    """Records from `start` (by default the oldest) to before `end`.
+
+    With `backward` the records before `start`, newest first.
+    """
 
     start: str | None = None
     end: str | None = None
@@ -69,12 +73,12 @@ class Records(Struct, frozen=True):
     timestamps: list[int]
     ext_ids: list[int]
     payloads: list[bytes]
-    next: int  # from where to read on
+    next: int  # where the next read continues
     durable_end: int
 
 
 class TailQuery(Struct, frozen=True):
-    start: str | None = None  # else the durable end
+    start: str | None = None  # by default the durable end
 
 
 class SeekQuery(Struct, frozen=True):
@@ -107,11 +111,11 @@ class TierPlaces(Struct, frozen=True):
 
 
 class RangeQuery(Struct, frozen=True):
-    """Of the file as it is stored: hot, warm or cold."""
+    """A range of the file or object that has the segment, in Tier 0, 1 or 2."""
 
     offset: Count = 0
     length: Annotated[int, Meta(ge=1)] | None = None
-    tier: int | None = None  # `NotFound` if it is elsewhere by now
+    tier: int | None = None  # `NotFound` if the segment is in another tier now
 
 
 _LOG = "/v1/logs/{log}"

@@ -1,7 +1,6 @@
-"""Manifest logs over the wire: their files, for readers that cannot see them.
+"""The calls for manifest logs: their files, for readers without access to the root.
 
-A manifest log is asked for by its log's name or by its stream id, and is there before anybody has
-opened the log.
+A manifest log is named by its log's name or its stream id. The log need not be open.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from lakebed.aof.manifest.files import ManifestFile
 from lakebed.api.operation import Operation, Raw
 from lakebed.api.topics import Count
 
-FILES_MAX = 1000  # of a page
+FILES_MAX = 1000  # per page
 _TAG = "manifests"
 
 
@@ -26,13 +25,13 @@ class FilesQuery(Struct, frozen=True):
 
 
 class ManifestFiles(Struct, frozen=True):
-    """A page. Without a stream nothing was ever recorded, and there are no files."""
+    """A page of a manifest log's files. Without a stream the log never had a manifest log."""
 
     log: str
     stream: str | None  # 16 hex digits
-    folder: str  # where the files are, there
+    folder: str  # the folder of the files on the server
     files: list[ManifestFile]
-    next_after: str | None  # None if these were the last
+    next_after: str | None  # `after` for the next page; None if this is the last
 
 
 class FileRangeQuery(Struct, frozen=True):

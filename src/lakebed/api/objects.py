@@ -1,4 +1,4 @@
-"""Buckets and objects over the wire, for programs without an S3 client: the command line."""
+"""The calls for buckets and objects, for programs without an S3 client, as the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.base.units import TIB
 from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import BucketInfo, Content, Deleted, ObjectInfo, Page, Versioning
 
-KEYS_MAX = 1000  # of a page
+KEYS_MAX = 1000  # per page
 _TAG = "objects"
 
 
@@ -21,7 +21,7 @@ class BucketList(Struct, frozen=True):
 
 
 class NewBucket(Struct, frozen=True, forbid_unknown_fields=True):
-    versioning: Versioning | None = None  # as the store is configured, unless given
+    versioning: Versioning | None = None  # by default as the store is configured
 
 
 class SetVersioning(Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class SetVersioning(Struct, frozen=True, forbid_unknown_fields=True):
 
 class PutQuery(Struct, frozen=True):
     content_type: str | None = None
-    metadata: str | None = None  # a JSON object of texts
+    metadata: str | None = None  # a JSON object of strings
     cache_control: str | None = None
     content_disposition: str | None = None
     content_encoding: str | None = None
@@ -46,7 +46,7 @@ class VersionQuery(Struct, frozen=True):
 
 
 class GetQuery(Struct, frozen=True):
-    """`first` and `last` are bytes, both there."""
+    """The version and the range to read: bytes `first` to `last`, both included."""
 
     version_id: str | None = None
     first: Count | None = None
@@ -59,7 +59,7 @@ class DeleteQuery(Struct, frozen=True):
 
 
 class ObjectDeletion(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of one delete of many."""
+    """One object to delete."""
 
     key: str
     version_id: str | None = None
@@ -71,7 +71,7 @@ class DeleteMany(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteOutcome(Struct, frozen=True):
-    """One of both."""
+    """The result of one deletion, or its problem."""
 
     deleted: Deleted | None = None
     problem: dict[str, object] | None = None
@@ -82,10 +82,13 @@ class DeletedMany(Struct, frozen=True):
 
 
 class CopyObject(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to, and what must hold there; `content` takes the place of the source's."""
+    """The target of a copy. `if_match` and `if_none_match` are conditions on it.
+
+    `content` replaces the content type, metadata and headers of the source.
+    """
 
     target: str  # the key of the copy
-    bucket: str | None = None  # of the copy; else the same
+    bucket: str | None = None  # of the copy; by default the same
     version_id: str | None = None  # of the source
     content: Content | None = None
     if_match: str | None = None

@@ -1,4 +1,4 @@
-"""Pins over the wire: made, renewed, released and listed for readers elsewhere."""
+"""The calls for pins: creating, renewing, releasing and listing them for remote readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DurationMs = Annotated[int, Meta(ge=1, le=7 * 24 * 3600 * 1000)]
 
 
 class NewPin(Struct, frozen=True, forbid_unknown_fields=True):
-    """Segments of a log, or offsets of a partition: from `start` to before `end`."""
+    """A new pin of segments of a log, or of offsets of a partition: `start` to before `end`."""
 
     start: Count
     end: Count
@@ -37,7 +37,7 @@ class RenewPins(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RenewedPins(Struct, frozen=True):
-    pin_ids: list[str]  # those that were there
+    pin_ids: list[str]  # those that exist
 
 
 class ReleasePins(Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,8 +1,9 @@
-"""Errors as problem documents (RFC 9457), and problem documents as the same errors again.
+"""Turns errors into problem documents (RFC 9457), and problem documents back into the same errors.
 
-A document has the members `type`, `title`, `status`, `detail`, and of our own: `code`, which names
-the error for programs; `advice`, what the caller can do; `facts`, what the error carries; and
-`request_id`. Whoever reads one gets an error of the same class, with the same text and facts.
+A document has the standard members `type`, `title`, `status` and `detail`, and these of our own:
+`code`, which identifies the error for programs; `advice`, what the caller can do; `facts`, the
+attributes of the error; and `request_id`. The client raises an error of the same class, with the
+same text and attributes.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class FileGone(errors.NotFound):
 
 
 def code_of(kind: type[LakebedError]) -> str:
-    """`no-such-key` of `NoSuchKey`."""
+    """Returns the code of an error class, such as `no-such-key` for `NoSuchKey`."""
     return _WORD.sub("-", kind.__name__).lower()
 
 
 def _below(kind: type[LakebedError]) -> Iterator[type[LakebedError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from _below(one)
+    for subclass in kind.__subclasses__():
+        yield from _below(subclass)
 
 
 _MODULES = (errors, aof_errors, tier_errors, keratin_errors, stroma_errors, seglake_errors)
@@ -121,9 +122,9 @@ RETRY_AFTER_S: Final[Mapping[int, int]] = {429: 1, 503: 1, 507: 5}
 
 
 def _lookup(table: Mapping[type[LakebedError], Any], kind: type[LakebedError]) -> Any:
-    for one in kind.__mro__:
-        if one in table:
-            return table[one]
+    for base in kind.__mro__:
+        if base in table:
+            return table[base]
     raise AssertionError("the root has an entry in every table")
 
 
@@ -133,7 +134,7 @@ def status_of(error: LakebedError) -> int:
 
 
 def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
-    """The document that tells an error."""
+    """Returns the problem document of an error."""
     kind = type(error)
     return {
         "type": TYPE_PREFIX + code_of(kind),
@@ -148,11 +149,11 @@ def problem_of(error: LakebedError, *, request_id: str = "") -> dict[str, Any]:
 
 
 def error_of(document: Mapping[str, Any]) -> LakebedError:
-    """The error that a document tells; of an unknown code, the one its status is nearest to."""
+    """Returns the error of a problem document; if the code is unknown, by its status."""
     code, detail = str(document.get("code", "")), str(document.get("detail", ""))
     kind = _kinds().get(code) or _kind_of_status(document.get("status"))
-    error = kind.__new__(kind)  # its own way to be made has arguments that are not told
-    Exception.__init__(error, detail or "the server told no more")
+    error = kind.__new__(kind)  # its own constructor needs arguments that the document lacks
+    Exception.__init__(error, detail or "the server sent no error message")
     facts = document.get("facts")
     for name, value in facts.items() if isinstance(facts, dict) else ():
         setattr(error, name, _restored(error, name, value))
@@ -173,7 +174,7 @@ def _plain(value: object) -> object:
     if isinstance(value, keratin_errors.AppendedPart):
         return value._asdict()
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return str(value)
 
 
@@ -181,24 +182,24 @@ def _restored(error: LakebedError, name: str, value: Any) -> object:
     if isinstance(error, aof_errors.WouldBlock) and name == "kind":
         return aof_errors.BackpressureKind(value)
     if isinstance(error, aof_errors.WouldBlock | aof_errors.NotDurableYet) and name == "record_ids":
-        return [RecordId(one) for one in value]
+        return [RecordId(item) for item in value]
     if isinstance(error, stroma_errors.StaleLease) and name == "ranges":
         return tuple((start, end) for start, end in value)
     if isinstance(error, keratin_errors.PartlyAppended) and name == "appended":
         names = keratin_errors.AppendedPart._fields
-        return tuple(keratin_errors.AppendedPart(*(one[name] for name in names)) for one in value)
+        return tuple(keratin_errors.AppendedPart(*(item[name] for name in names)) for item in value)
     return value
 
 
 def _kinds() -> dict[str, type[LakebedError]]:
-    """Those of the base come before others of the same name."""
-    found = {code_of(one): one for one in _below(LakebedError) if one.__module__ in _NAMES}
-    mine = [one for one in vars(errors).values() if isinstance(one, type)]
-    return found | {code_of(one): one for one in mine if issubclass(one, LakebedError)}
+    """Returns the error classes by code; those of `lakebed.base` win over others of their name."""
+    kinds = {code_of(kind): kind for kind in _below(LakebedError) if kind.__module__ in _NAMES}
+    base = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    return kinds | {code_of(kind): kind for kind in base if issubclass(kind, LakebedError)}
 
 
 def _kind_of_status(status: object) -> type[LakebedError]:
-    for kind, known in STATUSES.items():
-        if known == status:
+    for kind, status_of_kind in STATUSES.items():
+        if status_of_kind == status:
             return kind
     return errors.InputError if isinstance(status, int) and 400 <= status < 500 else LakebedError

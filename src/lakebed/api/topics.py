@@ -1,7 +1,7 @@
-"""Topics over the wire: what they are, producing to them, fetching from them, and batch commits.
+"""The calls for topics: describing them, producing, fetching, and batch commits.
 
-Messages travel as columns: an item of each for every message. A column that is left out is empty
-for all of them.
+Messages are sent as columns with one item per message. A column that is left out is empty for all
+messages.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Count = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 Header = tuple[str, bytes | None]
 Settings = dict[str, int | float | bool | str]
 
-BODY_BYTES_MAX = 72 * MIB  # of messages: those of an append, and what is written around them
-MESSAGES_MAX = 1_000_000  # of a produce
+BODY_BYTES_MAX = 72 * MIB  # of a body with messages: the largest append, and its encoding
+MESSAGES_MAX = 1_000_000  # per produce call
 FETCH_BYTES_MAX = 32 * MIB
 WAIT_MS_MAX = 60_000
 _TAG = "topics"
@@ -43,7 +43,10 @@ class NewTopic(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EnsuredTopic(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without `partitions` whatever there is will do, or a new one has one."""
+    """A topic to open or create.
+
+    Without `partitions` an existing topic may have any number of them, and a new topic has one.
+    """
 
     partitions: int | None = None
     settings: Settings = {}
@@ -55,19 +58,19 @@ class Configure(Struct, frozen=True, forbid_unknown_fields=True):
 
 class PartitionState(Struct, frozen=True):
     partition: int
-    start_offset: int  # of the first message that may be read
+    start_offset: int  # of the first message that can be read
     high_watermark: int  # after the last durable message
 
 
 class TopicState(Struct, frozen=True):
     name: str
     partitions: list[PartitionState]
-    settings: Settings  # all of them, as they count
+    settings: Settings  # all effective settings
     topic_id: str = ""  # changes if it is deleted and created again; empty from older servers
 
 
 class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
-    """What it sent before is recognised, and not appended again."""
+    """An idempotent producer: messages that it repeats are not appended again."""
 
     id: Annotated[int, Meta(ge=0, le=INT64_MAX)]
     epoch: Annotated[int, Meta(ge=0, lt=1 << 15)]
@@ -75,9 +78,10 @@ class WireProducer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Produce(Struct, frozen=True, forbid_unknown_fields=True):
-    """To `partition`; else each message to its key's, and those without a key to the next in turn.
+    """Messages to append to `partition`, by default each to the partition of its key.
 
-    With a `producer` all go to one partition, which must be given.
+    Messages without a key go to the partitions in turn. With a `producer` all go to one partition,
+    which must be given.
     """
 
     values: Annotated[list[bytes | None], Meta(max_length=MESSAGES_MAX)]  # None deletes the key
@@ -86,9 +90,9 @@ class Produce(Struct, frozen=True, forbid_unknown_fields=True):
     timestamps_ms: Annotated[list[int], Meta(max_length=MESSAGES_MAX)] | None = None  # else now
     partition: int | None = None
     producer: WireProducer | None = None
-    not_before_ms: Count = 0  # groups deliver them at that moment at the earliest
+    not_before_ms: Count = 0  # groups do not deliver them before this time
     ack: str | None = None  # after_fsync or after_write; else the topic's
-    timeout_ms: Count | None = None  # to wait for room; else the call is refused at once
+    timeout_ms: Count | None = None  # wait for queue space; by default the call fails at once
 
 
 class ProduceQuery(Struct, frozen=True):
@@ -118,7 +122,7 @@ class FetchQuery(Struct, frozen=True):
     offset: Count = 0
     max_messages: MaxMessages = 1000
     max_bytes: MaxBytes = 1 * MIB
-    wait_ms: WaitMs = 0  # for the first one
+    wait_ms: WaitMs = 0  # for the first message
 
 
 class Messages(Struct, frozen=True):
@@ -129,7 +133,7 @@ class Messages(Struct, frozen=True):
     values: list[bytes | None]
     headers: list[list[Header]]
     flags: list[int]
-    next_offset: int  # from where to fetch on
+    next_offset: int  # where the next fetch continues
     start_offset: int
     high_watermark: int
 
@@ -155,7 +159,7 @@ class AdvanceTopics(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdvancedTopics(Struct, frozen=True):
-    ends: list[int]  # of each range, in their order
+    ends: list[int]  # one for each range, in order
 
 
 class Offsets(Struct, frozen=True):
@@ -167,7 +171,7 @@ class Truncate(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Truncated(Struct, frozen=True):
-    segments: int  # that went with the messages
+    segments: int  # how many were removed with the messages
 
 
 class Sealed(Struct, frozen=True):
@@ -175,7 +179,7 @@ class Sealed(Struct, frozen=True):
 
 
 class TopicSegments(Struct, frozen=True):
-    """What a reader without the files needs for a plan. Pin the offsets before reading them."""
+    """The segments of a partition, for planning reads. Pin the offsets before reading them."""
 
     segments: list[PartitionSegment]
     start_offset: int
@@ -184,16 +188,16 @@ class TopicSegments(Struct, frozen=True):
 
 class SegmentBytesQuery(Struct, frozen=True):
     offset: Count = 0  # bytes
-    length: Annotated[int, Meta(ge=1)] | None = None  # else all of it
-    generation: int | None = None  # `NotFound` if it is another one by now
+    length: Annotated[int, Meta(ge=1)] | None = None  # by default all of it
+    generation: int | None = None  # `NotFound` if the segment has another generation now
 
 
 class StagedBatch(Struct, frozen=True, forbid_unknown_fields=True):
-    """A Kafka record batch (version 2), or several: here, or where the writer can read it."""
+    """One or more Kafka record batches (version 2): as `data`, a file, or an object."""
 
     data: bytes | None = None
-    path: str | None = None  # a file
-    bucket: str | None = None  # an object of the store
+    path: str | None = None  # a file that the server can read
+    bucket: str | None = None  # of an object of the store
     key: str | None = None
 
 
@@ -203,9 +207,10 @@ class StagedPartition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BatchCommit(Struct, frozen=True, forbid_unknown_fields=True):
-    """All batches of a partition are appended or none, and those of a version only once.
+    """Staged batches to append: all batches of a partition or none, and each version only once.
 
-    Versions of an application grow: what is not larger than the last one was committed before.
+    The versions of an application increase. A version that is not larger than the last one is
+    reported as committed already.
     """
 
     application: Annotated[str, Meta(min_length=1, max_length=256)]
@@ -273,9 +278,9 @@ OFFSETS_FOR_TIME: Final = Operation(
 )  # fmt: skip
 ADVANCE_TOPICS: Final = Operation(
     "advance_topics", "POST", "/v1/advance",
-    "How far to read partitions within a limit so that they advance in time together: the oldest "
-    "messages first", AdvancedTopics, body=AdvanceTopics, tag=_TAG, target="Topics.advance",
-    is_repeatable=True,
+    "Return how far to read each partition, within a limit, so that the oldest messages of all "
+    "partitions are read first", AdvancedTopics, body=AdvanceTopics, tag=_TAG,
+    target="Topics.advance", is_repeatable=True,
 )  # fmt: skip
 TRUNCATE: Final = Operation(
     "truncate", "POST", "/v1/topics/{topic}/partitions/{partition}/truncate",

@@ -1,4 +1,4 @@
-"""The settings of a topic: section `[keratin]`, or what `topic.json` keeps of them."""
+"""The settings of a topic, from section `[keratin]` and from the topic's `topic.json`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ _DAY_MS = 24 * 3600 * 1000
 class Ack(Enum):
     """When an append is acknowledged."""
 
-    AFTER_WRITE = "after_write"  # in the page cache: a power cut may take it back
+    AFTER_WRITE = "after_write"  # in the page cache: a power cut may lose it
     AFTER_FSYNC = "after_fsync"  # on the device
-    AFTER_REPLICATED = "after_replicated"  # there is no replication yet: refused
+    AFTER_REPLICATED = "after_replicated"  # refused: there is no replication yet
 
     @classmethod
     def parse(cls, text: str) -> Ack:
         try:
             ack = cls(text)
         except ValueError:
-            allowed = ", ".join(one.value for one in cls)
-            raise InputError(f"ack {text[:40]!r}: allowed are {allowed}") from None
+            allowed = ", ".join(level.value for level in cls)
+            raise InputError(f"ack {text[:40]!r}: must be one of {allowed}") from None
         return ack
 
     def require_possible(self) -> Ack:
         if self is Ack.AFTER_REPLICATED:
-            raise InputError("ack after_replicated: there is no replication yet; use after_fsync")
+            raise InputError(
+                "ack 'after_replicated': replication is not supported yet; use 'after_fsync'"
+            )
         return self
 
 
@@ -59,7 +61,7 @@ class TopicConfig:
     message_bytes_max: int = bounded(16 * MIB, minimum=1, maximum=64 * MIB)
     """Maximum size of a message, with its key and headers."""
     ack: str = "after_fsync"
-    """When an append is acknowledged: `after_fsync`, or `after_write`."""
+    """When an append is acknowledged: `after_fsync` or `after_write`."""
     sync_ms_max: int = bounded(50, minimum=0, maximum=60_000)
     """With `after_write`: the time after which written messages are synced."""
     manifest_ms: int = bounded(60_000, minimum=100, maximum=_DAY_MS)
@@ -86,7 +88,7 @@ class TopicConfig:
         if self.message_bytes_max > self.request_bytes_max:
             raise BadConfig(
                 f"message_bytes_max is {self.message_bytes_max}, "
-                f"more than request_bytes_max ({self.request_bytes_max})"
+                f"which must not exceed request_bytes_max ({self.request_bytes_max})"
             )
         try:
             Ack.parse(self.ack).require_possible()
@@ -98,7 +100,7 @@ class TopicConfig:
         return Ack(self.ack)
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.batch_bytes_max,
             batch_count_max=self.batch_count_max,

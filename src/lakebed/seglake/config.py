@@ -1,4 +1,4 @@
-"""The settings of the object store and its endpoint: section `[s3]`."""
+"""The settings of the object store and its S3 endpoint: section `[s3]`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SeglakeConfig(EndpointConfig):
     reserve_bytes: int = bounded(256 * MIB, minimum=0, maximum=TIB)
     """Disk space that writes leave free."""
     require_if_match_buckets: str = ""
-    """Buckets where overwriting needs `If-Match`, separated by commas; `*`: all."""
+    """Buckets where overwriting an object needs `If-Match`, separated by commas; `*` means all."""
     spec_version_listing: bool = False
     """List no versions of an unversioned bucket, instead of `null` versions."""
     default_versioning: str = "enabled"
@@ -48,11 +48,12 @@ class SeglakeConfig(EndpointConfig):
         super().__post_init__()
         if self.default_versioning not in ("enabled", "unversioned"):
             raise BadConfig(
-                f"default_versioning is {self.default_versioning!r}: enabled or unversioned"
+                f"default_versioning is {self.default_versioning!r}: "
+                "it must be enabled or unversioned"
             )
 
     @property
     def versioning(self) -> Versioning:
-        """Of a new bucket, if nothing else is asked for."""
+        """The versioning of a new bucket whose request does not set it."""
         enabled = self.default_versioning == "enabled"
         return Versioning.ENABLED if enabled else Versioning.DISABLED

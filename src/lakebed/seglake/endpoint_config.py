@@ -1,6 +1,6 @@
-"""The settings of the S3 endpoint: how requests are taken, whatever serves them.
+"""The settings of the S3 endpoint: which requests it accepts.
 
-They stand in section `[s3]` together with those of the engine, so they are declared beside it.
+They are declared in the engine's package because they share the section `[s3]` with its settings.
 """
 
 from __future__ import annotations

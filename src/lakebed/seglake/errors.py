@@ -1,4 +1,4 @@
-"""What can be wrong with a request, by the names S3 has for it where it has one."""
+"""The errors of the object store, named as in S3 where S3 has a name for them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from lakebed.base.errors import AlreadyExists, BadName, DataError, InputError, N
 
 
 class NoSuchBucket(NotFound):
-    """There is no bucket of that name."""
+    """The bucket does not exist."""
 
 
 class NoSuchKey(NotFound):
-    """There is no object with that key, or its newest version is a delete marker."""
+    """The object does not exist, or its newest version is a delete marker."""
 
     def __init__(self, message: str, *, marker_id: str | None = None) -> None:
         """`marker_id` is the version id of the delete marker that hides the object."""
@@ -19,23 +19,23 @@ class NoSuchKey(NotFound):
 
 
 class NoSuchVersion(NotFound):
-    """There is no such version of that key."""
+    """The object has no version with that id."""
 
 
 class NoSuchUpload(NotFound):
-    """There is no such upload: it was never started, or it was completed or aborted."""
+    """The upload never existed, is complete, or was aborted."""
 
 
 class NoSuchAccessKey(NotFound):
-    """There is no such access key."""
+    """The access key does not exist."""
 
 
 class SecretKeyMismatch(DataError):
-    """The file `secret.key` is missing, or is not the one that encrypted the secrets."""
+    """The file `secret.key` is missing, or is not the one that the secrets were encrypted with."""
 
 
 class MetadataLost(DataError):
-    """The metadata database is missing or empty, but the data that it described exists."""
+    """The metadata database is missing or empty although segments, manifests or keys exist."""
 
 
 class MethodNotAllowed(InputError):
@@ -49,7 +49,7 @@ class MethodNotAllowed(InputError):
 
 
 class BucketExists(AlreadyExists):
-    """A bucket of that name exists with other properties than those requested."""
+    """The bucket exists with another versioning state than requested."""
 
 
 class BucketNotEmpty(InputError):
@@ -57,49 +57,49 @@ class BucketNotEmpty(InputError):
 
 
 class ReservedBucket(InputError):
-    """The bucket belongs to the store itself: it can be read but not changed."""
+    """The bucket belongs to the store itself and is read-only for clients."""
 
     exit_code = 77
 
 
 class BadBucketName(BadName):
-    """The bucket name is not valid in S3."""
+    """The bucket name breaks S3's naming rules."""
 
 
 class BadKey(BadName):
-    """The key is empty, longer than 1,024 bytes of UTF-8, or not text."""
+    """The key is empty, longer than 1,024 bytes of UTF-8, or not valid text."""
 
 
 class BadState(InputError):
-    """A bucket cannot change from its current versioning state to the requested one."""
+    """The bucket cannot change to the requested versioning state."""
 
 
 class PreconditionFailed(InputError):
-    """The object does not meet the condition of the request. Nothing was changed."""
+    """The object does not meet the request's condition; nothing was changed."""
 
 
 class ConditionConflict(RetryError):
-    """Another request changed the object at the same time. Try again."""
+    """Another request changed the object at the same time; retry."""
 
 
 class BadDigest(InputError):
-    """The bytes do not match the caller's checksum. Nothing was stored."""
+    """The body does not match the checksum sent with it; nothing was stored."""
 
 
 class BadSize(InputError):
-    """The body is shorter or longer than declared. Nothing was stored."""
+    """The body is shorter or longer than announced; nothing was stored."""
 
 
 class BadPart(InputError):
-    """A part was not uploaded, or has a different ETag."""
+    """The request names a part that was not uploaded or has another ETag."""
 
 
 class BadPartOrder(InputError):
-    """The parts are not in ascending order."""
+    """The request does not list the parts in ascending order."""
 
 
 class PartTooSmall(InputError):
-    """A part other than the last has less than 5 MiB."""
+    """A part other than the last is smaller than the minimum."""
 
     def __init__(self, message: str, *, number: int = 0, size: int = 0, minimum: int = 0) -> None:
         super().__init__(message)
@@ -109,7 +109,7 @@ class PartTooSmall(InputError):
 
 
 class BadRange(InputError):
-    """The byte range does not overlap the object."""
+    """The requested range lies outside the object."""
 
     def __init__(self, message: str, *, size: int) -> None:
         super().__init__(message)
@@ -117,4 +117,4 @@ class BadRange(InputError):
 
 
 class Damaged(DataError):
-    """The bytes of a chunk do not match its hash. None of them were returned."""
+    """A chunk on disk is not what was stored; none of its bytes were returned to the caller."""

@@ -42,10 +42,10 @@ class GroupConfig:
         check(self)
         if self.ack_level not in (AFTER_FSYNC, AFTER_WRITE):
             raise BadConfig(
-                f"ack_level = {self.ack_level!r}: allowed are {AFTER_FSYNC} and {AFTER_WRITE}"
+                f"ack_level {self.ack_level!r}: must be {AFTER_FSYNC!r} or {AFTER_WRITE!r}"
             )
 
     @property
     def syncs_each(self) -> bool:
-        """Whether a call returns only when its events are on the device."""
+        """Whether a call returns only after its events are synced."""
         return self.ack_level == AFTER_FSYNC

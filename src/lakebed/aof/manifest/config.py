@@ -38,7 +38,7 @@ class ManifestConfig:
         check(self)
 
     def commit_config(self) -> CommitConfig:
-        """The same for the barrier."""
+        """Returns the same limits as the settings of the commit barrier."""
         return CommitConfig(
             batch_bytes_max=self.commit_bytes,
             batch_count_max=1_000_000,

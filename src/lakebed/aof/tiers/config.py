@@ -1,4 +1,4 @@
-"""The settings of the tiers: section `[aof_tiers]` for a log, `[aof_tier2]` for what all share."""
+"""The settings of the tiers: `[aof_tiers]` for each log, `[aof_tier2]` shared by all logs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TierConfig:
         )
 
     def check_segments(self, segment_bytes: int) -> None:
-        """A segment may take a quarter of the log's Tier 0 at most."""
+        """Raises `BadConfig` if a segment takes more than a quarter of the log's Tier 0."""
         limit = self.tier0_bytes_max // SEGMENTS_IN_TIER0_MIN
         if self.tiering_enabled and segment_bytes > limit:
             raise BadConfig(

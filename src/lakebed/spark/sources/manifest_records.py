@@ -143,7 +143,11 @@ def missing_chunks(manifest: ReadableManifestLog, first: int, end: int) -> Corru
 
 
 def _missing(manifest: ReadableManifestLog, first: int, end: int) -> Damaged:
-    problem = "missing" if end == first + 1 else f"missing, and so are those up to number {end - 1}"
+    problem = (
+        "the chunk is missing"
+        if end == first + 1
+        else f"the chunk is missing, and so are those up to number {end - 1}"
+    )
     return Damaged(Position(first, 0), "missing", manifest.reader.paths.chunk(first), problem)
 
 
