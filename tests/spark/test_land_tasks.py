@@ -228,7 +228,7 @@ def test_what_a_killed_task_staged_is_vacuumed_and_only_that(lake: Lake) -> None
     written(landing, lake, messages({"a": 2}))  # and killed
     target = target_of(landing, lake.s3)
     assert target.vacuum(retention_h=WEEK_H) == 0
-    with pytest.raises(InputError, match="the least is 168"):
+    with pytest.raises(InputError, match="the minimum is 168"):
         target.vacuum(retention_h=0)
     assert a_week_later(lake, landing).vacuum(retention_h=WEEK_H) == 1
     assert lake.keys("_land/tables/staged/staged") == []

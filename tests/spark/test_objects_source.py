@@ -342,14 +342,14 @@ def test_reading_ends_its_transactions_so_that_the_log_can_be_carried_over(
 def test_options_that_are_wrong_are_told() -> None:
     for options, told in [
         ({"view": "keys"}, "one of buckets, objects, versions, manifests, chunks"),
-        ({"columns": "name"}, "there is no column 'name'"),
+        ({"columns": "name"}, "column 'name' does not exist"),
         ({"buckets": "one"}, "did you mean bucket?"),
-        ({"partitionRows": "0"}, "a whole number from 1 on"),
+        ({"partitionRows": "0"}, "a whole number of at least 1"),
         ({"onDamage": "skip"}, "one of fail, tell"),
     ]:
         with pytest.raises(BadConfig, match=re.escape(told)):
             reader_of(ObjectsSource, path="/nowhere", **options)
-    with pytest.raises(BadConfig, match="path or endpoint is missing"):
+    with pytest.raises(BadConfig, match="set the option path or endpoint"):
         reader_of(ObjectsSource)
     with pytest.raises(NotFound, match="no such root"):
         reader_of(ObjectsSource, path="/nowhere")[0].partitions()
