@@ -106,8 +106,9 @@ class Group(Protocol):
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
-        With `wait_s` the call waits that long for the first message.
+        Their total size is at most `max_bytes` (itself at most 32 MiB), except that a single larger
+        message is still returned. With `wait_s` the call waits up to that long for the first
+        message.
         """
 
     async def ack(self, message: LeasedMessage) -> None:

@@ -90,7 +90,9 @@ def _restored(hint: Any, value: Any, place: str) -> Any:
         try:
             return hint(value)
         except ValueError:
-            raise BadDocument(f"{place}: {str(value)[:80]!r} is not a {hint.__name__}") from None
+            raise BadDocument(
+                f"{place}: must be of type {hint.__name__}, not {str(value)[:80]!r}"
+            ) from None
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise BadDocument(f"{place}: expected {hint.__name__}, found {str(value)[:80]!r}")
     return value

@@ -32,7 +32,7 @@ from lakebed.kernels.results import (
 
 _wanted = os.environ.get("LAKEBED_KERNELS", "")
 if _wanted not in ("", "compiled", "reference"):
-    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
+    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}; it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32_combine crc32c crc32c_combine "
