@@ -292,7 +292,7 @@ def test_options_that_are_wrong_are_told() -> None:
             "a time such as 2026-01-31T12:00:00Z, a record number, or a position",
         ),
         ({"columns": "name"}, "column 'name' does not exist"),
-        ({"chunk": "1"}, "there is no option"),
+        ({"chunk": "1"}, "unknown option"),
     ]:
         with pytest.raises(BadConfig, match=re.escape(told)):
             reader_of(ManifestSource, path="/nowhere", log="orders", **options)

@@ -160,9 +160,9 @@ def test_what_cannot_be_written_is_told_before_a_task_starts(
     frame = session.range(2).selectExpr("cast(id as string) value", "id")
     good = frame.select("value")
     cases: list[tuple[DataFrame, str, dict[str, object], str]] = [
-        (frame, "append", {"topic": "t"}, "a column 'id' cannot be written"),
+        (frame, "append", {"topic": "t"}, "the column 'id' cannot be written"),
         (good, "overwrite", {"topic": "t"}, "cannot be overwritten"),
-        (good, "append", {"topic": "none"}, "has no topic none; the option createTopic"),
+        (good, "append", {"topic": "none"}, "has no topic none; set createTopic"),
         (good, "append", {"topic": "t", "compresion": "lz4"}, "did you mean compression"),
     ]
     for rows, mode, options, message in cases:

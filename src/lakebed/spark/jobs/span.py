@@ -147,7 +147,7 @@ def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
 def _check_numbers(span: Span, origin: Origin, *, count: int) -> None:
     for number in (*span.partitions, *span.start, *span.end):
         if number is not None and not 0 <= number < count:
-            raise NotFound(f"{origin.name}: partition {number} does not exist (there are {count})")
+            raise NotFound(f"{origin.name}: partition {number} does not exist (it has {count})")
 
 
 def _range(feed: Feed, lane: Lane, span: Span, bounds: Bounds, *, since: int) -> tuple[int, int]:

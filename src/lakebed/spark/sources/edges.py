@@ -71,7 +71,7 @@ class Edge:
         for lane in self.by_lane:
             if lane.name == name and lane not in lanes:
                 raise NotFound(
-                    f"{name}: partition {lane.number} does not exist (there are {len(lanes)})"
+                    f"{name}: partition {lane.number} does not exist (it has {len(lanes)})"
                 )
 
 

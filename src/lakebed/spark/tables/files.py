@@ -93,7 +93,7 @@ class TableFiles:
         for field, column in zip(self._schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise InputError(
-                    f"{self._place}: the column {field.name} of the table cannot be null"
+                    f"{self._place}: the column {field.name} cannot be null in this table"
                 )
         for key, part in by_partition(rows, self._options.partition_columns):
             self._open_file(key).hold(part)

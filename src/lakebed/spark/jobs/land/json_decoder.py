@@ -72,7 +72,9 @@ class Documents:
     def __init__(self, values: Sequence[bytes | None]) -> None:
         self.objects: list[Any] = []
         self.errors: dict[int, str] = {}
-        self.with_more: list[int] = []  # indexes of documents with fields that the schema lacks
+        self.with_more: list[
+            int
+        ] = []  # indexes of documents that may have fields beyond the schema
         self._values = values
         self._rescued: dict[int, dict[str, msgspec.Raw]] = {}
 
@@ -116,7 +118,7 @@ class JsonDecoder:
     def decode(self, values: Sequence[bytes | None]) -> Documents:
         """Decodes the values.
 
-        Fields that the schema lacks are left out; `with_more` lists the documents that have some.
+        Fields that the schema lacks are left out; `with_more` lists documents that may have some.
         """
         documents = Documents(values)
         objects, first = documents.objects, self._first.decode
@@ -173,7 +175,7 @@ class JsonDecoder:
             except BadDocument:
                 misfits.append(name)
         documents.rescue(index, misfits)
-        if self._lists_extra and not fields.keys() <= self._fields.keys():
+        if self._lists_extra:  # nested fields may be unknown, too; the caller looks
             documents.with_more.append(index)
         return msgspec.structs.replace(self._nothing, **fitting)
 

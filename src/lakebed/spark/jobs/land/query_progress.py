@@ -51,8 +51,8 @@ def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bo
             ended = [
                 tally
                 for tally in running
-                if tally.query.awaitTermination(INTERVAL_S / len(running))
-            ]  # type: ignore[arg-type]
+                if tally.query.awaitTermination(INTERVAL_S / len(running))  # type: ignore[arg-type]
+            ]
             running = [tally for tally in running if tally not in ended]
             for tally in tallies:
                 tally.update()
