@@ -139,7 +139,7 @@ class Group(Protocol):
         """
 
     async def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Returns messages that were not processed. Does not count as a delivery."""
+        """Gives back messages that were not processed. This does not count as a delivery."""
 
     async def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""

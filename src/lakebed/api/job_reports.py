@@ -106,7 +106,7 @@ def _list(value: object, place: str) -> list[Any]:
 
 def _error(kind: type[LakebedError], value: object, place: str) -> LakebedError:
     if not isinstance(value, Mapping):
-        raise BadDocument(f"{place}: expected a problem, found {str(value)[:80]!r}")
+        raise BadDocument(f"{place}: expected a problem document, found {str(value)[:80]!r}")
     error = error_of(value)
     if not isinstance(error, kind):
         raise BadDocument(f"{place}: expected a {kind.__name__}, found {type(error).__name__}")

@@ -52,7 +52,9 @@ else:
         # A module that lacks a function was built from older sources and is not used.
         for _name in _FUNCTIONS.split():
             if not hasattr(_module, _name):
-                raise ImportError(f"{_module.__file__} is out of date: it has no {_name}")
+                raise ImportError(
+                    f"{_module.__file__} is out of date and must be rebuilt: it has no {_name}"
+                )
         COMPILED = True
     except ImportError as _error:
         if _wanted == "compiled":
