@@ -374,7 +374,7 @@ def test_what_is_appended_in_part_says_what_is_there(live_api: LiveApi) -> None:
         {"partition": number, "base_offset": 0, "message_count": counts[number]}
         for number in (0, 1)
     ]
-    assert answer.json["facts"]["cause"] == "wide-2: the queue of writes is full"
+    assert answer.json["facts"]["cause"] == "wide-2: the queue of writes is full; retry later"
     assert isinstance(answer.problem, PartlyAppended)
     assert [len(fetched(live_api, "wide", number).values) for number in range(3)] == [
         counts[0],

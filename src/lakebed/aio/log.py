@@ -26,8 +26,8 @@ class AsyncFollower(AsyncIterator[Record]):
     """The asyncio form of `Follower`, for one event loop: `async for record in AsyncFollower(log)`.
 
     A cancelled wait loses nothing: the records that were being read are returned by the next call.
-    In the writer's process, retention keeps the records that were not returned yet. A follower that
-    is dropped without `close` holds back nothing.
+    In the writer's process, retention keeps the records that this follower has not returned yet,
+    until it is closed or garbage-collected.
     """
 
     def __init__(

@@ -109,7 +109,9 @@ class Budget:
             del self._keys[access_key]
 
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
-        """Waits until a request of the same key ends."""
+        """Waits until another request of the same access key ends and returns its place. Raises
+        `Busy` after the longest wait.
+        """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(loop.create_future(), caller, held_bytes)
         of_key = self._keys[caller.access_key]

@@ -22,7 +22,9 @@ Read = Buffer | FileSlice | FilePlace
 async def read_ahead(
     worker: Worker, pieces: Iterator[Read], close: Callable[[], None] = lambda: None
 ) -> ReadAhead:
-    """Reads the first piece. `close`, which releases the source, is called in any case."""
+    """Reads the first piece in `worker` and returns a `ReadAhead` that reads the rest. The
+    source is closed when reading ends or fails.
+    """
     body = ReadAhead(worker, pieces, close)
     try:
         await body.begin()

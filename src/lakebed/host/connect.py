@@ -56,7 +56,8 @@ def connect(
         )
     if access_key is not None or secret_key is not None or ca_file is not None:
         raise InputError(
-            "keys and certificates are only for URLs: the local socket of a root needs none"
+            "keys and certificates are only for URLs: a store folder is reached through its local "
+            "socket, which needs none"
         )
     with ThreadRunner() as runner:
         return first_of(
@@ -101,7 +102,7 @@ def first_of(
             delay_ns = backoff.next_ns()
             if runner.clock.monotonic_ns() + delay_ns > until_ns:
                 raise Locked(
-                    f"{error}; its process serves no socket: it either has only logs open, or "
-                    "has not finished opening or closing the store"
+                    f"{error}; that process serves no socket: it has only logs open, or is "
+                    "still opening or closing the store; try again, or stop that process"
                 ) from None
         runner.sleep_ns(delay_ns)

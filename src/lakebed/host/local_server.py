@@ -83,10 +83,11 @@ class LocalServer:
         atexit.register(self._close_at_exit)
 
     def close(self) -> None:
-        """Accepts no more requests, waits for the current ones, then cuts the rest. Idempotent.
+        """Stops accepting requests, waits for running ones up to the time limit, then disconnects
+        the rest. Idempotent.
 
-        If a request of this server closes the store in the server's own thread, this does not wait,
-        because the thread could not end; other requests get `Closed`. If a request waits for the
+        If a request closes the store in the server's own thread, this does not wait, because it
+        would wait for itself; other requests get `Closed`. If a running request waits for the
         thread that closes the store, this takes the full time limit.
         """
         if self._generation != fork_guard.generation():

@@ -53,8 +53,8 @@ class ShortBody(Exception):
 async def send_pieces(
     outlet: Outlet, pieces: AsyncIterable[Piece], *, length: int | None, is_chunked: bool
 ) -> int:
-    """Sends a body and returns its size. Raises `ClientGone`, `ShortBody` or an error of
-    `pieces`.
+    """Sends a body and returns its size. Raises `ClientGone`, `ShortBody`, or what iterating
+    over `pieces` raises.
     """
     sent = 0
     async for piece in pieces:

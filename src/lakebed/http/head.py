@@ -198,7 +198,7 @@ def _expects_continue(version: str, expectation: str) -> bool:
     if version == "1.0":
         return False
     if expectation.lower() != "100-continue":
-        raise Refused(417, "the Expect header is not supported; only 100-continue is")
+        raise Refused(417, "unsupported value of the Expect header; only 100-continue is supported")
     return True
 
 

@@ -19,7 +19,9 @@ from lakebed.http.request import ClientGone
 
 
 class OutgoingStream:
-    """An `Outlet`. The connection forwards the events of the transport to it."""
+    """Writes responses to one connection. The connection passes it the transport's events, such
+    as a pause or resume of writing.
+    """
 
     __slots__ = (
         "_is_secure",

@@ -103,7 +103,7 @@ class Responder:
         self._connection.go_on_later()
 
     def _write(self, request: Request, response: Response, body: Buffer) -> None:
-        """Writes a complete response at once."""
+        """Writes a complete response in one call."""
         if not self._out.is_open:
             self._done(request, CLIENT_CLOSED, 0, keeps_alive=False)
             return

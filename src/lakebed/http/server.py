@@ -147,9 +147,10 @@ class Server:
         return was_empty
 
     def drop(self) -> None:
-        """Called in a forked child.
+        """Closes nothing in a forked child, but detaches the server from its sockets there.
 
-        The descriptor numbers stay in use, because objects of the loop own them.
+        The descriptor numbers stay allocated, because objects of the event loop still own them and
+        would close them later.
         """
         null_device = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         listening = [sock for listener in self._listeners for sock in listener.sockets]

@@ -44,7 +44,9 @@ class App:
         site: OriginCheck | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """`guard` defaults to trusting every request; without `site`, any web page may send one."""
+        """Without `guard` every request is trusted. Without `site` requests of any web page are
+        accepted.
+        """
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
         self._site = site

@@ -101,7 +101,7 @@ class Jobs:
         """Raises `Busy` if too many jobs are running, and `InputError` if the kind is unknown."""
         if kind not in self._kinds:
             kind_names = ", ".join(self.kinds()) or "none"
-            raise InputError(f"unknown kind of job {kind[:40]!r}; known are {kind_names}")
+            raise InputError(f"unknown kind of job {kind[:40]!r}; the known kinds are {kind_names}")
         if self._is_closed:
             raise Closed("the store is being closed")
         running = sum(not job.ended.is_set() for job in self._jobs.values())

@@ -76,7 +76,7 @@ def _metadata_of(text: str | None) -> dict[str, str]:
     try:
         return {} if text is None else media.decode(text.encode(), dict[str, str], media.JSON)
     except media.BadDocument:
-        raise InputError("metadata must be a JSON object whose values are texts") from None
+        raise InputError("metadata must be a JSON object whose values are strings") from None
 
 
 def _algorithm_of(name: str | None) -> Algorithm | None:

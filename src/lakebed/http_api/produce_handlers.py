@@ -112,7 +112,7 @@ async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
         ticket = _submit(prepared)
         if ticket is not None:
             return ticket
-    raise Busy(f"{prepared.partition.name}: the queue of writes is full")
+    raise Busy(f"{prepared.partition.name}: the queue of writes is full; retry later")
 
 
 def _appended(prepared: _Prepared, stored: Stored) -> Appended:

@@ -28,9 +28,10 @@ class StoredRange(NamedTuple):
     check_end: Callable[[], None] = lambda: None  # called before the last piece
 
     def pieces(self, start: int, end: int) -> Iterator[Read]:
-        """Yields pieces.
+        """Yields the bytes `[start, end)` in pieces.
 
-        Those sent with sendfile are read here first, so that the loop does not wait for the disk.
+        A piece that is sent with sendfile is first read into the page cache here, so that the event
+        loop does not wait for the disk.
         """
         for offset in range(start, end, PIECE_BYTES):
             length = min(PIECE_BYTES, end - offset)

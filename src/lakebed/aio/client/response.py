@@ -155,7 +155,7 @@ def _status_of(line: bytes) -> tuple[int, bool]:
     version, _, status_and_reason = line.partition(b" ")
     status = status_and_reason[:3]
     if version not in (b"HTTP/1.1", b"HTTP/1.0") or not status.isdigit() or len(status) != 3:
-        raise BadAnswer("the server is not a store: its response is not HTTP/1.1")
+        raise BadAnswer("the server is not a Lakebed store: its response is not HTTP/1.1")
     return int(status), version == b"HTTP/1.0"
 
 
@@ -164,7 +164,7 @@ def _head_of(status: int, lines: list[bytes], *, is_old: bool) -> Head:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
-            raise BadAnswer("the server is not a store: its response headers are malformed")
+            raise BadAnswer("the server is not a Lakebed store: its response headers are malformed")
         lower_name = name.decode("latin-1").lower()
         if lower_name in headers and lower_name in ("content-length", "transfer-encoding"):
             raise BadAnswer(f"the response has the header {lower_name} twice")

@@ -83,7 +83,9 @@ def payload(number: int) -> bytes:
 
 
 def tier_sizes_of(step: str, places: Sequence[Residence]) -> TierSizes:
-    """Returns the bytes of sealed segments by tier, compressed in Tier 1 and Tier 2."""
+    """Returns the bytes of sealed segments in each tier. The sizes of Tiers 1 and 2 are
+    compressed sizes.
+    """
     sizes = [
         sum(
             place.compressed_bytes if tier else place.durable_bytes

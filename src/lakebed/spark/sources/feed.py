@@ -73,7 +73,9 @@ class Feed(Protocol):
         """
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
-        """Returns the position before which everything is older; the end, if everything is."""
+        """Returns, for each lane, the position before which everything is older than
+        `moment_us`, or the end.
+        """
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
         """Returns an upper bound of the number of rows, or None if that needs a read."""

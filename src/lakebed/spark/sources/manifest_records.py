@@ -133,7 +133,7 @@ def record_batches(
 def gap_batch(
     manifest: ReadableManifestLog, first: int, end: int, columns: Sequence[str] | None
 ) -> pa.RecordBatch:
-    """Returns the row that reports missing chunks."""
+    """Returns a batch of one row, which reports the chunks from `first` up to `end` as missing."""
     return _batch(manifest, [Row(_missing(manifest, first, end), None)], FIELDS.schema(columns))
 
 

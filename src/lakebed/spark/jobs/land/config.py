@@ -200,7 +200,7 @@ class LandConfig:
         elif columns:
             landing.kind.fields.checked(columns)
         elif not is_json:
-            raise BadConfig("land: raw values need at least one message column")
+            raise BadConfig("land: with raw values, message_columns must name at least one column")
         return msgspec.structs.replace(landing, message_columns=columns)
 
     def _check_names(self) -> None:
