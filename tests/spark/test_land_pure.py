@@ -109,7 +109,7 @@ def rows_of(
         ({"vacuum_retention_h": 167.9}, "the minimum is 168"),
         ({"vacuum_retention_h": float("nan")}, "the minimum is 168"),
         ({"table_format": "parquet", "vacuum_retention_h": -1.0}, "the minimum is 168"),
-        ({"message_columns": ()}, "need at least one message column"),
+        ({"message_columns": ()}, "must name at least one column"),
         ({"message_columns": ("nothing",)}, "column 'nothing' does not exist"),
     ],
 )

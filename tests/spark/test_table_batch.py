@@ -174,7 +174,7 @@ def test_columns_are_read_alone_and_in_their_order(
     assert found.columns == ["c", "b"]
     assert sorted(tuple(row) for row in found.collect()) == [("x", 1), ("x", 2), ("x", 3)]
     assert load(spark, place, columns="c").count() == 3
-    with pytest.raises(PySparkException, match="there is no column 'nope'"):
+    with pytest.raises(PySparkException, match="the column 'nope' does not exist"):
         load(spark, place, columns="nope")
 
 
@@ -204,7 +204,7 @@ def test_schemas_are_checked_and_evolve_if_they_may(
 ) -> None:
     save(spark.range(2), place)
     more = spark.range(2, 4).selectExpr("id", "named_struct('a', 1) AS s")
-    with pytest.raises(PySparkException, match=r"no column s struct<a:int>.*mergeSchema"):
+    with pytest.raises(PySparkException, match=r"the table lacks s struct<a:int>.*mergeSchema"):
         save(more, place)
     save(more, place, mergeSchema=True)
     save(spark.range(4, 5).selectExpr("id", "named_struct('b', 'x') AS s"), place, mergeSchema=True)
@@ -266,7 +266,7 @@ def test_what_cannot_be_is_told(spark: SparkSession, place: TableLocation) -> No
     for options, problem in (
         ({"txnAppId": "x"}, "set both options"),
         ({"compression": "best"}, "one of zstd, snappy"),
-        ({"partitionBy": "nope"}, "there is no column 'nope'"),
+        ({"partitionBy": "nope"}, "the column 'nope' does not exist"),
         ({"partionBy": "id"}, "did you mean partitionBy"),
     ):
         with pytest.raises(PySparkException, match=problem):
