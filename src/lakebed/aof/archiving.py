@@ -63,12 +63,17 @@ class Archiving:
         with self._mutex:
             self._wanted[segment_id] = None
 
-    def forget(self, segment_id: int) -> bool:
-        """The segment has left the log; whether the archive has it already."""
+    def is_kept(self, segment_id: int) -> bool:
+        """Whether the archive has it already."""
+        with self._mutex:
+            return segment_id in self._archived
+
+    def forget(self, segment_id: int) -> None:
+        """The segment has left the log, and the disk."""
         with self._mutex:
             self._wanted.pop(segment_id, None)
             self._whole.discard(segment_id)
-            return self._archived.pop(segment_id, None) is not None
+            self._archived.pop(segment_id, None)
 
     def step(self) -> None:
         """Make ready what is wanted, in its order. What fails is raised, and stays wanted."""

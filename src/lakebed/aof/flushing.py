@@ -111,6 +111,12 @@ class Flushing:
             ticket.wait(timeout)
         self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the last flush failed, and `step` is going to try again."""
+        is_later = self._retry_at_ns > self._clock.monotonic_ns()
+        return self._state.error is not None and is_later
+
     def step(self) -> int | None:
         """Commit what is due, try again what failed; ns to the next time, or None."""
         if self._state.error is not None:

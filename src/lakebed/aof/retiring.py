@@ -1,7 +1,8 @@
 """Carries out what retention decides: reads the facts it needs once, deletes or archives.
 
-Segments leave the log first and the disk after that. Files that stayed behind, for a crash or an
-error came between, are found by the next opening and retired again.
+A segment leaves the log first and the disk after that, the oldest one first; the next one follows
+when its file is gone for good. So whatever a crash or an error leaves on the disk has no gaps: what
+stayed is found by the next opening, and retired again.
 
 What is to be archived leaves when `archiving` says that its bytes are safe, and not before: it goes
 from every tier then.
@@ -22,10 +23,11 @@ from lakebed.aof.retention import Sealed, expired, is_wanted, next_look_ns
 from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Busy, DiskError, NotFound
 from lakebed.base.events import event
 
+_RETRY_NS = NS_PER_S  # after a file could not be removed
 _log = logging.getLogger(__name__)
 
 
@@ -52,6 +54,7 @@ class Retiring:
         self._config = context.config.retention
         self._transitions = transitions
         self._facts: dict[int, Sealed] = {}
+        self._left: list[SegmentInfo] = []  # the log, and not the disk: one at most
         self._retired = context.counters.counter("aof_segments_retired")
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
@@ -62,14 +65,20 @@ class Retiring:
         gone, delay_ns = self._plan(sealed, is_needed)
         if self._config.archive:
             gone = self._ready(gone)
-        gone = self._leave(gone)
-        self._on_owed()
-        if gone:
-            self._notifier.tell()
-            try:
-                self._remove(gone)
-            except DiskError as error:
-                event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        try:
+            while self._left or gone:
+                if not self._left:
+                    self._left, gone = self._leave(gone[:1]), gone[1:]
+                    self._notifier.tell()
+                if not self._left:
+                    break
+                self._remove(self._left[0])
+                self._left = []
+        except DiskError as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+            return _RETRY_NS if delay_ns is None else min(delay_ns, _RETRY_NS)
+        finally:
+            self._on_owed()
         return delay_ns
 
     def _ready(self, gone: Sequence[SegmentInfo]) -> list[SegmentInfo]:
@@ -118,16 +127,12 @@ class Retiring:
         delay_ns = next_look_ns(facts[len(gone) :], config=self._config, now_ns=now_ns)
         return [info for info in sealed if info.segment_id in gone], delay_ns
 
-    def _remove(self, gone: Sequence[SegmentInfo]) -> None:
-        """Delete them, or move them to the archive: durable when it returns."""
-        for info in gone:
-            fact = self._facts.pop(info.segment_id)
-            is_archived = self.archiving is not None and self.archiving.forget(info.segment_id)
-            self._remove_warm(info)
-            self._retired.add()
-            self._retired_bytes.add(fact.size)
-            if info.tier:
-                continue  # its object is deleted by the upkeep
+    def _remove(self, info: SegmentInfo) -> None:
+        """Delete it, or move it to the archive: durable when it returns."""
+        fact = self._facts[info.segment_id]
+        is_archived = self.archiving is not None and self.archiving.is_kept(info.segment_id)
+        self._remove_warm(info)
+        if not info.tier:  # an object is deleted by the upkeep
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive and not is_archived:
@@ -138,6 +143,11 @@ class Retiring:
         if self._config.archive:
             self._disk.sync_folder(self._paths.archive)
         self._disk.sync_folder(self._paths.segments)
+        del self._facts[info.segment_id]
+        if self.archiving is not None:
+            self.archiving.forget(info.segment_id)
+        self._retired.add()
+        self._retired_bytes.add(fact.size)
 
     def _remove_warm(self, info: SegmentInfo) -> None:
         cold = self._journaling.cold

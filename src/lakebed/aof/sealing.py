@@ -99,6 +99,8 @@ class Sealing:
             is_durable = segment.durable >= segment.end
             watermark = state.coordinator_watermark
         if not is_durable:
+            if self._flushing.is_held_up:
+                return False  # or a full disk would be tried without a pause
             with contextlib.suppress(LakebedError):
                 self._flushing.flush_queued(None)
             return segment.durable >= segment.end

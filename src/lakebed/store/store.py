@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -58,7 +59,7 @@ from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
-from lakebed.store.pins import Pins
+from lakebed.store.pins import Pins, drawn_id, random_id
 from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.store_state import StoreState
@@ -94,6 +95,7 @@ class StoreOptions(TypedDict, total=False):
     disk: Disk | None
     runner: Runner | None
     connector: Connector | None  # of the metadata on a disk that is passed in; else no buckets
+    random: Random | None  # of ids and delays; a simulation passes one with a seed
 
 
 class Closable(Protocol):
@@ -168,6 +170,7 @@ class Store:
             disk=disk or real_disk(),
             runner=runner,
             connector=connector,
+            random=options.get("random"),
         )
 
     def __init__(
@@ -183,6 +186,7 @@ class Store:
         disk: Disk,
         runner: Runner | None,
         connector: Connector | None,
+        random: Random | None,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
@@ -192,6 +196,7 @@ class Store:
         configs = (manager_config, tier_config, topic_config, group_config, object_config)
         self._sections = sections_of(config, *configs)
         _refuse_newer(disk, self.root, with_metadata=connector is _connect)
+        self._random = random
         self._is_closed = False
         self._is_lake_closed = False
         with contextlib.ExitStack() as undo:
@@ -199,7 +204,13 @@ class Store:
                 runner = ThreadRunner()
                 undo.callback(runner.close)
             self.runner: Runner = runner
-            self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
+            self.pins = Pins(
+                disk,
+                self.root,
+                clock=runner.clock,
+                is_writer=True,
+                new_id=random_id if random is None else partial(drawn_id, random),
+            )
             open_lake = partial(self._open_lake, object_config, connector)
             self._lakes = Opened(open_lake, name="the object store", runner=runner)
             undo.callback(self._close_lake)  # behind the logs, which keep their cold segments there
@@ -213,6 +224,7 @@ class Store:
                 disk=disk,
                 runner=runner,
                 is_pinned=self.pins.covers,
+                random=random,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -431,6 +443,7 @@ class Store:
             runner=self.runner,
             config=config,
             connector=connector,
+            random=self._random,
             reserved_buckets=(TIER2_BUCKET,),
         )
         try:
@@ -473,6 +486,7 @@ class Store:
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
             damage=self.damage,
             restored_ms=self.version.restored_ms,
+            random=self._random,
         )
 
     def _close_topics(self) -> None:

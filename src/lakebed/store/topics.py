@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_S
@@ -134,6 +135,7 @@ class StoreTopics:
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
         restored_ms: int = 0,
+        random: Random | None = None,
     ) -> None:
         """Whoever makes one holds the root's lock. `read_object` finds what is staged as an object;
         for the two before it see `keratin.Topics`. `restored_ms` is when the store was restored
@@ -147,6 +149,7 @@ class StoreTopics:
         self.read_object = read_object
         self._damage = damage
         self._restored_ms = restored_ms
+        self._random = random
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -156,6 +159,7 @@ class StoreTopics:
             is_pinned=is_pinned,
             spare_budget=spare_budget,
             damage=damage,
+            random=random,
             make_topic=partial(StoreTopic, self),
         )
         self._drive: Drive[PartitionGroup] = Drive("stroma upkeep", runner, PartitionGroup.step)
@@ -476,6 +480,7 @@ class StoreTopics:
             config=config,
             wake=wake,
             counters=counters,
+            random=self._random,
             damage=self._damage,
         )
         opened.append(part)

@@ -26,6 +26,7 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError, RetryError
 from lakebed.base.events import RareEvent
 
+_RETRY_NS = NS_PER_S // 10  # after a rollover could not be recorded
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +45,7 @@ class Admission:
     ) -> None:
         """`wake` makes the coordinator look for something to evict."""
         self._state = context.state
+        self._clock = context.clock
         self._notifier = context.notifier
         self._segment_bytes = context.config.segment_bytes
         self._journaling = journaling
@@ -61,7 +63,8 @@ class Admission:
         )
         self._usage = Usage()  # guarded by the log's mutex, as is the next
         self._is_refused = False  # somebody waits for admission
-        self._is_rollover_failed = False  # the maintenance's own
+        self._is_rollover_failed = False  # the maintenance's own, as is the next
+        self._retry_at_ns = 0
 
     def may_admit(self) -> bool:
         """Whether another segment fits into Tier 0. With the log's mutex."""
@@ -81,19 +84,22 @@ class Admission:
         if is_news:
             self._notifier.tell()
 
-    def acknowledge(self) -> None:
+    def acknowledge(self) -> int | None:
         """Take a rollover that was asked for, record it; acknowledge it when that is durable.
 
-        A `RetryError` if that is to be tried again: at the next call whoever waits for the
-        rollover is told to ask for it once more.
+        A `RetryError` if that is to be tried again: at the next call after a while whoever waits
+        for the rollover is told to ask for it once more. Returns the ns until then.
         """
         chain, journal = self._state.chain, self._journaling.journal
         if self._is_rollover_failed:
+            wait_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if wait_ns > 0:
+                return wait_ns
             self._is_rollover_failed = False
             self._notifier.tell()
         with self._state.mutex:
             if not chain.is_rollover_requested:
-                return
+                return None
             chain.take_rollover()
             name = chain.active.name
         try:
@@ -110,13 +116,15 @@ class Admission:
             self._rollover_failed.note(log=self._state.name, error=error)
             if isinstance(error, RetryError):
                 self._is_rollover_failed = True
+                self._retry_at_ns = self._clock.monotonic_ns() + _RETRY_NS
                 raise
             self._notifier.tell()  # the log has failed, and tells it to whoever asks
-            return
+            return None
         with self._state.mutex:
             chain.acknowledge_rollover()
         self._rollover_failed.reset()
         self._notifier.tell()
+        return None
 
     def measure(self, states: Sequence[SegmentState]) -> None:
         """How much is where, by the states of now; the budget of all logs is told."""

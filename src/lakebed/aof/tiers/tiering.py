@@ -243,8 +243,11 @@ class LogTiering:
     # Helpers.
 
     def _states(self) -> list[SegmentState]:
+        """None once the log is being closed: every move would be refused."""
         journal = self._journaling.journal
-        return [] if journal is None else list(journal.index().segments())
+        if journal is None or self._state.is_closed:
+            return []
+        return list(journal.index().segments())
 
     def _times_due_ns(self, states: Sequence[SegmentState], around: Circumstances) -> list[int]:
         picked = (next_compression(states, around), next_upload(states, around))

@@ -59,6 +59,10 @@ class Deadlock(AssertionError):
     """Everybody waits, and no deadline will wake anyone."""
 
 
+class Livelock(AssertionError):
+    """Threads run on and on, and the driver waits for something that does not come."""
+
+
 class _Strand:
     """One simulated thread."""
 
@@ -189,6 +193,8 @@ class Scheduler:
         _alive.add(self)
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
+        self.switch_count = 0  # how often a thread was resumed
+        self.switch_count_max: int | None = None  # `Livelock` beyond it
         self._random = random
         self._clock = clock
         self._strands: dict[greenlet, _Strand] = {}
@@ -354,6 +360,10 @@ class Scheduler:
 
     def _resume(self) -> None:
         strand = self._ready.pop(self._random.randrange(len(self._ready)))
+        self.switch_count += 1
+        if self.switch_count_max is not None and self.switch_count > self.switch_count_max:
+            running = ", ".join(sorted({strand.name, *(ready.name for ready in self._ready)}))
+            raise Livelock(f"threads do not come to rest: {running}")
         self.hub = getcurrent()
         strand.greenlet.parent = self.hub
         strand.greenlet.switch()

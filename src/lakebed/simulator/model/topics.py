@@ -1,0 +1,197 @@
+"""What a topic must hold: its partitions, by offset.
+
+- What was acknowledged is at its offset, once, unchanged; offsets follow one another.
+- An append that failed is there or not, which the next look decides; one whose outcome is unknown
+  is decided when the topic is opened again.
+- Only truncation, retention and compaction remove messages, each as it may; a topic that was
+  deleted has nothing to do with the next one of its name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakebed.simulator.violation import Promise, Violation, require
+
+
+class ModelMessage(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    not_before_ms: int = 0
+    timestamp_ms: int = 0
+    producer: tuple[int, int] | None = None  # id and sequence
+
+
+class SeenMessage(NamedTuple):
+    offset: int
+    message: ModelMessage
+
+
+@dataclass(eq=False)
+class Doubt:
+    """An append that may have happened."""
+
+    messages: Sequence[ModelMessage]
+    is_open: bool = True  # it may still happen: it is under way, or nobody knows
+
+
+@dataclass
+class TopicRule:
+    """What the settings allow."""
+
+    compact: bool = False
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    tombstone_ms: int = 0
+    syncs: bool = True  # an acknowledgement means that it is on the device
+    sync_ms: int = 0
+
+
+@dataclass
+class PartitionModel:
+    """One partition of one topic."""
+
+    name: str
+    messages: dict[int, ModelMessage] = field(default_factory=dict)
+    written_ns: dict[int, int] = field(default_factory=dict)  # not certainly synced since then
+    start: int = 0
+    end: int = 0  # the offset after the last one that is known
+    truncated_before: int = 0
+    maybe_truncated_before: int = 0
+    doubts: list[Doubt] = field(default_factory=list)
+    copies: Counter[bytes | None] = field(default_factory=Counter)  # redriven: may come again
+    is_damaged: bool = False
+    in_flight: int = 0
+
+    def acknowledged(self, doubt: Doubt, base: int, rule: TopicRule, now_ns: int) -> None:
+        self.doubts.remove(doubt)
+        for number, message in enumerate(doubt.messages):
+            offset = base + number
+            known = self.messages.get(offset)
+            what = f"{self.name}: offset {offset} was given out twice"
+            if known is not None:
+                require(known == message, Promise.ONCE, what)
+            self.messages[offset] = message
+            if not rule.syncs:
+                self.written_ns[offset] = now_ns
+        self.end = max(self.end, base + len(doubt.messages))
+
+    def closed(self) -> None:
+        """It was closed in order: all that was written is synced."""
+        self.written_ns.clear()
+
+    def settled(self) -> None:
+        """It was opened again: nothing is under way any more."""
+        for doubt in self.doubts:
+            doubt.is_open = False
+
+    def lost_power(self, rule: TopicRule, now_ns: int) -> None:
+        """What was only written may be lost, from some offset on."""
+        limit_ns = (rule.sync_ms + 50) * 1_000_000
+        at_risk = [at for at, when in self.written_ns.items() if now_ns - when <= limit_ns]
+        self.written_ns.clear()
+        if at_risk:
+            first = min(at_risk)
+            lost = [offset for offset in self.messages if offset >= first]
+            self.doubts.extend(Doubt([self.messages.pop(offset)], is_open=False) for offset in sorted(lost))
+            self.end = min(self.end, first)
+
+    def read(
+        self, seen: Sequence[SeenMessage], *, start: int, end: int, rule: TopicRule, now_ms: int
+    ) -> None:
+        """What a reader saw of the whole partition, and where the partition says it begins."""
+        self._started(start, rule)
+        previous = -1
+        for offset, message in seen:
+            require(offset > previous, Promise.ORDER, f"{self.name}: offset {offset} out of order")
+            previous = offset
+            known = self.messages.get(offset)
+            if known is None:
+                self._adopt(offset, message)
+            else:
+                self._compare(offset, known, message)
+        offsets = {offset for offset, _ in seen}
+        self._missing(
+            [at for at in self.messages if at not in offsets and start <= at], rule, now_ms
+        )
+        if not self.is_damaged:
+            what = f"{self.name}: it ends at {end}, and had messages up to {self.end}"
+            require(end >= self.end, Promise.KEPT, what)
+        self.end = max(self.end, end)
+        for offset in [at for at in self.messages if at < start]:
+            del self.messages[offset]
+        self.doubts = [doubt for doubt in self.doubts if doubt.is_open]
+
+    def _started(self, start: int, rule: TopicRule) -> None:
+        what = f"{self.name}: it begins at {start}, and began at {self.start}"
+        require(start >= self.start or self.is_damaged, Promise.DELETED, what)
+        if start > max(self.start, self.truncated_before, self.maybe_truncated_before):
+            may = rule.retention_bytes or rule.retention_ms or self.is_damaged
+            what = f"{self.name}: messages before {start} are gone, which no setting allows"
+            require(bool(may), Promise.REMOVAL, what)
+        what = f"{self.name}: messages before {self.truncated_before} were removed, and are back"
+        require(start >= self.truncated_before, Promise.DELETED, what)
+        self.start = max(self.start, start)
+
+    def _adopt(self, offset: int, message: ModelMessage) -> None:
+        """A message that nobody was told the offset of: part of an append in doubt."""
+        for doubt in self.doubts:
+            if doubt.messages and _same(doubt.messages[0], message):
+                doubt.messages = doubt.messages[1:]
+                self._add(offset, message)
+                return
+        if self.copies[message.value] > 0:
+            self.copies[message.value] -= 1
+            self._add(offset, message)
+            return
+        what = f"{self.name}: offset {offset} holds {message.value!r}, which nobody may find there"
+        known = any(_same(other, message) for other in self.messages.values())
+        raise Violation(Promise.ONCE if known else Promise.NEVER_LATER, what)
+
+    def _add(self, offset: int, message: ModelMessage) -> None:
+        self.messages[offset] = message
+        self.end = max(self.end, offset + 1)
+
+    def _compare(self, offset: int, known: ModelMessage, seen: ModelMessage) -> None:
+        promise = Promise.DAMAGE_NEVER_SERVED if self.is_damaged else Promise.KEPT
+        what = f"{self.name}: offset {offset} holds {seen.value!r}, not {known.value!r}"
+        require(_same(known, seen), promise, what)
+
+    def _missing(self, missing: Iterable[int], rule: TopicRule, now_ms: int) -> None:
+        if self.is_damaged:
+            return
+        last_of_key: dict[bytes, int] = {}
+        for offset, message in self.messages.items():
+            if message.key is not None:
+                last_of_key[message.key] = max(offset, last_of_key.get(message.key, -1))
+        for offset in missing:
+            message = self.messages[offset]
+            is_superseded = (
+                rule.compact and message.key is not None and last_of_key[message.key] > offset
+            )
+            is_tombstone = rule.compact and message.value is None
+            what = f"{self.name}: offset {offset} ({message.value!r}) was acknowledged and is gone"
+            require(is_superseded or is_tombstone, Promise.KEPT, what)
+        for offset in list(missing):
+            if self.messages[offset].value is None:
+                del self.messages[offset]
+
+
+def _same(one: ModelMessage, other: ModelMessage) -> bool:
+    return one[:3] == other[:3]
+
+
+@dataclass
+class TopicModel:
+    """One topic, from its creation to its deletion."""
+
+    name: str
+    topic_id: str
+    partitions: list[PartitionModel]
+    settings: dict[str, object] = field(default_factory=dict)
+    is_damaged: bool = False
+    configured: dict[str, object] | None = None  # counts from the next opening on

@@ -1,0 +1,12 @@
+"""Everything that clients do, by name; one module per engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lakebed.simulator.context import Operation
+from lakebed.simulator.operations import logs
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    operation.name: operation for operation in (*logs.OPERATIONS,)
+}
