@@ -178,6 +178,6 @@ class Flushing:
                 self._state.error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):
-                self._state.failure = error
+                self._state.failure, self._state.error = error, None  # it is not tried again
         self._on_change()
         self._wake()

@@ -5,22 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError
 from lakebed.base.simulation.disk import Crash
-from lakebed.simulator.context import Answer, Context
-from lakebed.simulator.operations import logs
+from lakebed.simulator.context import Answer, Context, Outcome
+from lakebed.simulator.model.topics import UNSYNCED_NS
+from lakebed.simulator.operations import groups, logs, topics
 from lakebed.simulator.violation import Promise, Violation, require
 
 QUIET_MS = 600_000
+DRAIN_ROUNDS = 300
+DRAIN_PAUSE_NS = 60 * NS_PER_S
 
 
 def check_opened(context: Context) -> None:
     """Everything that was acknowledged is there, and nothing else."""
     looks = [partial(logs.read_log, context, name) for name in sorted(context.model.logs)]
+    looks += [partial(_names, context)]
+    looks += [partial(topics.read_topic, context, name) for name in topics.NAMES]
+    looks += [partial(_open_groups, context)]
     words = [_looked(context, look) for look in looks]
     check_tasks(context)
     if words:
         context.story("checked: " + "; ".join(words))
+
+
+def _names(context: Context) -> Answer:
+    topics.check_names(context)
+    return Answer(Outcome.OK, "names")
+
+
+def _open_groups(context: Context) -> Answer:
+    """Each group that was made opens again, with its dead letters."""
+    for key, model in sorted(context.model.groups.items()):
+        if model.maybe_deleted and key[0] in context.model.topics:
+            topic, _ = topics.open_topic(context, key[0])
+            if key[1] not in topic.groups():
+                del context.model.groups[key]
+                continue
+        model.maybe_deleted = False
+        if key[0] not in context.model.topics:
+            continue
+        topic, topic_model = topics.open_topic(context, key[0])
+        is_there = key[1] in topic.groups() or model.is_damaged
+        require(is_there, Promise.KEPT, f"group {key[1]} of {key[0]} is gone")
+        group, model, topic_model = groups.open_named(context, *key)
+        groups.look_at_letters(context, group, model, topic_model, key[0])
+    return Answer(Outcome.OK, f"{len(context.model.groups)} groups")
 
 
 def _looked(context: Context, look: Callable[[], Answer]) -> str:
@@ -28,6 +59,14 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
         return look().words
     except LakebedError as error:
         return context.refused(error, "a look", is_damaged=context.is_any_damaged).words
+
+
+def note_opening(context: Context) -> None:
+    """The store is about to be opened: leases are found as they were written down."""
+    is_clock_stepped = context.parts.pop("clock_stepped", False)
+    for group in context.model.groups.values():
+        for part in group.partitions:
+            part.reopened(context.machine.now_ns, is_clock_stepped=is_clock_stepped)
 
 
 def check_tasks(context: Context) -> None:
@@ -52,10 +91,62 @@ def check_quiet(context: Context) -> None:
 def check_end(context: Context) -> None:
     """Nothing is under way: what was promised can be counted."""
     check_opened(context)
+    for key in sorted(context.model.groups):
+        drain(context, *key)
+
+
+def drain(context: Context, topic_name: str, name: str) -> None:
+    """Lease and ack all that is left: then every message was settled, or is a dead letter."""
+    group, model, topic_model = groups.open_named(context, topic_name, name)
+    if model.is_damaged or any(part.is_damaged for part in topic_model.partitions):
+        return
+    where = f"group {name} of {topic_name}"
+    for _ in range(DRAIN_ROUNDS):
+        leased = groups.lease_all(context, group, model, topic_model)
+        group.ack_all(leased)
+        for message in leased:
+            part = model.partitions[message.partition]
+            part.acked([part.leases[message.offset]], context.machine.now_ns)
+        if not leased:
+            if not sum(group.lag().values()):
+                break
+            context.machine.world.runner.sleep_ns(DRAIN_PAUSE_NS)
+    lag = group.lag()
+    require(not sum(lag.values()), Promise.ACCOUNTED, f"{where}: the lag stays at {lag}")
+    topics.read_topic(context, topic_name)
+    groups.look_at_letters(context, group, model, topic_model, topic_name)
+    for number, part in enumerate(model.partitions):
+        known = topic_model.partitions[number]
+        for offset, message in sorted(known.messages.items()):
+            is_settled = offset in part.settled or offset in part.maybe_settled
+            is_letter = (number, offset) in model.letters or offset in part.buried
+            what = (
+                f"{part.name}: offset {offset} ({str(message.value)[:20]}) was never settled, is not "
+                "delivered, and is no dead letter"
+            )
+            is_gone = offset in known.compacted
+            require(is_settled or is_letter or is_gone, Promise.ACCOUNTED, what)
+
+
+def note_closed(context: Context) -> None:
+    """What was only written is synced, unless the disk failed meanwhile."""
+    if context.is_troubled:
+        note_crash(context, Crash.KILL)
+        return
+    for topic in context.model.topics.values():
+        for partition in topic.partitions:
+            partition.in_flight = 0
+            partition.closed()
+    for group in context.model.groups.values():
+        for part in group.partitions:
+            part.in_flight = 0
+            part.settled_ns.clear()
+    context.parts.pop("appends", None)
 
 
 def close_store(context: Context) -> None:
     """In order. Everything that was appended is durable, unless closing fails."""
+    topics.settle_appends(context)
     appended = {name: len(log.records) for name, log in context.model.logs.items()}
     opened = {key[1] for key in context.handles if key[0] == "log"}
     store = context.store
@@ -89,8 +180,22 @@ def check_descriptors(context: Context) -> None:
 
 def note_crash(context: Context, crash: Crash) -> None:
     """What was under way is in doubt, and what was only written, after a power cut."""
+    now_ns = context.machine.now_ns
+    is_lost = crash is Crash.POWER or context.is_troubled
+    limit_ns = 1 << 62 if context.is_troubled else UNSYNCED_NS
     for log in context.model.logs.values():
         log.in_flight = 0
+    for topic in context.model.topics.values():
+        for partition in topic.partitions:
+            partition.in_flight = 0
+            if is_lost:
+                partition.lost_power(now_ns, limit_ns)
+    for group in context.model.groups.values():
+        for part in group.partitions:
+            part.in_flight = 0
+            if is_lost and not group.syncs:
+                part.lost_power(now_ns, limit_ns)
+    context.parts.pop("appends", None)
 
 
 def may_not_open(context: Context) -> bool:

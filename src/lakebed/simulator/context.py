@@ -57,7 +57,8 @@ class Model:
     topics: dict[str, TopicModel] = field(default_factory=dict)
     groups: dict[tuple[str, str], GroupModel] = field(default_factory=dict)
     buckets: dict[str, BucketModel] = field(default_factory=dict)
-    maybe_topics: dict[str, TopicModel | None] = field(default_factory=dict)
+    maybe_created: set[str] = field(default_factory=set)  # topics
+    maybe_deleted: set[str] = field(default_factory=set)  # topics
     damaged_files: dict[str, str] = field(default_factory=dict)  # path → what was done to it
 
 
@@ -79,6 +80,14 @@ class Context:
         if self.machine.store is None:
             raise NotOpen
         return self.machine.store
+
+    def surface(self, _step: Step) -> Any:
+        """What the step's client talks to: the store itself, or the store over the wire."""
+        return self.store
+
+    def group_surface(self, _step: Step, group: Any) -> Any:
+        """The same of a group."""
+        return group
 
     @property
     def is_any_damaged(self) -> bool:

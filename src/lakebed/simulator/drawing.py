@@ -14,6 +14,10 @@ from lakebed.simulator.plan import Plan, Step
 from lakebed.simulator.settings import draw_settings
 
 TOGETHER = "together"
+FIRST: tuple[tuple[str, dict[str, int]], ...] = (
+    ("topic.create", {"topic": 0, "partitions": 2}),
+    ("topic.create", {"topic": 1, "partitions": 1}),
+)
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)
 
@@ -22,8 +26,8 @@ def draw_plan(seed: int, step_count: int) -> Plan:
     random = Random(f"plan {seed}")
     names, weights = _weights(random)
     together_share = random.choice([0.0, 0.03, 0.15])
-    steps: list[Step] = []
-    number = 0
+    steps = [_draw_first(random, number) for number in range(len(FIRST))]
+    number = len(steps)
     while len(steps) < step_count:
         number += 1
         if random.random() < together_share:
@@ -32,6 +36,13 @@ def draw_plan(seed: int, step_count: int) -> Plan:
         else:
             steps.append(_draw(random, number, random.choices(names, weights)[0]))
     return Plan(seed, draw_settings(random), steps)
+
+
+def _draw_first(random: Random, number: int) -> Step:
+    """There is something to work on from the beginning."""
+    name, arguments = FIRST[number]
+    step = _draw(random, number + 1, name)
+    return Step(step.number, name, {**step.arguments, **arguments})
 
 
 def _weights(random: Random) -> tuple[list[str], list[float]]:

@@ -143,7 +143,7 @@ def _draw_step(random: Random) -> dict[str, Any]:
 
 def _step_clock(context: Context, step: Step) -> Answer:
     minutes = step.arguments["minutes"]
-    context.machine.world.clock.skew(minutes * 60 * NS_PER_S)
+    context.machine.set_clock(minutes * 60 * NS_PER_S)
     context.parts["clock_stepped"] = True
     return Answer(Outcome.OK, f"the wall clock is set {minutes:+} minutes")
 
@@ -154,7 +154,7 @@ def _draw_suspend(random: Random) -> dict[str, Any]:
 
 def _suspend(context: Context, step: Step) -> Answer:
     hours = step.arguments["hours"]
-    context.machine.world.clock.skew(hours * HOUR_NS)
+    context.machine.set_clock(hours * HOUR_NS)
     context.parts["clock_stepped"] = True
     return Answer(Outcome.OK, f"the machine sleeps for {hours} hours")
 

@@ -23,7 +23,7 @@ from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
 ROOT = "/store"
-SWITCHES_MAX = 100_000  # of threads, in one step
+SWITCHES_PER_S_MAX = 100_000  # of threads: one that runs more often spins
 
 Result = TypeVar("Result")
 
@@ -38,6 +38,8 @@ class Machine:
         self.store: Store | None = None
         self.life = 0  # how often a store was opened
         self._random = Random(f"ids {seed}")
+        self._latest_wall_ms = 0
+        self.has_retained_topics = False  # dead letters are removed by retention, too
 
     # Clocks.
 
@@ -50,6 +52,17 @@ class Machine:
     def wall_ms(self) -> int:
         return self.world.clock.wall_ns() // NS_PER_MS
 
+    @property
+    def latest_wall_ms(self) -> int:
+        """The latest moment that the wall clock has shown, before and after it was set."""
+        self._latest_wall_ms = max(self._latest_wall_ms, self.wall_ms)
+        return self._latest_wall_ms
+
+    def set_clock(self, difference_ns: int) -> None:
+        """Set the wall clock on or back."""
+        self.latest_wall_ms  # noqa: B018 - notes it
+        self.world.clock.skew(difference_ns)
+
     # Threads.
 
     def run(self, name: str, function: Callable[[], Result]) -> Result:
@@ -59,7 +72,8 @@ class Machine:
     def run_all(self, callers: list[tuple[str, Callable[[], Result]]]) -> list[Call[Result]]:
         """Run callers at the same time, until all are done."""
         runner = self.world.runner
-        runner.switch_count_max = runner.switch_count + SWITCHES_MAX
+        runner.switches_per_s_max = SWITCHES_PER_S_MAX
+        runner.count_anew()
         calls: list[Call[Result]] = []
         for name, function in callers:
             call: Call[Result] = Call()
@@ -73,7 +87,8 @@ class Machine:
     def elapse(self, duration_ms: int) -> None:
         """Let time pass, running whatever is due."""
         runner = self.world.runner
-        runner.switch_count_max = runner.switch_count + SWITCHES_MAX
+        runner.switches_per_s_max = SWITCHES_PER_S_MAX
+        runner.count_anew()
         runner.advance(duration_ms * NS_PER_MS)
 
     # The store.
@@ -81,6 +96,8 @@ class Machine:
     def open(self) -> Store:
         """In the caller's thread."""
         configs = configs_of(self.settings)
+        retention = configs.topic.retention_bytes or configs.topic.retention_ms
+        self.has_retained_topics = self.has_retained_topics or bool(retention)
         self.store = Store.open(
             ROOT,
             config=configs.log,

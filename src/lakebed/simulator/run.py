@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.scheduler import Deadlock, Livelock, SimulatedCrash
@@ -20,6 +21,8 @@ from lakebed.simulator.plan import Plan, Step
 from lakebed.simulator.report import Coverage
 from lakebed.simulator.trace import Trace
 from lakebed.simulator.violation import Promise, Violation
+
+_SCHEDULES_NS = 30 * 24 * 3600 * NS_PER_S
 
 
 @dataclass
@@ -73,6 +76,7 @@ class _Run:
 
     def _all(self) -> None:
         self._guarded(self._open)
+        self._tell()
         for self._index, step in enumerate(self._plan.steps):
             self._coverage.step_count += 1
             self._guarded(partial(self._step, step))
@@ -89,6 +93,7 @@ class _Run:
         self._reopen(None)
         self._machine.run("quiet", lambda: None)
         checks.check_quiet(self._context)
+        self._machine.set_clock(_SCHEDULES_NS)  # everything that was scheduled is due
         self._call("check", partial(checks.check_end, self._context))
         self._reopen(None)
 
@@ -159,6 +164,7 @@ class _Run:
     def _reopen(self, settings: dict[str, object] | None) -> None:
         if self._machine.store is not None:
             self._call("close", partial(checks.close_store, self._context))
+            checks.note_closed(self._context)
         if settings is not None:
             self._machine.settings.update(settings)
             self._context.story("with other settings")
@@ -169,6 +175,7 @@ class _Run:
         context.handles.clear()
         context.followers.clear()
         context.is_troubled = self._machine.is_troubled
+        checks.note_opening(context)
         try:
             self._call("open", self._machine.open)
         except LakebedError as error:

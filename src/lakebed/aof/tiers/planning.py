@@ -47,6 +47,16 @@ def next_due_ns(states: Iterable[SegmentState], around: Circumstances) -> int | 
     return min(waiting, default=None)
 
 
+def eviction_due_ns(states: Iterable[SegmentState], around: Circumstances) -> int | None:
+    """How long until an eviction that failed may be tried again; None if none did."""
+    delays = [
+        around.retry_at_ns.get(state.segment_id, 0) - around.now_ns
+        for state in states
+        if _is_kept(state)
+    ]
+    return min((delay for delay in delays if delay > 0), default=None)
+
+
 def waiting(states: Iterable[SegmentState]) -> set[int]:
     """Segments that are to be compressed or uploaded."""
     return {s.segment_id for s in states if _wants_compression(s) or _wants_upload(s)}
@@ -119,10 +129,12 @@ def _first(
 
 
 def _is_stored(state: SegmentState, around: Circumstances) -> bool:
-    """Whether a local copy may go: Tier 2 has the segment, and keeps it; nobody needs it here."""
+    """Whether a local copy may go: Tier 2 has the segment, and keeps it; nobody needs it here, and
+    it did not fail a short while ago."""
     return (
         _is_kept(state)
         and state.segment_id not in around.claimed
+        and around.retry_at_ns.get(state.segment_id, 0) <= around.now_ns
         and not around.is_pinned(state.segment_id)
     )
 

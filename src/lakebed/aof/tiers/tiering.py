@@ -28,6 +28,7 @@ from lakebed.aof.tiers.metrics import TierMetrics
 from lakebed.aof.tiers.pace import Pace
 from lakebed.aof.tiers.planning import (
     Circumstances,
+    eviction_due_ns,
     next_compression,
     next_due_ns,
     next_upload,
@@ -202,7 +203,7 @@ class LogTiering:
             self._watch()
         if not failures:
             self._upkeep_backoff.reset()
-            return None
+            return eviction_due_ns(self._states(), self._circumstances())
         event(
             _log, "tier_upkeep_failed", level=logging.WARNING, log=self._state.name,
             error=failures[0],

@@ -194,7 +194,8 @@ class Scheduler:
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
         self.switch_count = 0  # how often a thread was resumed
-        self.switch_count_max: int | None = None  # `Livelock` beyond it
+        self.switches_per_s_max: int | None = None  # `Livelock` beyond it
+        self._second = (0, 0)  # the count, and the time, from which on that is counted
         self._random = random
         self._clock = clock
         self._strands: dict[greenlet, _Strand] = {}
@@ -361,7 +362,7 @@ class Scheduler:
     def _resume(self) -> None:
         strand = self._ready.pop(self._random.randrange(len(self._ready)))
         self.switch_count += 1
-        if self.switch_count_max is not None and self.switch_count > self.switch_count_max:
+        if self.switches_per_s_max is not None and self._is_spinning(self.switches_per_s_max):
             running = ", ".join(sorted({strand.name, *(ready.name for ready in self._ready)}))
             raise Livelock(f"threads do not come to rest: {running}")
         self.hub = getcurrent()
@@ -372,6 +373,18 @@ class Scheduler:
         if self.crash is not None:
             self.kill_all()
             raise self.crash
+
+    def _is_spinning(self, switches_per_s_max: int) -> bool:
+        count, since_ns = self._second
+        now_ns = self._clock.monotonic_ns()
+        if now_ns >= since_ns + NS_PER_S or now_ns < since_ns:
+            self._second = (self.switch_count, now_ns)
+            return False
+        return self.switch_count - count > switches_per_s_max
+
+    def count_anew(self) -> None:
+        """A second begins, for `switches_per_s_max`: the caller did much in no time."""
+        self._second = (self.switch_count, self._clock.monotonic_ns())
 
     def _who_waits(self, name: str) -> str:
         who = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)

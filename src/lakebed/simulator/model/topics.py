@@ -17,6 +17,10 @@ from typing import NamedTuple
 from lakebed.simulator.violation import Promise, Violation, require
 
 
+UNSYNCED_NS = 3 * 10**9
+"""What was only written so long ago is synced by now."""
+
+
 class ModelMessage(NamedTuple):
     key: bytes | None
     value: bytes | None
@@ -37,6 +41,10 @@ class Doubt:
 
     messages: Sequence[ModelMessage]
     is_open: bool = True  # it may still happen: it is under way, or nobody knows
+    left: list[ModelMessage] = field(init=False)  # those that were not seen yet
+
+    def __post_init__(self) -> None:
+        self.left = list(self.messages)
 
 
 @dataclass
@@ -48,7 +56,16 @@ class TopicRule:
     retention_bytes: int = 0
     tombstone_ms: int = 0
     syncs: bool = True  # an acknowledgement means that it is on the device
-    sync_ms: int = 0
+
+    def or_else(self, other: TopicRule) -> TopicRule:
+        """What either of them allows to be removed."""
+        return TopicRule(
+            compact=self.compact or other.compact,
+            retention_ms=self.retention_ms or other.retention_ms,
+            retention_bytes=self.retention_bytes or other.retention_bytes,
+            tombstone_ms=min(self.tombstone_ms, other.tombstone_ms),
+            syncs=self.syncs,
+        )
 
 
 @dataclass
@@ -63,22 +80,33 @@ class PartitionModel:
     truncated_before: int = 0
     maybe_truncated_before: int = 0
     doubts: list[Doubt] = field(default_factory=list)
+    compacted: set[int] = field(default_factory=set)  # not there when it was read last
+    places: dict[bytes | None, int] = field(default_factory=dict)  # where each value is stored
+    copied: set[bytes | None] = field(default_factory=set)  # redriven: they are stored again
     copies: Counter[bytes | None] = field(default_factory=Counter)  # redriven: may come again
     is_damaged: bool = False
     in_flight: int = 0
 
     def acknowledged(self, doubt: Doubt, base: int, rule: TopicRule, now_ns: int) -> None:
-        self.doubts.remove(doubt)
+        self.refused(doubt)
         for number, message in enumerate(doubt.messages):
             offset = base + number
             known = self.messages.get(offset)
             what = f"{self.name}: offset {offset} was given out twice"
             if known is not None:
-                require(known == message, Promise.ONCE, what)
-            self.messages[offset] = message
+                require(_same(known, message), Promise.ONCE, what)
+            self._add(offset, message)
             if not rule.syncs:
                 self.written_ns[offset] = now_ns
+        if rule.syncs:  # what is on the device is so with everything before it
+            for offset in [offset for offset in self.written_ns if offset < base]:
+                del self.written_ns[offset]
         self.end = max(self.end, base + len(doubt.messages))
+
+    def refused(self, doubt: Doubt) -> None:
+        """It is not in doubt any more."""
+        if doubt in self.doubts:
+            self.doubts.remove(doubt)
 
     def closed(self) -> None:
         """It was closed in order: all that was written is synced."""
@@ -89,21 +117,27 @@ class PartitionModel:
         for doubt in self.doubts:
             doubt.is_open = False
 
-    def lost_power(self, rule: TopicRule, now_ns: int) -> None:
-        """What was only written may be lost, from some offset on."""
-        limit_ns = (rule.sync_ms + 50) * 1_000_000
+    def lost_power(self, now_ns: int, limit_ns: int) -> None:
+        """What was only written, so short a while ago, may be lost, from some offset on."""
         at_risk = [at for at, when in self.written_ns.items() if now_ns - when <= limit_ns]
         self.written_ns.clear()
         if at_risk:
             first = min(at_risk)
             lost = [offset for offset in self.messages if offset >= first]
-            self.doubts.extend(Doubt([self.messages.pop(offset)], is_open=False) for offset in sorted(lost))
-            self.end = min(self.end, first)
+            for offset in sorted(lost):
+                message = self.messages.pop(offset)
+                if self.places.get(message.value) == offset:
+                    del self.places[message.value]
+                self.doubts.append(Doubt([message], is_open=False))
+            self.end = max(self.messages, default=self.start - 1) + 1
 
     def read(
-        self, seen: Sequence[SeenMessage], *, start: int, end: int, rule: TopicRule, now_ms: int
+        self, seen: Sequence[SeenMessage], *, start: int, end: int, rule: TopicRule, now_ns: int
     ) -> None:
-        """What a reader saw of the whole partition, and where the partition says it begins."""
+        """What a reader saw of the whole partition, and where the partition says it begins.
+
+        Readers see what is on the device: what was acknowledged after its write comes later.
+        """
         self._started(start, rule)
         previous = -1
         for offset, message in seen:
@@ -111,16 +145,18 @@ class PartitionModel:
             previous = offset
             known = self.messages.get(offset)
             if known is None:
-                self._adopt(offset, message)
+                self.adopt(offset, message)
             else:
                 self._compare(offset, known, message)
         offsets = {offset for offset, _ in seen}
-        self._missing(
-            [at for at in self.messages if at not in offsets and start <= at], rule, now_ms
-        )
+        self.compacted = {offset for offset in self.messages if offset not in offsets}
+        for offset in [at for at, when in self.written_ns.items() if now_ns - when > UNSYNCED_NS]:
+            del self.written_ns[offset]
+        unseen = min(self.written_ns, default=self.end)
+        self._missing([at for at in self.messages if at not in offsets and start <= at < unseen], rule)
         if not self.is_damaged:
-            what = f"{self.name}: it ends at {end}, and had messages up to {self.end}"
-            require(end >= self.end, Promise.KEPT, what)
+            what = f"{self.name}: it ends at {end}, and had messages up to {unseen}"
+            require(end >= unseen, Promise.KEPT, what)
         self.end = max(self.end, end)
         for offset in [at for at in self.messages if at < start]:
             del self.messages[offset]
@@ -137,13 +173,14 @@ class PartitionModel:
         require(start >= self.truncated_before, Promise.DELETED, what)
         self.start = max(self.start, start)
 
-    def _adopt(self, offset: int, message: ModelMessage) -> None:
+    def adopt(self, offset: int, message: ModelMessage) -> None:
         """A message that nobody was told the offset of: part of an append in doubt."""
         for doubt in self.doubts:
-            if doubt.messages and _same(doubt.messages[0], message):
-                doubt.messages = doubt.messages[1:]
-                self._add(offset, message)
-                return
+            for index, other in enumerate(doubt.left):
+                if _same(other, message):
+                    del doubt.left[index]
+                    self._add(offset, message)
+                    return
         if self.copies[message.value] > 0:
             self.copies[message.value] -= 1
             self._add(offset, message)
@@ -153,6 +190,10 @@ class PartitionModel:
         raise Violation(Promise.ONCE if known else Promise.NEVER_LATER, what)
 
     def _add(self, offset: int, message: ModelMessage) -> None:
+        place = self.places.setdefault(message.value, offset)
+        if place != offset and message.value is not None and message.value not in self.copied:
+            what = f"{self.name}: {message.value[:20]!r} is stored at {place} and at {offset}"
+            raise Violation(Promise.ONCE, what)
         self.messages[offset] = message
         self.end = max(self.end, offset + 1)
 
@@ -161,7 +202,7 @@ class PartitionModel:
         what = f"{self.name}: offset {offset} holds {seen.value!r}, not {known.value!r}"
         require(_same(known, seen), promise, what)
 
-    def _missing(self, missing: Iterable[int], rule: TopicRule, now_ms: int) -> None:
+    def _missing(self, missing: Iterable[int], rule: TopicRule) -> None:
         if self.is_damaged:
             return
         last_of_key: dict[bytes, int] = {}
@@ -192,6 +233,5 @@ class TopicModel:
     name: str
     topic_id: str
     partitions: list[PartitionModel]
-    settings: dict[str, object] = field(default_factory=dict)
+    rule: TopicRule = field(default_factory=TopicRule)  # what was ever allowed
     is_damaged: bool = False
-    configured: dict[str, object] | None = None  # counts from the next opening on

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.simulator.context import Operation
-from lakebed.simulator.operations import logs
+from lakebed.simulator.operations import groups, logs, topics
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    operation.name: operation for operation in (*logs.OPERATIONS,)
+    operation.name: operation for operation in (*logs.OPERATIONS, *topics.OPERATIONS, *groups.OPERATIONS)
 }

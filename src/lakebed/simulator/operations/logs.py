@@ -223,19 +223,22 @@ def _follow(context: Context, step: Step) -> Answer:
     """Begin to follow a log from its oldest record, or read on where it was followed last."""
     name = NAMES[step.arguments["log"]]
     log, model = open_log(context, name)
-    held = context.followers.get(name)
+    held = context.followers.pop(name, None)
     if held is None or held[0] is not log:
         if held is not None:
             held[1].close()
-        context.followers[name] = held = (log, log.follow(), [])
+        held = (log, log.follow(), [])
     _, follower, seen = held
     try:
         while (batch := follower.next_batch(timeout=0)) is not None:
             seen.extend(map(seen_of, batch))
     except LakebedError as error:
-        context.followers.pop(name, None)
         follower.close()
         return context.refused(error, f"follow log {name}", is_damaged=bool(model.damaged))
+    other = context.followers.pop(name, None)
+    if other is not None:
+        other[1].close()
+    context.followers[name] = held
     model.read(seen, is_partial=True)
     return Answer(Outcome.OK, f"follow log {name}: {len(seen)} records so far")
 
