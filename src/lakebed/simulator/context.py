@@ -23,6 +23,7 @@ from lakebed.simulator.model.objects import BucketModel
 from lakebed.simulator.model.topics import TopicModel
 from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, Violation
+from lakebed.store.bucket import Bucket
 from lakebed.store.store import Store
 
 
@@ -59,6 +60,7 @@ class Model:
     buckets: dict[str, BucketModel] = field(default_factory=dict)
     maybe_created: set[str] = field(default_factory=set)  # topics
     maybe_deleted: set[str] = field(default_factory=set)  # topics
+    maybe_buckets: set[str] = field(default_factory=set)  # created, maybe
     damaged_files: dict[str, str] = field(default_factory=dict)  # path → what was done to it
 
 
@@ -88,6 +90,14 @@ class Context:
     def group_surface(self, _step: Step, group: Any) -> Any:
         """The same of a group."""
         return group
+
+    def open_bucket(self, name: str) -> Bucket:
+        """A bucket that is there, or not; none is created."""
+        return Bucket(self.store.lake, name)
+
+    def bucket_surface(self, _step: Step, name: str) -> Any:
+        """The same, as the step's client sees it."""
+        return self.open_bucket(name)
 
     @property
     def is_any_damaged(self) -> bool:

@@ -17,7 +17,11 @@ TOGETHER = "together"
 FIRST: tuple[tuple[str, dict[str, int]], ...] = (
     ("topic.create", {"topic": 0, "partitions": 2}),
     ("topic.create", {"topic": 1, "partitions": 1}),
+    ("bucket.create", {"bucket": 0, "versioning": 0}),
+    ("bucket.create", {"bucket": 1, "versioning": 1}),
 )
+LASTING = ("disk.full", "disk.no_descriptors", "disk.read_only", "disk.slow")
+"""Faults that end after some steps, or nothing else would happen any more."""
 _FACTORS = (0.0, 0.2, 1.0, 1.0, 1.0, 3.0)
 _FAULT_FACTORS = (0.0, 0.3, 1.0, 2.0)
 
@@ -28,13 +32,19 @@ def draw_plan(seed: int, step_count: int) -> Plan:
     together_share = random.choice([0.0, 0.03, 0.15])
     steps = [_draw_first(random, number) for number in range(len(FIRST))]
     number = len(steps)
+    heal_at = 0
     while len(steps) < step_count:
         number += 1
-        if random.random() < together_share:
+        if heal_at and len(steps) >= heal_at:
+            steps.append(Step(number, "disk.heal"))
+            heal_at = 0
+        elif random.random() < together_share:
             steps.append(_draw_together(random, number, names, weights))
             number += len(steps[-1].together)
         else:
             steps.append(_draw(random, number, random.choices(names, weights)[0]))
+            if steps[-1].name in LASTING and not heal_at:
+                heal_at = len(steps) + random.choice([2, 5, 12, 30])
     return Plan(seed, draw_settings(random), steps)
 
 

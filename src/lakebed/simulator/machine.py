@@ -16,13 +16,14 @@ from lakebed.base.clock import NS_PER_MS
 from lakebed.base.simulation.databases import SimulatedDatabases
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.node import UNBOUNDED_BYTES
-from lakebed.base.simulation.scheduler import Call
+from lakebed.base.simulation.scheduler import Call, Scheduler
 from lakebed.base.simulation.world import World
 from lakebed.simulator.settings import Settings, configs_of
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
 
 ROOT = "/store"
+STAY_SHARE = 0.7  # of the places where another thread may go on, those where none does: for speed
 SWITCHES_PER_S_MAX = 100_000  # of threads: one that runs more often spins
 
 Result = TypeVar("Result")
@@ -71,9 +72,7 @@ class Machine:
 
     def run_all(self, callers: list[tuple[str, Callable[[], Result]]]) -> list[Call[Result]]:
         """Run callers at the same time, until all are done."""
-        runner = self.world.runner
-        runner.switches_per_s_max = SWITCHES_PER_S_MAX
-        runner.count_anew()
+        runner = self._runner()
         calls: list[Call[Result]] = []
         for name, function in callers:
             call: Call[Result] = Call()
@@ -84,12 +83,18 @@ class Machine:
         )
         return calls
 
-    def elapse(self, duration_ms: int) -> None:
-        """Let time pass, running whatever is due."""
+    def _runner(self) -> Scheduler:
+        """As every step of a run needs it; a crash makes a new one."""
         runner = self.world.runner
         runner.switches_per_s_max = SWITCHES_PER_S_MAX
+        runner.stay_share = STAY_SHARE
+        runner.keeps_trace = False
         runner.count_anew()
-        runner.advance(duration_ms * NS_PER_MS)
+        return runner
+
+    def elapse(self, duration_ms: int) -> None:
+        """Let time pass, running whatever is due."""
+        self._runner().advance(duration_ms * NS_PER_MS)
 
     # The store.
 

@@ -118,6 +118,7 @@ def configs_of(settings: Settings) -> Configs:
             tier0_bytes_max=8 * LOG_SEGMENT_BYTES,
             tier1_bytes_max=8 * LOG_SEGMENT_BYTES,
             compression_level=1,
-            retry_ms_first=10,
+            retry_count=1,
+            retry_ms_first=500,
         ),
     )

@@ -292,7 +292,8 @@ class SimulatedDisk:
             if before_crash is not None:
                 before_crash()
             self._crash(f"crash at step {self.steps}: {operation} {os.fspath(path)}")
-        self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
+        if self.scheduler is None or self.scheduler.keeps_trace:
+            self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
         self.steps += 1
 
     def begin(self, operation: str, path: PathLike) -> None:
@@ -302,7 +303,7 @@ class SimulatedDisk:
 
     def _pause(self, operation: str, path: PathLike) -> None:
         if self.scheduler is not None and not self._crashed and not self._undisturbed:
-            self.scheduler.pause(f"{operation} {os.fspath(path)}")
+            self.scheduler.pause(operation, os.fspath(path))
             if operation in self.faults.slow_ns:
                 self.scheduler.sleep_ns(self.faults.slow_ns[operation])
         if self.is_down:

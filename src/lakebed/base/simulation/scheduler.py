@@ -193,6 +193,8 @@ class Scheduler:
         _alive.add(self)
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
+        self.keeps_trace = True
+        self.stay_share = 0.0  # of the pauses, those in which nobody else is asked
         self.switch_count = 0  # how often a thread was resumed
         self.switches_per_s_max: int | None = None  # `Livelock` beyond it
         self._second = (0, 0)  # the count, and the time, from which on that is counted
@@ -277,14 +279,19 @@ class Scheduler:
         self._strands[strand.greenlet] = strand
         self._ready.append(strand)
 
-    def pause(self, label: str) -> None:
+    def pause(self, *labels: str) -> None:
         """A place where another may go on first. No-op for the code that drives the simulation."""
-        self._check_alive()
+        if self.crash is not None:
+            self._check_alive()
         strand = self._strands.get(getcurrent())
-        if strand is not None:
-            self.trace.append(f"{strand.name}: {label}")
-            self._ready.append(strand)
-            self.hub.switch()
+        if strand is None:
+            return
+        if self.keeps_trace:
+            self.trace.append(f"{strand.name}: {' '.join(labels)}")
+        if self.stay_share and self._random.random() < self.stay_share:
+            return
+        self._ready.append(strand)
+        self.hub.switch()
 
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str

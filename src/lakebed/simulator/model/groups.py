@@ -233,6 +233,7 @@ class GroupModel:
     per_key_order: bool = False
     is_damaged: bool = False
     maybe_deleted: bool = False
+    incarnations: list[int] = field(default_factory=list)  # by partition
     letters: set[tuple[int, int]] = field(default_factory=set)  # partition and offset
 
     @property

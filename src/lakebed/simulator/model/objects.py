@@ -66,6 +66,18 @@ class KeyModel:
             raise Violation(_broken(self.states, versions), what)
         self.states = [_joined(fitting[0], versions)]
 
+    def identify(self, version_id: str, content: bytes) -> None:
+        """A version whose answer was lost: it was found, and this is its id."""
+        self.states = _unique(
+            tuple(
+                version._replace(version_id=version_id)
+                if version.version_id is None and version.content == content
+                else version
+                for version in state
+            )
+            for state in self.states
+        )
+
     def current(self) -> set[bytes | None]:
         """What reading the key may give; None: that there is none."""
         return {state[0].content if state else None for state in self.states}
@@ -93,12 +105,21 @@ class BucketModel:
         return self.keys.setdefault(key, KeyModel())
 
     @property
+    def possible_versions(self) -> list[Versions]:
+        return self.maybe_versions or [self.versions]
+
+    @property
     def may_be_empty(self) -> bool:
-        return all(EMPTY in key.states for key in self.keys.values())
+        """Delete markers alone are in no one's way."""
+        return all(any(map(_is_bare, key.states)) for key in self.keys.values())
 
     @property
     def is_empty(self) -> bool:
-        return all(key.states == [EMPTY] for key in self.keys.values())
+        return all(all(map(_is_bare, key.states)) for key in self.keys.values())
+
+
+def _is_bare(state: KeyState) -> bool:
+    return all(version.content is None for version in state)
 
 
 def after_put(state: KeyState, version: ModelVersion, versions: Versions) -> KeyState:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -80,7 +80,7 @@ class PartitionModel:
     truncated_before: int = 0
     maybe_truncated_before: int = 0
     doubts: list[Doubt] = field(default_factory=list)
-    compacted: set[int] = field(default_factory=set)  # not there when it was read last
+    removed: dict[int, ModelMessage] = field(default_factory=dict)  # by compaction
     places: dict[bytes | None, int] = field(default_factory=dict)  # where each value is stored
     copied: set[bytes | None] = field(default_factory=set)  # redriven: they are stored again
     copies: Counter[bytes | None] = field(default_factory=Counter)  # redriven: may come again
@@ -149,7 +149,6 @@ class PartitionModel:
             else:
                 self._compare(offset, known, message)
         offsets = {offset for offset, _ in seen}
-        self.compacted = {offset for offset in self.messages if offset not in offsets}
         for offset in [at for at, when in self.written_ns.items() if now_ns - when > UNSYNCED_NS]:
             del self.written_ns[offset]
         unseen = min(self.written_ns, default=self.end)
@@ -175,6 +174,10 @@ class PartitionModel:
 
     def adopt(self, offset: int, message: ModelMessage) -> None:
         """A message that nobody was told the offset of: part of an append in doubt."""
+        known = self.removed.get(offset)
+        if known is not None and _same(known, message):
+            self.messages[offset] = known
+            return
         for doubt in self.doubts:
             for index, other in enumerate(doubt.left):
                 if _same(other, message):
@@ -186,8 +189,8 @@ class PartitionModel:
             self._add(offset, message)
             return
         what = f"{self.name}: offset {offset} holds {message.value!r}, which nobody may find there"
-        known = any(_same(other, message) for other in self.messages.values())
-        raise Violation(Promise.ONCE if known else Promise.NEVER_LATER, what)
+        is_known = any(_same(other, message) for other in self.messages.values())
+        raise Violation(Promise.ONCE if is_known else Promise.NEVER_LATER, what)
 
     def _add(self, offset: int, message: ModelMessage) -> None:
         place = self.places.setdefault(message.value, offset)
@@ -202,7 +205,7 @@ class PartitionModel:
         what = f"{self.name}: offset {offset} holds {seen.value!r}, not {known.value!r}"
         require(_same(known, seen), promise, what)
 
-    def _missing(self, missing: Iterable[int], rule: TopicRule) -> None:
+    def _missing(self, missing: Sequence[int], rule: TopicRule) -> None:
         if self.is_damaged:
             return
         last_of_key: dict[bytes, int] = {}
@@ -217,9 +220,8 @@ class PartitionModel:
             is_tombstone = rule.compact and message.value is None
             what = f"{self.name}: offset {offset} ({message.value!r}) was acknowledged and is gone"
             require(is_superseded or is_tombstone, Promise.KEPT, what)
-        for offset in list(missing):
-            if self.messages[offset].value is None:
-                del self.messages[offset]
+        for offset in list(missing):  # a crash may undo a compaction
+            self.removed[offset] = self.messages.pop(offset)
 
 
 def _same(one: ModelMessage, other: ModelMessage) -> bool:

@@ -53,6 +53,8 @@ def open_named(
     if context.model.topics.get(topic_name) is not topic_model:
         raise Closed(f"{topic_name}: the topic was deleted")
     model = context.model.groups.get(key)
+    if model is not None and model.maybe_deleted:
+        model = _found_again(group, model)
     if model is None:
         parts = [
             GroupPartitionModel(f"group {name} of {part.name}") for part in topic_model.partitions
@@ -66,9 +68,23 @@ def open_named(
         model.syncs = config.syncs_each
         model.sync_ms = config.sync_ms
         model.per_key_order = config.per_key_order
+        model.incarnations = _incarnations(group)
         for part in model.partitions:
             part.delivery_count_max = config.delivery_count_max
     return group, model, topic_model
+
+
+def _incarnations(group: Group) -> list[int]:
+    """One for each partition that is open, by its number."""
+    return [part.incarnation for part in group.parts]
+
+
+def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
+    """After a deletion in doubt: the same group, or None if it is another one by now."""
+    if model.incarnations and model.incarnations != _incarnations(group):
+        return None
+    model.maybe_deleted = False
+    return model
 
 
 @contextmanager
@@ -115,7 +131,8 @@ def _lease(context: Context, step: Step) -> Answer:
                 wait_s=step.arguments["wait_ms"] / 1000,
             )
         except LakebedError as error:
-            if not _is_read_failure(error) and not isinstance(error, InputError):
+            is_undone = _is_read_failure(error) and model.syncs
+            if not is_undone and not isinstance(error, InputError):
                 _lease_lost(context, model)
             return context.refused(
                 error, what, is_damaged=_is_damaged(model, topic_model)

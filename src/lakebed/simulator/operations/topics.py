@@ -226,6 +226,7 @@ def _produce(context: Context, step: Step) -> Answer:
     number = step.arguments["partition"] % topic.partition_count
     partition = model.partitions[number]
     messages = _messages_of(context, step)
+    drawn = messages
     producer, messages = _producer_of(context, step, model, number, messages)
     what = f"produce {len(messages)} messages of {step.arguments['size']} bytes to {partition.name}"
     doubt = Doubt(messages)
@@ -254,10 +255,29 @@ def _produce(context: Context, step: Step) -> Answer:
         partition.in_flight -= 1
     require(count == len(messages), Promise.ONCE, f"{what}: {count} were stored")
     if context.model.topics.get(name) is model:
-        partition.acknowledged(doubt, base, rule, context.machine.now_ns)
+        if messages is drawn:
+            partition.acknowledged(doubt, base, rule, context.machine.now_ns)
+        elif rule.syncs:  # else readers see it later
+            _check_repeated(context, topic, model, number, messages)
         if producer is not None:
             _confirm(context, model, number, step)
     return Answer(Outcome.OK, f"{what}: from offset {base}")
+
+
+def _check_repeated(
+    context: Context,
+    topic: StoreTopic,
+    model: TopicModel,
+    number: int,
+    messages: Sequence[ModelMessage],
+) -> None:
+    """An append that was sent again: some of it may have been there, with others after it."""
+    known = model.partitions[number]
+    answer = _read_partition(context, topic, model, number)
+    if answer.outcome is Outcome.OK and not known.in_flight and not known.written_ns:
+        missing = [m for m in messages if m.value is not None and m.value not in known.places]
+        what = f"{known.name}: {len(missing)} messages that were sent again are not there"
+        require(not missing or known.is_damaged, Promise.KEPT, what)
 
 
 def _append(
