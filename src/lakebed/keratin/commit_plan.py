@@ -71,7 +71,7 @@ def plan_commit(
             continue
         known = verdict.known_count
         base_offset = verdict.base_offset if known else plan.next_offset
-        if append.ack is Ack.AFTER_FSYNC and base_offset + append.message_count > durable_offset:
+        if append.ack is Ack.AFTER_FSYNC and _end(append, known, plan, producers) > durable_offset:
             plan.is_sync_wanted = True
         if known < append.message_count:
             accepted.append(_Accepted(append, plan.next_offset, known))
@@ -81,6 +81,15 @@ def plan_commit(
     if accepted:
         _lay_out(accepted, plan)
     return plan
+
+
+def _end(append: Append, known: int, plan: CommitPlan, producers: Producers) -> int:
+    """Behind its last message. What was sent again may be there in part, with others behind it:
+    then the rest is not where the first of it would have it."""
+    if append.producer is None or known < append.message_count:
+        return plan.next_offset + append.message_count - known
+    runs = _runs(append.producer.producer_id, plan, producers)
+    return max(run.base_offset + run.message_count for run in runs)
 
 
 def _judge(append: Append, plan: CommitPlan, producers: Producers) -> Verdict:

@@ -48,6 +48,9 @@ class GroupPartitionModel:
     vague_until_ns: int = 0  # until then messages may be leased by nobody that is known
     epochs: set[int] = field(default_factory=set)
     has_started_over: bool = False
+    settled_before_ns: tuple[int, set[int]] = field(  # when it started over, and before that
+        default_factory=lambda: (-(1 << 62), set())
+    )
     in_flight: int = 0
 
     def delivered(
@@ -184,9 +187,10 @@ class GroupPartitionModel:
         self.acked_in_force.clear()
         self._forget_counts()
 
-    def started_over(self, place: int) -> None:
+    def started_over(self, place: int, now_ns: int) -> None:
         """What is before a place is settled, the rest is delivered again."""
         self.released()
+        self.settled_before_ns = (now_ns, self.settled | self.maybe_settled)
         self.settled = set(range(place))
         self.maybe_settled.clear()
         self.delayed_until_ns.clear()
@@ -201,6 +205,10 @@ class GroupPartitionModel:
 
     def lost_power(self, now_ns: int, limit_ns: int) -> None:
         """What was only written, so short a while ago, may be lost: acks and leases."""
+        when_ns, before = self.settled_before_ns
+        if now_ns - when_ns <= limit_ns:
+            self.maybe_settled |= before | self.settled
+            self.settled.clear()
         for offset, when in list(self.settled_ns.items()):
             if now_ns - when <= limit_ns and offset in self.settled:
                 self.settled.discard(offset)

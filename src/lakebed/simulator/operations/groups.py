@@ -139,6 +139,8 @@ def _lease(context: Context, step: Step) -> Answer:
             )
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    if context.is_troubled:  # what one partition failed with is not told if others gave something
+        _lease_lost(context, model)
     until_ns = begun_ns + (lease_ms or model.lease_ms) * NS_PER_MS
     _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
     if len(leased) < step.arguments["max"] and context.machine.now_ns == begun_ns:
@@ -494,7 +496,7 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
         else:
             known = topic_model.partitions[number]
             end = min(known.written_ns, default=known.end) if "end" in verb else 0
-            part.started_over(places.get(number, end))
+            part.started_over(places.get(number, end), context.machine.now_ns)
             if "end" in verb:  # what was appended meanwhile is settled, or not
                 ends_at = group.topic.partition(number).high_watermark()
                 part.maybe_settled.update(range(end, ends_at))
