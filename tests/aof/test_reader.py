@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.aof.batch import Record
 from lakebed.aof.damage import SkippedRange
 from lakebed.aof.format import AOF_RECORD, RECORDS_START, record_bytes, records_end_max
 from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import Record
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import Closed, Corrupt, InputError, NotFound
 from lakebed.base.files import Disk
@@ -225,8 +225,8 @@ def test_a_segment_removed_under_a_read_is_not_found(log: FakeLog) -> None:
         (0, SEGMENT_BYTES - 8, "records end at"),
         (0, 0xFFFF_FFF8, "records end at"),
         (2, 0xFFFF_FFF8, "beyond the durable end"),
-        (9, 64, "no segment 9"),
-        (0xFFFF_FFFF, 64, "no segment"),
+        (9, 64, "segment 9 does not exist"),
+        (0xFFFF_FFFF, 64, "segment 4294967295 does not exist"),
     ],
 )
 def test_an_id_that_is_no_record_is_not_found(

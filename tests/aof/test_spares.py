@@ -12,16 +12,23 @@ from lakebed.aof.log import Aof
 from lakebed.aof.manager import AofManager
 from lakebed.aof.metrics import LogMetrics
 from lakebed.aof.paths import SPARE_SUFFIX, LogPaths
-from lakebed.aof.preparing import REFUSED_NS
+from lakebed.aof.spare_preparer import REFUSED_NS
 from lakebed.aof.spares import FILL_STEP_BYTES, Spares
 from lakebed.base.counters import Counters, Histogram
 from lakebed.base.errors import BadConfig, LakebedError
 from lakebed.base.files import make_folders
-from lakebed.base.filling import WINDOW_NS, Filling, FlushShare, Load, SpareBudget, filling
 from lakebed.base.simulation.clock import SimulatedClock
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.world import World
 from lakebed.base.units import KIB, MIB
+from lakebed.base.zero_fill import (
+    WINDOW_NS,
+    FillDecision,
+    FlushShare,
+    Load,
+    SpareBudget,
+    decide_fill,
+)
 
 FOLDER = "/store/aof/orders/segments"
 SECOND = 10**9
@@ -121,7 +128,7 @@ def test_filling_that_was_begun_ends_and_an_idle_log_is_quiet() -> None:
 def test_a_spare_that_is_filled_in_part_can_be_used() -> None:
     world = World(9)
     spares, budget = _bare_spares(world, segment_bytes=2 * FILL_STEP_BYTES)
-    assert spares.prepare(wanted=1, is_busy=True)
+    assert spares.prepare(count_max=1, is_busy=True)
     spares.fill()
     unfilled = spares.unfilled()
     assert unfilled is not None
@@ -213,7 +220,7 @@ def test_closing_waits_for_a_step_and_leaves_nothing() -> None:
 
         def fill(spares: Spares = spares) -> None:
             for _ in range(6):
-                spares.prepare(wanted=2, is_busy=True)
+                spares.prepare(count_max=2, is_busy=True)
                 spares.fill()
 
         filler = world.runner.call("filler", fill)
@@ -234,7 +241,7 @@ def test_no_zero_is_written_to_a_spare_that_was_taken() -> None:
 
         def fill(spares: Spares = spares) -> None:
             for _ in range(6):
-                spares.prepare(wanted=1, is_busy=True)
+                spares.prepare(count_max=1, is_busy=True)
                 spares.fill()
 
         def take(world: World = world, spares: Spares = spares) -> list[str]:
@@ -308,11 +315,11 @@ def test_the_budget_comes_back_when_a_spare_fails(operation: str) -> None:
     spares, budget = _bare_spares(world)
     world.disk.faults.fail(operation, nth=1)
     with contextlib.suppress(LakebedError):
-        spares.prepare(wanted=1, is_busy=True)
+        spares.prepare(count_max=1, is_busy=True)
         spares.fill()
     assert budget.used_bytes == 0
     assert _spares(world) == []
-    assert spares.prepare(wanted=1, is_busy=True)
+    assert spares.prepare(count_max=1, is_busy=True)
     assert budget.used_bytes == 64 * KIB
     spares.give_up()
     assert budget.used_bytes == 0
@@ -366,39 +373,39 @@ SMALL, LARGE = 64 * KIB, 64 * KIB + 1
 @pytest.mark.parametrize(
     ("load", "begun", "expected"),
     [
-        (Load(IDLE, SMALL, 0.0), False, Filling.NO),
-        (Load(99 * 200, 200, 0.0), False, Filling.NO),
-        (Load(100 * 200, 200, 0.0), False, Filling.NOW),
-        (Load(IDLE, LARGE, 0.0), False, Filling.NO),
-        (Load(IDLE, LARGE, 0.0), True, Filling.NOW),
-        (Load(IDLE, LARGE, None), True, Filling.LATER),
-        (Load(IDLE, SMALL, None), True, Filling.NOW),
-        (Load(BUSY, SMALL, None), False, Filling.NOW),
-        (Load(BUSY, SMALL, 1.0), False, Filling.NOW),
-        (Load(BUSY, LARGE, None), False, Filling.LATER),
-        (Load(BUSY, LARGE, 0.5), False, Filling.LATER),
-        (Load(BUSY, LARGE, 0.5), True, Filling.LATER),
-        (Load(BUSY, LARGE, 0.49), False, Filling.NOW),
-        (Load(BUSY, LARGE, 0.0), True, Filling.NOW),
+        (Load(IDLE, SMALL, 0.0), False, FillDecision.NO),
+        (Load(99 * 200, 200, 0.0), False, FillDecision.NO),
+        (Load(100 * 200, 200, 0.0), False, FillDecision.NOW),
+        (Load(IDLE, LARGE, 0.0), False, FillDecision.NO),
+        (Load(IDLE, LARGE, 0.0), True, FillDecision.NOW),
+        (Load(IDLE, LARGE, None), True, FillDecision.LATER),
+        (Load(IDLE, SMALL, None), True, FillDecision.NOW),
+        (Load(BUSY, SMALL, None), False, FillDecision.NOW),
+        (Load(BUSY, SMALL, 1.0), False, FillDecision.NOW),
+        (Load(BUSY, LARGE, None), False, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.5), False, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.5), True, FillDecision.LATER),
+        (Load(BUSY, LARGE, 0.49), False, FillDecision.NOW),
+        (Load(BUSY, LARGE, 0.0), True, FillDecision.NOW),
     ],
 )
-def test_when_a_spare_is_filled(load: Load, begun: bool, expected: Filling) -> None:
-    assert filling(load, has_begun=begun) is expected
+def test_when_a_spare_is_filled(load: Load, begun: bool, expected: FillDecision) -> None:
+    assert decide_fill(load, has_begun=begun) is expected
 
 
 def test_the_share_is_that_of_the_last_window() -> None:
     clock, durations = SimulatedClock(), Histogram()
     share = FlushShare(durations, clock)
-    assert share.look() is None
+    assert share.measure() is None
     clock.advance(WINDOW_NS)
     durations.observe(WINDOW_NS // 4)
-    assert share.look() == 0.25
+    assert share.measure() == 0.25
     clock.advance(WINDOW_NS - 1)
     durations.observe(WINDOW_NS)
-    assert share.look() == 0.25  # not yet a window
+    assert share.measure() == 0.25  # not yet a window
     clock.advance(1)
-    assert share.look() == 1.0
+    assert share.measure() == 1.0
     clock.advance(WINDOW_NS * 10)
-    assert share.look() is None  # nobody looked for long
+    assert share.measure() is None  # nobody looked for long
     clock.advance(WINDOW_NS)
-    assert share.look() == 0.0
+    assert share.measure() == 0.0

@@ -10,8 +10,8 @@ import pytest
 from lakebed.aof.inspection import Verdict
 from lakebed.aof.tiers.errors import Missing, Tier2Error, Unauthorised
 from lakebed.aof.tiers.log_tiers import Repaired, Residence
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.api.job_reports import document_of, report_of
 from lakebed.api.media import BadDocument
 from lakebed.base.errors import Corrupt, LakebedError, TooLarge
@@ -43,7 +43,7 @@ OUTCOME = Outcome(
 REPORTS = [
     OUTCOME,
     Outcome(),
-    Migrated("tier2", "s3://there", 1, 2, 3, 4, ["a/key"], "tier2"),
+    MigrationReport("tier2", "s3://there", 1, 2, 3, 4, ["a/key"], "tier2"),
     RepairReport(12, ("damaged",), ("saved",)),
     TopicRepair(12, ("damaged",), (LostOffsets(0, 3, 5),), ("saved",)),
     TopicReport(
@@ -93,11 +93,11 @@ def test_a_store_that_was_not_reached_is_told() -> None:
     ("change", "words"),
     [
         ({"moved": 3}, "Outcome.moved: expected a list"),
-        ({"moved": [3]}, "no report of kind Moved"),
-        ({"skipped": [{"segment_id": 1}]}, "a report of kind Skipped without why"),
+        ({"moved": [3]}, "not a report of kind Moved"),
+        ({"skipped": [{"segment_id": 1}]}, "the report of kind Skipped has no field why"),
         ({"skipped": [{"segment_id": "1", "why": ""}]}, "Skipped.segment_id: expected int"),
         ({"skipped": [{"segment_id": True, "why": ""}]}, "Skipped.segment_id: expected int"),
-        ({"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]}, "is none of"),
+        ({"repaired": [{"segment_id": 1, "key": "", "outcome": "fine"}]}, "is not a RepairOutcome"),
         ({"stopped_by": "an error"}, "expected a problem"),
     ],
 )

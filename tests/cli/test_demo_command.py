@@ -17,7 +17,7 @@ from lakebed.cli.demo_tables import summary_lines
 from lakebed.cli.output import Output
 from lakebed.node.demo.checks import Check
 from lakebed.node.demo.summary import Summary
-from lakebed.node.demo.tiers import Holding
+from lakebed.node.demo.tiers import TierSizes
 from tests.cli.conftest import Lakebed
 from tests.cli.in_process import Run
 
@@ -28,7 +28,7 @@ GOOD = Summary(
     checks=(Check("rows landed", 1000, 1000), Check("events stored twice", 0, 0)),
     rates={"events produced": 123456},
     sizes={"topic": 3 << 20},
-    tiers=(Holding("sealed", 1 << 20, 0, 0), Holding("evicted --warm", 0, 0, 2048)),
+    tiers=(TierSizes("sealed", 1 << 20, 0, 0), TierSizes("evicted --warm", 0, 0, 2048)),
     plot="/tmp/plot.png",
     next_steps=("lakebed demo --scratch here",),
 )
@@ -65,7 +65,7 @@ def test_the_document_says_so_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_was_left_out_is_told() -> None:
     left = dataclasses.replace(GOOD, left_out=("spark: no Java",), folder="/tmp/kept")
-    assert {"left out: spark: no Java", "kept: /tmp/kept"} < set(summary_lines(left))
+    assert {"skipped: spark: no Java", "files: /tmp/kept"} < set(summary_lines(left))
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_dead_letters_are_listed_and_sent_back(store: Any) -> None:
 def test_of_settings_given_as_a_whole_those_are_kept_that_differ_from_the_stores(
     store: Any, request: pytest.FixtureRequest
 ) -> None:
-    own = store if isinstance(store, Store) else request.getfixturevalue("door").store
+    own = store if isinstance(store, Store) else request.getfixturevalue("live_api").store
     store.topic("orders").group("g", config=GroupConfig(lease_ms=5000))
     (file,) = Path(own.root, "groups").glob("*.settings")
     assert json.loads(file.read_bytes())["config"] == {"lease_ms": 5000}
@@ -215,7 +215,7 @@ def test_a_lease_from_before_a_re_creation_is_stale(
     (new, *_) = group.lease(lease_ms=600_000)
     assert (new.partition, new.offset, new.epoch) == (old.partition, old.offset, old.epoch)
     lag = group.lag()
-    with pytest.raises(StaleLease, match="made again"):
+    with pytest.raises(StaleLease, match="created again"):
         getattr(group, settle)([old] if settle.endswith("_all") else old)
     assert group.lag() == lag
     assert [one.in_flight for one in group.describe().values()] == [lag[0]]

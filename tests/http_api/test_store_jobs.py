@@ -12,8 +12,8 @@ import pytest
 from lakebed.aof.config import AofConfig
 from lakebed.aof.tiers.config import SharedTierConfig
 from lakebed.aof.tiers.errors import Missing
-from lakebed.aof.tiers.migration import Migrated
-from lakebed.aof.tiers.moves import RepairOutcome
+from lakebed.aof.tiers.migration import MigrationReport
+from lakebed.aof.tiers.segment_tiering import RepairOutcome
 from lakebed.api.job_reports import report_of
 from lakebed.api.jobs import JOBS
 from lakebed.base.errors import BadName, Busy, InputError, NotFound
@@ -136,7 +136,9 @@ def test_tier2_moves_only_while_the_log_is_not_open(store: Store, tmp_path: Path
         run(store, "aof-migrate-tier2", log="orders", address=address)
     store.close()
     with Store.open(store.root) as again:
-        done: Migrated = run(again, "aof-migrate-tier2", log="orders", address=address, delete=True)
+        done: MigrationReport = run(
+            again, "aof-migrate-tier2", log="orders", address=address, delete=True
+        )
     assert (done.before, done.after) == ("tier2", address)
     assert done.copied_count == done.deleted_count >= SEGMENTS
     assert done.missing == []
@@ -180,7 +182,7 @@ def test_a_topic_is_verified_beside_its_writer_and_repaired_before_it(store: Sto
     assert foreseen.problems == tuple(map(str, found.problems))
     assert foreseen.lost == found.lost
     assert len(found.lost) == 1
-    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: end that"):
+    with pytest.raises(Busy, match=r"clicks: the topic is in use by the program .*: stop that"):
         run(store, "topic-repair", topic="clicks")
     store.close()
     with Store.open(store.root) as again:
@@ -207,7 +209,7 @@ def test_objects_are_verified(store: Store) -> None:
     (problem,) = run(store, "objects-verify", bucket="photos", prefix="o").problems
     assert (problem.kind, problem.bucket, problem.key) == (Kind.OBJECT, "photos", "one")
     assert run(store, "objects-verify", bucket="other").problems == []
-    with pytest.raises(InputError, match="a prefix needs the bucket"):
+    with pytest.raises(InputError, match="a prefix also needs a bucket"):
         run(store, "objects-verify", prefix="o")
 
 
@@ -257,7 +259,7 @@ def test_work_that_is_cancelled_ends_at_its_next_step_and_goes_on_the_next_time(
 def test_arguments_that_are_none_are_refused_with_their_name(
     store: Store, kind: str, arguments: Mapping[str, Any], words: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"the arguments are not as they should be: .*{words}"):
+    with pytest.raises(InputError, match=rf"invalid arguments: .*{words}"):
         run(store, kind, **arguments)
 
 

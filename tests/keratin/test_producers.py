@@ -67,7 +67,7 @@ def test_an_append_in_two_parts_is_known_when_it_is_sent_a_third_time() -> None:
 
 def test_a_gap_is_refused() -> None:
     runs = joined(run(0, 10, 100))
-    with pytest.raises(OutOfOrderSequence, match="sequence 11 came where 10 was expected"):
+    with pytest.raises(OutOfOrderSequence, match="sequence 11 is out of order, expected 10"):
         judge(runs, sent(11), 1)
     with pytest.raises(OutOfOrderSequence):
         judge(joined(run(50, 10, 100)), sent(49), 1)
@@ -75,7 +75,7 @@ def test_a_gap_is_refused() -> None:
 
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     runs = joined(run(0, 10, 100, epoch=3))
-    with pytest.raises(ProducerFenced, match="epoch 2 is over, 3 writes now"):
+    with pytest.raises(ProducerFenced, match="epoch 2 has ended, epoch 3 writes now"):
         judge(runs, sent(10, epoch=2), 1)
     assert judge(runs, sent(0, epoch=4), 1) == NEW
     with pytest.raises(OutOfOrderSequence):
@@ -126,8 +126,8 @@ def test_those_who_wrote_nothing_for_long_are_forgotten() -> None:
     producers.add(run(0, 1, 1, at_ms=200)._replace(producer_id=2))
     assert producers.forget_before(101) == 1
     assert len(producers) == 1
-    assert producers.of(1) == ()
-    assert producers.of(2)
+    assert producers.runs_of(1) == ()
+    assert producers.runs_of(2)
 
 
 def test_of_too_many_those_that_were_quiet_longest_are_forgotten() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.aof.manifest.chunk import Placed
+from lakebed.aof.manifest.chunk import PlacedRecord
 from lakebed.aof.manifest.format import MANIFEST_ITSELF, SealSegment, SnapshotMarker
 from lakebed.aof.manifest.records import (
     CustomEvent,
@@ -141,7 +141,7 @@ def test_moments_that_are_not_there_are_told(root: Path) -> None:
     for as_of, told in [
         (count, f"there is no record {count}; the last one is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
-        ("900:64", "is behind the end"),
+        ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),
     ]:
         with pytest.raises(NotFound, match=re.escape(told)):
@@ -212,7 +212,7 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
         path.unlink()
     forget_snapshots(tmp_path)
     for view in VIEWS:
-        with pytest.raises(Corrupt, match=r"0001\.mlog: missing, with all up to number 2"):
+        with pytest.raises(Corrupt, match=r"^[^:]*0001\.mlog: [^:]*missing[^:]*up to number 2"):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
@@ -303,7 +303,7 @@ def found_in(root: Path) -> ManifestLog:
     return find_manifest_log(real_disk(), root, "orders")
 
 
-def records_of(root: Path) -> list[Placed]:
+def records_of(root: Path) -> list[PlacedRecord]:
     return list(found_in(root).reader.records())
 
 
@@ -328,7 +328,7 @@ def state_rows(root: Path, **options: object) -> list[dict[str, Any]]:
 
 
 def check_records(rows: list[dict[str, Any]], root: Path) -> None:
-    placed = [one for one in entries(found_in(root).reader) if isinstance(one, Placed)]
+    placed = [one for one in entries(found_in(root).reader) if isinstance(one, PlacedRecord)]
     assert len(rows) == len(placed)
     stream = found_in(root).stream
     first = rows[0]["record"]

@@ -23,10 +23,10 @@ from lakebed.stroma.format import (
     ReturnRange,
     Seek,
 )
-from lakebed.stroma.opening import clean_folder
+from lakebed.stroma.group_opener import clean_folder
+from lakebed.stroma.message_status import StatusKind
 from lakebed.stroma.recovery import load, start_over
 from lakebed.stroma.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from lakebed.stroma.standing import Kind
 from tests.fakes.stroma_source import FakeSource
 from tests.stroma.groups import NAME, PATHS, ROOT, Opened, lease_all, offsets
 from tests.stroma.samples import EVENTS, SNAPSHOT, T, delta_bytes, flagged_event
@@ -66,23 +66,23 @@ def test_every_event_is_replayed(world: World) -> None:
     recovered = load(world.disk, PATHS, CONFIG, now_ms=NOW_MS)
     state = recovered.state
     found = {
-        offset: (standing.kind, standing.deliveries, standing.time_ms, standing.epoch)
-        for start, end, standing in state.runs
+        offset: (status.kind, status.deliveries, status.time_ms, status.epoch)
+        for start, end, status in state.runs
         for offset in range(start, end)
     }
-    settled, fresh = (Kind.SETTLED, 0, 0, 0), (Kind.FRESH, 0, 0, 0)
-    leased = (Kind.LEASED, 1, T + 60_000, 2)
+    settled, fresh = (StatusKind.SETTLED, 0, 0, 0), (StatusKind.FRESH, 0, 0, 0)
+    leased = (StatusKind.LEASED, 1, T + 60_000, 2)
     assert state.base == 5
     assert found == {
-        5: (Kind.AVAILABLE, 1, 0, 0),
-        6: (Kind.WAITING, 1, T + 5000, 0),
+        5: (StatusKind.AVAILABLE, 1, 0, 0),
+        6: (StatusKind.WAITING, 1, T + 5000, 0),
         7: settled,
-        8: (Kind.AVAILABLE, 1, 0, 0),
+        8: (StatusKind.AVAILABLE, 1, 0, 0),
         **dict.fromkeys(range(9, 12), settled),
-        12: (Kind.AVAILABLE, 1, 0, 0),
+        12: (StatusKind.AVAILABLE, 1, 0, 0),
         13: leased,
         14: settled,
-        **dict.fromkeys(range(15, 17), (Kind.WAITING, 1, T + 7000, 0)),
+        **dict.fromkeys(range(15, 17), (StatusKind.WAITING, 1, T + 7000, 0)),
         **dict.fromkeys(range(17, 20), leased),
         **dict.fromkeys(range(20, 30), fresh),
         30: settled,
@@ -142,7 +142,7 @@ def test_marks_of_folds_that_were_never_finished_change_nothing(world: World) ->
 
 def test_a_delta_whose_snapshot_is_missing_is_refused(world: World) -> None:
     write(world, delta=delta_bytes(ACKS, generation=2))
-    with pytest.raises(Corrupt, match="snapshot that the delta goes on from is missing"):
+    with pytest.raises(Corrupt, match="snapshot that the delta log continues is missing"):
         Opened(world)
     write(world, snapshot=encode_snapshot(Snapshot(generation=1), NAME))
     with pytest.raises(Corrupt, match="expected 1, found 2"):
@@ -247,7 +247,7 @@ def test_a_damaged_header_is_refused_and_nothing_is_changed(world: World) -> Non
     data = bytearray(delta_bytes(ACKS))
     data[20] ^= 1
     write(world, delta=bytes(data))
-    with pytest.raises(Corrupt, match=r"delta: at byte 0: the header's checksum"):
+    with pytest.raises(Corrupt, match=r"delta: at byte 0: the checksum of the delta log's header"):
         Opened(world)
     assert content(world, PATHS.delta) == bytes(data)
 
@@ -267,7 +267,7 @@ def test_a_damaged_snapshot_is_refused_until_somebody_starts_over(
         Opened(world)
     assert content(world, PATHS.snapshot) == bytes(snapshot)
     told = start_over(world.disk, PATHS)
-    assert "starts over from the log's beginning" in told[-1]
+    assert "starts over at the beginning of the log" in told[-1]
     saved = {content(world, f"{QUARANTINE}/{name}") for name in world.disk.names(QUARANTINE)}
     assert saved == {bytes(snapshot), delta}
     assert acked(world) == []

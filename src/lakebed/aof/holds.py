@@ -1,6 +1,6 @@
-"""Readers at work in this process, so that retention leaves alone what they have not read yet.
+"""Tracks the readers in this process, so that retention keeps what they have not read yet.
 
-They are held weakly: a reader keeps nothing once it is closed, or was dropped without that.
+Readers are referenced weakly: one that is closed or garbage-collected holds nothing back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakebed.aof.record_id import RecordId
 from lakebed.base.runner import Mutex
 
 
-class Positioned(Protocol):
+class PositionedReader(Protocol):
     @property
     def position(self) -> RecordId: ...
 
@@ -21,22 +21,22 @@ class Positioned(Protocol):
 
 
 class Holds:
-    """Thread-safe."""
+    """The readers of one log. Thread-safe."""
 
     def __init__(self, mutex: Mutex) -> None:
         self._mutex = mutex
-        self._readers: dict[int, weakref.ref[Positioned]] = {}  # guarded by _mutex
+        self._readers: dict[int, weakref.ref[PositionedReader]] = {}  # guarded by _mutex
 
-    def add(self, reader: Positioned) -> None:
+    def add(self, reader: PositionedReader) -> None:
         with self._mutex:
             self._readers[id(reader)] = weakref.ref(reader)
 
-    def remove(self, reader: Positioned) -> None:
+    def remove(self, reader: PositionedReader) -> None:
         with self._mutex:
             self._readers.pop(id(reader), None)
 
     def lowest_segment(self) -> int | None:
-        """The oldest segment that a reader still needs."""
+        """Returns the number of the oldest segment that a reader still needs, or None."""
         with self._mutex:
             readers = [reader for ref in self._readers.values() if (reader := ref())]
             alive = {id(reader): reader for reader in readers if not reader.is_closed}

@@ -32,9 +32,9 @@ from lakebed.cli.stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.aof.batch import RecordBatch
     from lakebed.aof.damage import SkippedRange
     from lakebed.aof.read_only import ReadOnlyLog
+    from lakebed.aof.record_batch import RecordBatch
     from lakebed.aof.record_id import RecordId
     from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
@@ -183,11 +183,8 @@ def cat(
     with reaching_tier2(log), open_to_read(run) as store, ExitStack() as stack:
         view = store.archived_log(log) if archived else store.log(log)
         reader = stack.enter_context(LogReader(view))
-        durable_end = view.durable_end()
         if start_ns is not None:
             first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
-        if first is not None and first == durable_end:
-            return
         if reverse:
             records = reader.read_backward(stop, skip_damage=skip_damage, on_skipped=note)
             wanted = takewhile(lambda record: first is None or record.record_id >= first, records)
@@ -320,7 +317,7 @@ def convert(
     \b
     lakebed aof convert orders 0 --to interchange --output converted
     """
-    from lakebed.aof.convert import to_interchange, to_runtime
+    from lakebed.aof.conversion import to_interchange, to_runtime
     from lakebed.base.files import make_folders
 
     run = invocation(context)

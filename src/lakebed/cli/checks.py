@@ -100,10 +100,10 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
 def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
     from lakebed.cli.writers import here_or_there
     from lakebed.store.logs import require_log
-    from lakebed.store.repair import RepairReport, foresee
+    from lakebed.store.repair import RepairReport, preview_repair
 
     def look() -> RepairReport:
-        return foresee(reading.disk, reading.root, log, progress=progress.update)
+        return preview_repair(reading.disk, reading.root, log, progress=progress.update)
 
     with open_to_read(run) as reading:
         require_log(reading.disk, reading.root, log)
@@ -137,7 +137,7 @@ def _foresee_objects(run: Invocation, log: str) -> None:
         paths = require_log(store.disk, store.root, log)
         copies = Copies(store, paths, recorded_states(store.disk, paths))
         total = copies.count(2)
-        for count, copy in enumerate(copies.look(2), start=1):
+        for count, copy in enumerate(copies.check(2), start=1):
             found += [copy] if copy.problem is not None else []
             progress.update(count, total)
     run.output.result(foreseen_document(log, found), lines=foreseen_lines(log, found))

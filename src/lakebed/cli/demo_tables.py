@@ -1,4 +1,4 @@
-"""What `lakebed demo` prints in the end: counts, rates, sizes, and where to look next."""
+"""The summary of `lakebed demo`: counts, rates, sizes, and next steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.node.demo.summary import Summary
 
 DISAGREES = "!!"
 SIZES = {
-    "events": "events, as they were produced",
+    "events": "events, as produced",
     "topic": "topic, on disk",
     "table": "Delta table, in its bucket",
 }
@@ -18,12 +18,12 @@ SIZES = {
 def summary_lines(summary: Summary) -> list[str]:
     """The counts first; whether they agree last."""
     lines = ["", *_checks(summary), "", *_rates(summary), "", *_sizes(summary), ""]
-    lines += [f"left out: {what}" for what in summary.left_out]
+    lines += [f"skipped: {what}" for what in summary.left_out]
     if summary.plot is not None:
         lines.append(f"plot: {summary.plot}")
     if summary.folder is not None:
-        lines.append(f"kept: {summary.folder}")
-    lines += ["look next:", *(f"  {step}" for step in summary.next_steps), ""]
+        lines.append(f"files: {summary.folder}")
+    lines += ["next steps:", *(f"  {step}" for step in summary.next_steps), ""]
     return [*lines, _verdict(summary)]
 
 
@@ -37,7 +37,7 @@ def _checks(summary: Summary) -> list[str]:
 
 def _rates(summary: Summary) -> list[str]:
     rows = [(what, f"{rate:,}") for what, rate in summary.rates.items()]
-    return table(("rates", "a second"), rows)
+    return table(("rates", "per second"), rows)
 
 
 def _sizes(summary: Summary) -> list[str]:

@@ -20,7 +20,7 @@ from lakebed.cli.stores import advised, quiet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakebed.aof.manifest.replay import Moment, Replayed
+    from lakebed.aof.manifest.replay import Moment, ReplayResult
     from lakebed.cli.manifest_tables import Inspected
     from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.manifest_survey import Entry
@@ -106,14 +106,14 @@ def verify(context: typer.Context, log: LogName) -> None:
     """
     from lakebed.cli.manifest_tables import verify_document, verify_lines
     from lakebed.store.manifest_verification import verify_manifest_log
-    from lakebed.store.tier_verification import look_at_copies
+    from lakebed.store.tier_verification import check_copies
 
     run = invocation(context)
     with _open_to_read(run) as store, Progress("verify") as progress:
         found = _find(store, log)
         report = verify_manifest_log(found, runner=store.runner, progress=progress.update)
         with quiet("lakebed.aof.tiers"):
-            copies = look_at_copies(store, found, progress=progress.update)
+            copies = check_copies(store, found, progress=progress.update)
     report.warm_file_count, report.object_count = copies.warm_files, copies.objects
     report.uploaded_chunk_count = copies.chunks
     report.problems += copies.problems
@@ -204,12 +204,12 @@ def _find(store: ReadOnlyStore, log: str) -> ManifestLog:
 def _look(found: ManifestLog) -> Inspected:
     """Everything but the records."""
     from lakebed.cli.manifest_tables import Inspected
-    from lakebed.store.manifest_survey import ignored_names, look_at_chunks, look_at_snapshots
+    from lakebed.store.manifest_survey import ignored_names, survey_chunks, survey_snapshots
 
     return Inspected(
         found,
-        chunks=[looked.facts for looked in look_at_chunks(found.reader)],
-        snapshots=list(look_at_snapshots(found.reader)),
+        chunks=[looked.facts for looked in survey_chunks(found.reader)],
+        snapshots=list(survey_snapshots(found.reader)),
         ignored=ignored_names(found.reader),
     )
 
@@ -249,7 +249,7 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ManifestLog, moment: Moment | None) -> Replayed:
+def _replayed(found: ManifestLog, moment: Moment | None) -> ReplayResult:
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_words import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of

@@ -33,7 +33,7 @@ def verify(
     """
     from lakebed.base.units import MIB
     from lakebed.cli.s3_tables import verify_document, verify_lines
-    from lakebed.seglake.verify import verify as verify_lake
+    from lakebed.seglake.lake_check import verify as verify_lake
 
     run = invocation(context)
     only = None if place is None else parse_place(place)

@@ -56,7 +56,7 @@ def create(
     """
     from lakebed.cli.s3_key_tables import key_document
     from lakebed.cli.writers import open_writer
-    from lakebed.seglake.keys import check_label
+    from lakebed.seglake.access_keys import check_label
 
     run = invocation(context)
     check_label(label)  # before anything is touched: a mistake creates no root

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakebed.seglake.listing import ListedVersion
     from lakebed.seglake.meta.rows import VersionRow
     from lakebed.seglake.model import Page
-    from lakebed.seglake.reading import ObjectReading
+    from lakebed.seglake.object_reader import ReadableObjects
 
     AnyPage = Page[VersionRow] | Page[ListedVersion]
 
@@ -96,7 +96,7 @@ def _document(place: Place, pages: Iterator[AnyPage], *, name: str) -> dict[str,
 
 
 def _object_pages(
-    objects: ObjectReading, place: Place, delimiter: str, count_max: int | None
+    objects: ReadableObjects, place: Place, delimiter: str, count_max: int | None
 ) -> Iterator[Page[VersionRow]]:
     marker: str | None = ""
     left = count_max
@@ -113,7 +113,7 @@ def _object_pages(
 
 
 def _version_pages(
-    objects: ObjectReading, place: Place, delimiter: str, count_max: int | None
+    objects: ReadableObjects, place: Place, delimiter: str, count_max: int | None
 ) -> Iterator[Page[ListedVersion]]:
     marker: str | None = ""
     marker_id: str | None = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lakebed.seglake.model import ObjectToDelete
-    from lakebed.seglake.reading import ObjectReading
+    from lakebed.seglake.object_reader import ReadableObjects
 
 
 _PAGE_MAX = 1000
@@ -130,7 +130,7 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
 
 
 def _pages(
-    objects: ObjectReading, place: Place, *, versions: bool
+    objects: ReadableObjects, place: Place, *, versions: bool
 ) -> Iterator[Sequence[ObjectToDelete]]:
     """What is there, a page at a time; what is removed meanwhile moves no page."""
     from lakebed.seglake.model import NULL_VERSION, ObjectToDelete

@@ -26,7 +26,7 @@ from lakebed.cli.stores import open_to_read, quiet
 
 if TYPE_CHECKING:
     from lakebed.cli.lines import Read
-    from lakebed.seglake.reading import ObjectReader
+    from lakebed.seglake.object_reader import ObjectReader
 
 STREAM = "-"
 _MIB = 1 << 20

@@ -73,10 +73,10 @@ def repair(
 
 def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
     from lakebed.cli.writers import here_or_there
-    from lakebed.store.topic_repair import TopicRepair, foresee_topic
+    from lakebed.store.topic_repair import TopicRepair, preview_topic_repair
 
     def look() -> TopicRepair:
-        return foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
+        return preview_topic_repair(reading.disk, reading.root, topic, progress=progress.update)
 
     with open_to_read(run) as reading:
         found = here_or_there(run.root, look)

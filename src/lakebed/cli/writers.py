@@ -76,7 +76,7 @@ def _whichever_works(
     from secrets import randbits
 
     from lakebed.base.runner import ThreadRunner
-    from lakebed.client.patience import RETRY_S
+    from lakebed.client.retry_schedule import RETRY_S
     from lakebed.host.connect import first_of, served
 
     with ThreadRunner() as runner:

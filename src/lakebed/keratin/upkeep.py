@@ -1,7 +1,6 @@
-"""What an open partition does in its own time: checkpoints, retention, compaction
-and forgetting producers.
+"""The background work of an open partition: checkpoints, retention, compaction, old producers.
 
-It decides from values (`retention`, `compaction`) and has the writer act, between two commits.
+`retention` and `compaction` decide without I/O. The writer makes the changes, between two commits.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from itertools import pairwise
 from typing import Protocol
 
 from lakebed.base.clock import NS_PER_MS, NS_PER_S
-from lakebed.base.errors import DataError, DiskError, LakebedError, NotFound
+from lakebed.base.errors import Closed, DataError, LakebedError, NotFound, RetryError
 from lakebed.base.events import event
-from lakebed.keratin.compacting import compact
+from lakebed.keratin.compaction_pass import compact
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.filler import Filler
 from lakebed.keratin.format import HEADER_BYTES_MAX, OFFSET_MAX
@@ -23,20 +22,20 @@ from lakebed.keratin.log_file import decode_log_header
 from lakebed.keratin.paths import PartitionPaths, time_index_path
 from lakebed.keratin.producers import PRODUCERS_MAX
 from lakebed.keratin.retention import Candidate, is_wanted, start_after_retention
-from lakebed.keratin.rewriting import Rewritten
+from lakebed.keratin.segment_rewrite import RewrittenSegment
 from lakebed.keratin.view import PartitionSegment, PartitionView
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_NS = 30 * NS_PER_S
 _FORGET_NS_MIN, _FORGET_NS_MAX = NS_PER_S, 3600 * NS_PER_S
-_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # the oldest are forgotten whenever there are so many
+_PRODUCERS_MANY = PRODUCERS_MAX * 5 // 4  # from here on the oldest are forgotten at once
 
 IsPinned = Callable[[str, int, int, int], bool]
-"""By topic, partition, first offset and the one behind the last."""
+"""Takes the topic, the partition and the offsets `[first, next)`; returns whether to keep them."""
 
 
-class Kept(PartitionView, Protocol):
-    """A partition, as its upkeep sees it."""
+class MaintainedPartition(PartitionView, Protocol):
+    """The operations of a partition that upkeep uses."""
 
     paths: PartitionPaths
     config: TopicConfig
@@ -45,7 +44,7 @@ class Kept(PartitionView, Protocol):
 
     def truncate_before(self, offset: int) -> int: ...
 
-    def exchange(self, rewritten: Rewritten) -> None: ...
+    def exchange(self, rewritten: RewrittenSegment) -> None: ...
 
     def checkpoint_if_due(self) -> None: ...
 
@@ -56,23 +55,25 @@ class Kept(PartitionView, Protocol):
 
 
 class Upkeep:
-    """For one thread at a time: the runner's."""
+    """The upkeep of one partition. Only one thread at a time, the runner's, may use it."""
 
-    def __init__(self, partition: Kept, filler: Filler, *, is_pinned: IsPinned | None) -> None:
+    def __init__(
+        self, partition: MaintainedPartition, filler: Filler, *, is_pinned: IsPinned | None
+    ) -> None:
         self._partition = partition
         self._filler = filler
-        self._look_at_ns = 0  # for retention and compaction
-        self._forget_at_ns = 0  # producers
+        self._look_at_ns = 0  # when retention and compaction are due
+        self._forget_at_ns = 0  # when old producers are forgotten next
         self._is_pinned = is_pinned
-        self._latest_ms: dict[int, int] = {}  # of sealed segments, by base offset
-        self._compacted_base = -1  # the newest segment that compaction has seen
+        self._candidates: dict[int, Candidate] = {}  # sealed segments, by base offset
+        self._compacted_base = -1  # the newest segment that was compacted
 
     def note_sealed(self) -> None:
-        """There is one more sealed segment to look after."""
+        """Makes retention and compaction due, because a segment was sealed."""
         self._look_at_ns = 0
 
     def step(self) -> int | None:
-        """ns until it should be called again; None: when it is woken."""
+        """Does what is due; returns the ns until the next step, or None to wait for a wake-up."""
         now_ns = self._partition.runner.clock.monotonic_ns()
         delays_ns = [self._filler.step(), self._forget_if_due(now_ns)]
         self._partition.checkpoint_if_due()
@@ -80,7 +81,10 @@ class Upkeep:
         return min((delay_ns for delay_ns in delays_ns if delay_ns is not None), default=None)
 
     def _forget_if_due(self, now_ns: int) -> int | None:
-        """Forget producers now and then, as long as there are any; ns to the next time."""
+        """Forgets old producers if it is time; returns the ns until the next time.
+
+        Returns None if there are no producers.
+        """
         partition = self._partition
         count = partition.producer_count
         if not count:
@@ -93,37 +97,39 @@ class Upkeep:
         try:
             partition.forget_producers()
         except LakebedError as error:
-            _log.info("%s: no producers were forgotten: %s", partition.name, error)
+            _log.info("%s: old producers could not be forgotten: %s", partition.name, error)
         return every_ns
 
     def _look_if_due(self, now_ns: int) -> int | None:
         if now_ns < self._look_at_ns:
             return self._look_at_ns - now_ns
-        self._look_at_ns = now_ns + LOOK_EVERY_NS
-        if self._look():
-            return LOOK_EVERY_NS
-        self._look_at_ns = OFFSET_MAX
-        return None
+        config = self._partition.config
+        delay_ns = LOOK_EVERY_NS if is_wanted(config) or config.compact else None
+        self._look_at_ns = OFFSET_MAX if delay_ns is None else now_ns + delay_ns
+        try:
+            self._look()
+        except BaseException:
+            self._look_at_ns = 0
+            raise
+        return delay_ns
 
-    def _look(self) -> bool:
-        """Remove and compact; whether to do so again in some time."""
+    def _look(self) -> None:
+        """Runs retention and compaction; logs errors that pass by themselves, raises others."""
         partition = self._partition
         try:
             if is_wanted(partition.config):
                 self.retain()
             if partition.config.compact:
                 self.compact()
-        except DiskError as error:
-            _log.warning("%s: upkeep failed: %s", partition.name, error)
-        except LakebedError as error:
-            _log.info("%s: no upkeep now: %s", partition.name, error)
-        return is_wanted(partition.config) or partition.config.compact
+        except (RetryError, Closed) as error:
+            _log.info("%s: upkeep is postponed: %s", partition.name, error)
 
     def compact(self) -> int:
-        """Leave out what newer values of the same keys replaced; how many segments changed.
+        """Removes messages that newer ones with the same key replace.
 
-        Only behind a segment that was not there the last time: the others would stay as they are,
-        but for tombstones that grew old, which can wait for that.
+        Returns the number of segments that changed. Does nothing unless a segment was sealed since
+        the last pass: without new messages only old tombstones could be removed, and those can
+        wait.
         """
         partition = self._partition
         sealed = [info for info in partition.segments() if info.is_sealed]
@@ -146,11 +152,11 @@ class Upkeep:
         return count
 
     def retain(self) -> int:
-        """Remove what is too old or too much; how many segments."""
+        """Removes segments beyond the retention limits; returns their number."""
         partition = self._partition
         segments = partition.segments()
         start = start_after_retention(
-            self._candidates(segments),
+            self._find_candidates(segments),
             config=partition.config,
             active_bytes=segments[-1].end,
             now_ms=partition.now_ms(),
@@ -158,41 +164,43 @@ class Upkeep:
         )
         if start is None:
             return 0
-        gone = partition.truncate_before(start)
-        event(_log, "retention", partition=partition.name, start_offset=start, segments=gone)
-        return gone
+        removed_count = partition.truncate_before(start)
+        event(
+            _log, "retention", partition=partition.name, start_offset=start, segments=removed_count
+        )
+        return removed_count
 
     def _is_held(self, segment: Candidate | PartitionSegment) -> bool:
-        """Whether somebody is going to read it as it is."""
+        """Returns whether the segment is pinned and must not change."""
         if self._is_pinned is None:
             return False
         paths = self._partition.paths
         return self._is_pinned(paths.topic, paths.number, segment.base_offset, segment.next_offset)
 
-    def _candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
-        known, self._latest_ms = self._latest_ms, {}
-        found = []
+    def _find_candidates(self, segments: Sequence[PartitionSegment]) -> list[Candidate]:
+        previous, self._candidates = self._candidates, {}
         for info, following in pairwise(segments):
-            latest_ms = known.get(info.base_offset)
-            if latest_ms is None:
-                latest_ms = self._latest(info, following)
-            self._latest_ms[info.base_offset] = latest_ms
-            found.append(Candidate(info.base_offset, info.next_offset, info.end, latest_ms))
-        return found
+            candidate = previous.get(info.base_offset)
+            if candidate is None or candidate.next_offset != info.next_offset:
+                newest_ms, sealed_ms = self._newest_ms(info), self._created_ms(following)
+                candidate = Candidate(
+                    info.base_offset, info.next_offset, info.end, newest_ms, sealed_ms
+                )
+            self._candidates[info.base_offset] = candidate._replace(size=info.end)
+        return list(self._candidates.values())
 
-    def _latest(self, info: PartitionSegment, following: PartitionSegment) -> int:
-        """Its largest timestamp, bounded by the time it was sealed: when the next was begun."""
-        sealed_ms = self._created_ms(following)
+    def _newest_ms(self, info: PartitionSegment) -> int | None:
+        """Returns the segment's largest timestamp, or None if its time index is incomplete."""
         try:
             path = time_index_path(info.path)
             times = load_time_index(self._partition.disk, path, base_offset=info.base_offset)
         except (NotFound, DataError):
-            return sealed_ms
+            return None
         is_whole = times and times[-1].relative_offset == info.next_offset - 1 - info.base_offset
-        return min(times[-1].timestamp_ms, sealed_ms) if is_whole else sealed_ms
+        return times[-1].timestamp_ms if is_whole else None
 
     def _created_ms(self, info: PartitionSegment) -> int:
-        """When it was begun; now, if it does not tell any more."""
+        """Returns when the segment was created, or the current time if its header is damaged."""
         with self._partition.disk.open(info.path) as file:
             header = file.pread(0, HEADER_BYTES_MAX)
         try:

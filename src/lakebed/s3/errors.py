@@ -1,10 +1,10 @@
-"""What is told to a client that something is wrong: one code, one status, one sentence.
+"""The S3 errors that clients receive: a code, an HTTP status and a message.
 
-`STATUSES` are all codes that are ever told. `TELLING` is the one table from the errors of the
-store to them: an error is told by the row of its class, or else of the nearest class above it.
+`STATUSES` has all codes. `ERROR_TEXTS` maps the store's error classes to codes: an error uses the
+row of its class, or else of its nearest base class.
 
-Invariant: of what is wrong on this side (a file, the disk, the data) a client hears no more than
-that it is so. Names of files stand in the messages of those errors, and are for the log.
+Invariant: for a failure of the server (a file, the disk, the data) a client receives only a generic
+message. The messages of such errors contain file names and go to the log only.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from lakebed.base import errors as base
 from lakebed.base.errors import LakebedError
 from lakebed.http.request import BadBody, ClientGone, Request
 from lakebed.http.response import Response
-from lakebed.s3.xml_text import DECLARATION, element, sayable
+from lakebed.s3.xml_text import DECLARATION, element, encodable
 from lakebed.seglake import errors as engine
 from lakebed.seglake.conditions import NotModified
 
-HOST_ID = "lakebed"  # told as HostId and as x-amz-id-2
+HOST_ID = "lakebed"  # sent as HostId and as x-amz-id-2
 XML = ("Content-Type", "application/xml")
 
 Headers = Sequence[tuple[str, str]]
 
 
 class S3Error(LakebedError):
-    """An error by its code of S3. The status is that of the code (`STATUSES`)."""
+    """An error with an S3 code, which determines the HTTP status (`STATUSES`)."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class S3Error(LakebedError):
         details: Sequence[tuple[str, str]] = (),
         closes: bool = False,
     ) -> None:
-        """`headers` go with the response, `details` are further elements of the document.
+        """`headers` are added to the response, `details` are further elements of its document.
 
-        `closes`: the connection ends after it, because the rest of the request is not trusted.
+        `closes` ends the connection, because the rest of the request cannot be trusted.
         """
         super().__init__(message)
         self.code = code
@@ -119,100 +119,106 @@ STATUSES: Mapping[str, int] = {
 }
 
 
-class Told(NamedTuple):
-    """How a class of errors is told: without a sentence of its own, by the error's."""
+class ErrorText(NamedTuple):
+    """The S3 code and message of an error class; without a message, the error's own is sent."""
 
     code: str
     message: str | None = None
 
 
-_FAULT = Told("InternalError", "We encountered an internal error. Please try again.")
-_BUSY = Told("SlowDown", "Please reduce your request rate.")
-_AWAY = Told("ServiceUnavailable", "The store is not open. Please try again.")
+_FAULT = ErrorText("InternalError", "We encountered an internal error. Please try again.")
+_BUSY = ErrorText("SlowDown", "Please reduce your request rate.")
+_AWAY = ErrorText("ServiceUnavailable", "The store is not open. Please try again.")
 
-TELLING: Mapping[type[LakebedError], Told] = {
-    engine.NoSuchBucket: Told("NoSuchBucket", "The specified bucket does not exist"),
-    engine.NoSuchKey: Told("NoSuchKey", "The specified key does not exist."),
-    engine.NoSuchVersion: Told("NoSuchVersion", "The specified version does not exist."),
-    engine.NoSuchUpload: Told(
+ERROR_TEXTS: Mapping[type[LakebedError], ErrorText] = {
+    engine.NoSuchBucket: ErrorText("NoSuchBucket", "The specified bucket does not exist"),
+    engine.NoSuchKey: ErrorText("NoSuchKey", "The specified key does not exist."),
+    engine.NoSuchVersion: ErrorText("NoSuchVersion", "The specified version does not exist."),
+    engine.NoSuchUpload: ErrorText(
         "NoSuchUpload",
         "The specified upload does not exist. The upload ID may be invalid, or the upload may "
         "have been aborted or completed.",
     ),
-    engine.MethodNotAllowed: Told(
+    engine.MethodNotAllowed: ErrorText(
         "MethodNotAllowed", "The specified method is not allowed against this resource."
     ),
-    engine.NoSuchAccessKey: Told(
+    engine.NoSuchAccessKey: ErrorText(
         "InvalidAccessKeyId",
         "The AWS Access Key Id you provided does not exist in our records.",
     ),
-    engine.BucketExists: Told("BucketAlreadyOwnedByYou"),
-    engine.BucketNotEmpty: Told("BucketNotEmpty", "The bucket you tried to delete is not empty"),
-    engine.ReservedBucket: Told("AccessDenied"),
-    engine.BadBucketName: Told("InvalidBucketName"),
-    engine.BadKey: Told("KeyTooLongError", "Your key is too long"),
-    engine.BadState: Told("IllegalVersioningConfigurationException"),
-    engine.PreconditionFailed: Told(
+    engine.BucketExists: ErrorText("BucketAlreadyOwnedByYou"),
+    engine.BucketNotEmpty: ErrorText(
+        "BucketNotEmpty", "The bucket you tried to delete is not empty"
+    ),
+    engine.ReservedBucket: ErrorText("AccessDenied"),
+    engine.BadBucketName: ErrorText("InvalidBucketName"),
+    engine.BadKey: ErrorText("KeyTooLongError", "Your key is too long"),
+    engine.BadState: ErrorText("IllegalVersioningConfigurationException"),
+    engine.PreconditionFailed: ErrorText(
         "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"
     ),
-    engine.ConditionConflict: Told(
+    engine.ConditionConflict: ErrorText(
         "ConditionalRequestConflict",
         "The conditional request cannot succeed due to a conflicting operation against this "
         "resource.",
     ),
-    engine.BadDigest: Told("BadDigest"),
-    engine.BadSize: Told(
+    engine.BadDigest: ErrorText("BadDigest"),
+    engine.BadSize: ErrorText(
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header.",
     ),
-    engine.BadPart: Told("InvalidPart"),
-    engine.BadPartOrder: Told(
+    engine.BadPart: ErrorText("InvalidPart"),
+    engine.BadPartOrder: ErrorText(
         "InvalidPartOrder",
         "The list of parts was not in ascending order. Parts must be ordered by part number.",
     ),
-    engine.PartTooSmall: Told(
+    engine.PartTooSmall: ErrorText(
         "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size"
     ),
-    engine.BadRange: Told("InvalidRange", "The requested range is not satisfiable"),
+    engine.BadRange: ErrorText("InvalidRange", "The requested range is not satisfiable"),
     engine.Damaged: _FAULT,
-    NotModified: Told("NotModified", "Not Modified"),
-    BadBody: Told("IncompleteBody"),
-    ClientGone: Told("RequestTimeout", "The client went away before its request was complete."),
-    base.TooLarge: Told("EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"),
-    base.InputError: Told("InvalidRequest"),
-    base.BadName: _FAULT,  # the engine's own are above: what is left has the name of a file
+    NotModified: ErrorText("NotModified", "Not Modified"),
+    BadBody: ErrorText("IncompleteBody"),
+    ClientGone: ErrorText(
+        "RequestTimeout", "The client went away before its request was complete."
+    ),
+    base.TooLarge: ErrorText(
+        "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"
+    ),
+    base.InputError: ErrorText("InvalidRequest"),
+    base.BadName: _FAULT,  # other than the engine's classes above, these name a file
     base.NotFound: _FAULT,
     base.AlreadyExists: _FAULT,
     base.BadConfig: _FAULT,
     base.RetryError: _BUSY,
     base.Locked: _AWAY,
-    base.NoSpace: Told("InsufficientStorage", "There is no space left to store this."),
+    base.NoSpace: ErrorText("InsufficientStorage", "There is no space left to store this."),
     base.Closed: _AWAY,
     LakebedError: _FAULT,
 }
 
 
 def response_of(error: BaseException, request: Request, resource: str) -> Response:
-    """The answer to a request that failed; `resource` is what it was about, decoded."""
-    told = to_s3(error)
-    status = STATUSES[told.code]
-    if told.code == "NotModified":
-        return Response(status, told.headers)
-    is_told = request.method != "HEAD"
-    body = error_document(told, request_id=request.id, resource=resource) if is_told else b""
-    return Response(status, (*told.headers, XML), body, closes=told.closes)
+    """Returns the response to a failed request; `resource` is its percent-decoded path."""
+    s3_error = to_s3(error)
+    status = STATUSES[s3_error.code]
+    if s3_error.code == "NotModified":
+        return Response(status, s3_error.headers)
+    has_body = request.method != "HEAD"
+    body = error_document(s3_error, request_id=request.id, resource=resource) if has_body else b""
+    return Response(status, (*s3_error.headers, XML), body, closes=s3_error.closes)
 
 
 def to_s3(error: BaseException) -> S3Error:
-    """The error as it is told."""
+    """Returns the error as an S3 error."""
     if isinstance(error, S3Error):
         return error
-    told = _told(type(error))
-    facts = _FACTS.get(told.code)
+    text = _error_text(type(error))
+    facts = _FACTS.get(text.code)
     headers, details = ((), ()) if facts is None else facts(error)
     return S3Error(
-        told.code,
-        str(error) if told.message is None else told.message,
+        text.code,
+        str(error) if text.message is None else text.message,
         headers=headers,
         details=details,
         closes=isinstance(error, BadBody | ClientGone),
@@ -220,14 +226,14 @@ def to_s3(error: BaseException) -> S3Error:
 
 
 def error_document(error: S3Error, *, request_id: str, resource: str) -> bytes:
-    """Any parser can read it, whatever was asked for: it is how the client learns the code."""
+    """Returns the error as XML that every parser accepts, whatever characters the request had."""
     parts = [
         DECLARATION,
         "<Error>",
         element("Code", error.code),
-        element("Message", sayable(str(error))),
-        *(element(name, sayable(value)) for name, value in error.details),
-        element("Resource", sayable(resource)),
+        element("Message", encodable(str(error))),
+        *(element(name, encodable(value)) for name, value in error.details),
+        element("Resource", encodable(resource)),
         element("RequestId", request_id),
         element("HostId", HOST_ID),
         "</Error>",
@@ -241,10 +247,10 @@ def invalid_argument(message: str, *, name: str, value: str) -> S3Error:
     )
 
 
-def _told(kind: type[BaseException]) -> Told:
-    for one in kind.__mro__:
-        if one in TELLING:
-            return TELLING[one]
+def _error_text(kind: type[BaseException]) -> ErrorText:
+    for class_ in kind.__mro__:
+        if class_ in ERROR_TEXTS:
+            return ERROR_TEXTS[class_]
     return _FAULT
 
 
@@ -252,7 +258,7 @@ _Facts = tuple[Headers, Sequence[tuple[str, str]]]
 
 
 def _of_marker(error: BaseException) -> _Facts:
-    """The delete marker that is in the way, if it is one."""
+    """Returns headers that name the delete marker which hides the object, if one does."""
     marker_id = getattr(error, "marker_id", None)
     if marker_id is None:
         return (), ()

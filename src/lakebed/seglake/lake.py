@@ -1,10 +1,10 @@
-"""The object store of a root, open for writing: the door to buckets, objects and uploads.
+"""The object store of a root, open for writing: its buckets, objects, uploads and access keys.
 
     <root>/objects/segments/<segment id>.seg   objects/manifests/<ab>/<version id>   meta.db
-    <root>/secret.key                          if there are access keys
+    <root>/secret.key                          if access keys exist
 
-Whoever opens it holds the root's lock. Opening seals the segments that a crash left open, writes
-nothing else, and costs nothing that grows with what is stored.
+The process that opens it must hold the root's lock. Opening seals the segments that a crash left
+open and writes nothing else; its cost does not grow with the amount of stored data.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from lakebed.base.counters import Counters
 from lakebed.base.errors import LakebedError
 from lakebed.base.files import Disk, PathLike, make_folders
 from lakebed.base.runner import Runner
+from lakebed.base.runner.step_driver import StepDriver
 from lakebed.base.units import MIB
+from lakebed.seglake.access_keys import AccessKeys
 from lakebed.seglake.bucket_guard import BucketGuard
 from lakebed.seglake.buckets import Buckets
 from lakebed.seglake.change import Change
 from lakebed.seglake.chunk_reader import ChunkReader
-from lakebed.seglake.commit import CommitSink
+from lakebed.seglake.commit_sink import CommitSink
 from lakebed.seglake.config import SeglakeConfig
 from lakebed.seglake.errors import Damaged, MetadataLost
-from lakebed.seglake.keys import Keys
+from lakebed.seglake.lake_recovery import recover_lake
 from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.manifest_files import ManifestFiles
 from lakebed.seglake.meta.connection import Connector, connect
@@ -40,11 +42,10 @@ from lakebed.seglake.meta.rows import Totals
 from lakebed.seglake.meta.snapshots import Snapshots
 from lakebed.seglake.model import State
 from lakebed.seglake.multipart import Uploads
+from lakebed.seglake.object_reader import FoundVersion, require_object
 from lakebed.seglake.objects import Objects
-from lakebed.seglake.opening import recover
 from lakebed.seglake.paths import LakePaths
-from lakebed.seglake.reading import Found, require_object
-from lakebed.seglake.segments import Segments
+from lakebed.seglake.segment_pool import SegmentPool
 from lakebed.seglake.upkeep import Upkeep
 from lakebed.seglake.versions import VersionRules
 
@@ -54,7 +55,10 @@ _BATCH_BYTES_MAX = 16 * MIB
 
 
 class Lake:
-    """Thread-safe. `buckets`, `objects` and `uploads` are what it is for; `keys`, who may ask."""
+    """The writer of an object store; use its `buckets`, `objects`, `uploads` and `keys`.
+
+    Thread-safe.
+    """
 
     def __init__(
         self,
@@ -67,14 +71,15 @@ class Lake:
         random: Random | None = None,
         reserved_buckets: Iterable[str] = (),
     ) -> None:
-        """`connector` opens the metadata on the same disk. `reserved_buckets` are changed only by
-        their owner."""
+        """`connector` opens the metadata on the same disk. Only their owner may change
+        `reserved_buckets`."""
         self._config = config or SeglakeConfig()
         self._runner = runner
         self._disk = disk
         self.counters = Counters()
         self._marking_mutex = runner.mutex()
-        self._marking: set[str] = set()  # guarded by it: versions whose mark is being committed
+        # Versions whose damage mark is being committed; guarded by _marking_mutex.
+        self._marking: set[str] = set()
         random = random or Random()
         self._paths = paths = LakePaths(root)
         self._lost_check = LostMetadataCheck(disk, paths)
@@ -83,12 +88,12 @@ class Lake:
         with contextlib.ExitStack() as undo:
             self._database = self._open_database(paths, disk, connector)
             undo.callback(self._database.close)
-            self.damage = recover(self._database, disk, paths, clock=runner.clock)
-            with self._database.reading() as reader:
+            self.damage = recover_lake(self._database, disk, paths, clock=runner.clock)
+            with self._database.snapshot() as reader:
                 last, site_id = reader.last_hlc(), reader.site_id()
             clock = HybridClock(runner.clock, last=last)
             rules = VersionRules(clock=clock, site_id=site_id, random=random)
-            self._segments = Segments(
+            self._segments = SegmentPool(
                 paths.segments, disk=disk, runner=runner, config=self._config, random=random
             )
             chunks = ChunkReader(paths.segments, disk=disk, runner=runner, config=self._config)
@@ -111,32 +116,40 @@ class Lake:
             self.keys = self._make_keys(paths, disk)
             self._upkeep = self._make_upkeep(sink, ManifestFiles(paths.manifests, disk=disk))
             self._committing = runner.spawn("objects: commit", self._barrier.step)
-            self._keeping_up = runner.spawn("objects: upkeep", self._upkeep.step)
+            self._keeping_up = StepDriver("objects upkeep", runner, Upkeep.step)
+            self._keeping_up.add(self._upkeep)
             self._undo = undo.pop_all()
         self._is_closed = False
 
     @property
     def failure(self) -> LakebedError | None:
-        """Why nothing can be changed until it is opened again. A disk that failed is no reason:
-        the next change goes to other files, and to a database that is opened anew."""
+        """The error that blocks all changes until the store is opened again, or None.
+
+        A failed write to the disk does not block changes: the next change uses other files and
+        reopens the database.
+        """
         try:
             self._lost_check.check_file()
         except MetadataLost as error:
             return error
         return self._barrier.failure
 
+    def upkeep_failures(self) -> dict[str, Exception]:
+        """Returns the errors of background work that currently fails; it is retried."""
+        return {part.name: error for part, error in self._keeping_up.failures().items()}
+
     @property
     def metadata(self) -> Snapshots:
-        """For whoever only reads them."""
+        """Read access to the metadata."""
         return self._database
 
     def totals(self) -> Totals:
-        """How much is stored. Reads all metadata: seconds, where there are millions of objects."""
-        with self._database.asking() as reader:
+        """Counts what is stored. Reads all metadata: seconds for millions of objects."""
+        with self._database.query() as reader:
             return reader.totals()
 
     def close(self) -> None:
-        """Finish what was handed over, seal all segments, write what is due. Idempotent."""
+        """Commits queued changes, seals all segments and writes pending manifests. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -153,34 +166,35 @@ class Lake:
         self.close()
 
     def check_version(self, bucket: str, key: str, version_id: str) -> bool:
-        """Read all of a version, past every cache: whether it is whole.
+        """Reads all of a version without caches and returns whether it is intact.
 
-        If not, it is marked as damaged. If it is, and was marked, the mark is cleared.
-        `NoSuchVersion` and the like if there is none; `MethodNotAllowed` for a delete marker.
+        Marks a damaged version as damaged, and clears the mark of an intact one. Raises
+        `NoSuchBucket`, `NoSuchKey` or `NoSuchVersion` if it does not exist, and `MethodNotAllowed`
+        for a delete marker.
         """
         config = SeglakeConfig(cache_bytes=0)
         chunks = ChunkReader(
             self._paths.segments, disk=self._disk, runner=self._runner, config=config
         )
         with contextlib.closing(chunks):
-            found = self._find(bucket, key, version_id)
+            version = self._find(bucket, key, version_id)
             try:
-                for chunk in found.manifest.chunks:
+                for chunk in version.manifest.chunks:
                     chunks.read(chunk)
             except Damaged:
-                if self._find(bucket, key, version_id).manifest != found.manifest:
-                    return True  # another one by now, or moved while it was read
-                self._set_state(found.row.version_id, State.DAMAGED).run()
+                if self._find(bucket, key, version_id).manifest != version.manifest:
+                    return True  # replaced or moved while it was read
+                self._set_state(version.row.version_id, State.DAMAGED).run()
                 return False
-        if found.row.state is State.DAMAGED:
-            self._set_state(found.row.version_id, found.manifest.state).run()
+        if version.row.state is State.DAMAGED:
+            self._set_state(version.row.version_id, version.manifest.state).run()
         return True
 
-    def _find(self, bucket: str, key: str, version_id: str) -> Found:
-        with self._database.reading() as reader:
+    def _find(self, bucket: str, key: str, version_id: str) -> FoundVersion:
+        with self._database.snapshot() as reader:
             return require_object(reader, bucket, key, version_id)
 
-    # Its parts, each of those before it.
+    # The parts of the lake, in the order in which they need each other.
 
     def _open_database(self, paths: LakePaths, disk: Disk, connector: Connector) -> Database:
         return Database(
@@ -204,7 +218,7 @@ class Lake:
             runner=self._runner,
             wake=self._wake,
             config=limits,
-            linger=Linger(delay_ms_max=0),  # batches form while the one before is synced
+            linger=Linger(delay_ms_max=0),  # a batch forms while the previous one is synced
             counters=self.counters,
         )
 
@@ -234,8 +248,8 @@ class Lake:
             random=random,
         )
 
-    def _make_keys(self, paths: LakePaths, disk: Disk) -> Keys:
-        return Keys(
+    def _make_keys(self, paths: LakePaths, disk: Disk) -> AccessKeys:
+        return AccessKeys(
             self._database,
             self._barrier,
             disk=disk,
@@ -259,9 +273,10 @@ class Lake:
         self._committing.wake()
 
     def _mark_damaged(self, version_id: str, *, waits: bool) -> None:
-        """Whether or not it can be noted, the reader is told of the damage.
+        """Marks a version as damaged; failing to do so is not an error.
 
-        If the reader does not wait, one mark of a version is under way at a time.
+        The caller reports the damage to the reader in any case. Without `waits`, a version that is
+        already being marked is not marked again.
         """
         change = self._set_state(version_id, State.DAMAGED)
         with contextlib.suppress(LakebedError):

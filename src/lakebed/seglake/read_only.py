@@ -1,49 +1,49 @@
-"""The object store of a root, only to be read: beside its writer, or after it.
+"""The object store of a root, opened read-only, also while a writer is running.
 
     lake = ReadOnlyLake(root, disk=disk, runner=runner)
     lake.buckets.list()
     for piece in lake.objects.get("photos", "2025/city.jpg"): ...
 
-It takes no lock, repairs nothing, marks nothing as damaged and creates nothing but what SQLite's
-readers share with its writer (`meta.db-wal`, `meta.db-shm`). It sees what is committed. A root
-without metadata has no buckets, until somebody makes one; if it lost them, reading is refused.
+It takes no lock, repairs nothing, marks nothing as damaged, and creates only the files that SQLite
+readers share with the writer (`meta.db-wal`, `meta.db-shm`). It sees committed changes. A root that
+never had metadata has no buckets; if a root lost its metadata, reads are refused.
 """
 
 from __future__ import annotations
 
 from lakebed.base.files import Disk, PathLike
 from lakebed.base.runner import Runner
+from lakebed.seglake.access_keys import ReadOnlyAccessKeys
 from lakebed.seglake.chunk_reader import ChunkReader
 from lakebed.seglake.config import SeglakeConfig
-from lakebed.seglake.keys import ReadOnlyKeys
 from lakebed.seglake.lost_metadata import LostMetadataCheck
 from lakebed.seglake.meta.connection import Connector, connect_read_only
 from lakebed.seglake.meta.snapshots import ReadOnlyMetadata, Snapshots
 from lakebed.seglake.model import BucketInfo
+from lakebed.seglake.object_reader import ReadableObjects
 from lakebed.seglake.paths import LakePaths
-from lakebed.seglake.reading import ObjectReading
 from lakebed.seglake.versions import require_bucket
 
 
 class ReadOnlyBuckets:
-    """Thread-safe."""
+    """Lists buckets. Thread-safe."""
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata
 
     def list(self) -> list[BucketInfo]:
-        """By name."""
-        with self._metadata.reading() as reader:
+        """Returns all buckets, sorted by name."""
+        with self._metadata.snapshot() as reader:
             return reader.buckets()
 
     def get(self, name: str) -> BucketInfo:
-        """`NoSuchBucket` if there is none."""
-        with self._metadata.reading() as reader:
+        """Raises `NoSuchBucket` if the bucket does not exist."""
+        with self._metadata.snapshot() as reader:
             return require_bucket(reader, name)
 
 
 class ReadOnlyLake:
-    """Thread-safe. Nothing is opened before somebody asks."""
+    """A read-only view of an object store. Opens files only when they are used. Thread-safe."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class ReadOnlyLake:
         )
         self.chunks = ChunkReader(self.paths.segments, disk=disk, runner=runner, config=config)
         self.buckets = ReadOnlyBuckets(self.metadata)
-        self.keys = ReadOnlyKeys(self.metadata)
-        self.objects = ObjectReading(
-            self.metadata, self.chunks, mark_damaged=_leave_it, runner=runner, config=config
+        self.keys = ReadOnlyAccessKeys(self.metadata)
+        self.objects = ReadableObjects(
+            self.metadata, self.chunks, mark_damaged=_ignore_damage, runner=runner, config=config
         )
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes all files. Idempotent."""
         self.chunks.close()
         self.metadata.close()
 
@@ -85,5 +85,5 @@ class ReadOnlyLake:
         self.close()
 
 
-def _leave_it(version_id: str, *, waits: bool) -> None:
-    """The reader hears of the damage; marking it is the writer's."""
+def _ignore_damage(version_id: str, *, waits: bool) -> None:
+    """Does nothing: the reader gets the error, and only the writer can mark a version."""

@@ -1,4 +1,4 @@
-"""What is in a store that is open for writing, at one moment."""
+"""A snapshot of what is in a store that is open for writing."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class StoreState:
     topics: list[str]
     buckets: list[str]
     free_bytes: int
-    pins: int  # of logs
+    pins: int  # active pins of logs

@@ -1,17 +1,19 @@
-"""What a group knows of its messages, and how events change it.
+"""The state of a group's messages, and how events change it.
 
-Every message from `base` to `end` has a standing, kept by runs; before `base` all are settled, and
-from `end` on nobody looked yet. Live calls and recovery change it by the same `apply`, so what is
-recovered is what was. Two things change without an event, for they follow from what is known: a
-lease or a delay ends (`expire`), and plain messages are found to be available (`leasing.admit`).
+Every message from `base` to `end` has a status, stored in runs. All messages before `base` are
+settled, and those from `end` on were not examined yet. Live calls and recovery both change the
+state with `apply`, so a recovered state equals the original. Two changes need no event, because
+they can be derived: a lease or a delay ends (`expire`), and plain messages become available
+(`lease_transitions.admit`).
 
 Invariants:
-- what is settled stays so, but for a reset or a seek;
-- a message is leased under one epoch at most, and `in_flight` counts those;
-- `ready`, `exhausted` and `unseen` are heaps of ranges to look at: each message that can be leased,
-  that was leased too often, or that is fresh, is in a range of its own. They may cover others too.
+- a settled message stays settled until a reset or a seek;
+- a message is leased under at most one epoch, and `in_flight` counts the leased messages;
+- `ready`, `exhausted` and `unseen` are heaps of ranges. Each message that can be leased is in a
+  range of `ready`, each one that was leased too often in one of `exhausted`, and each fresh one in
+  one of `unseen`. The ranges may cover other messages too.
 
-No clock, no disk, no lock: times are given, and one thread is here at a time.
+This module uses no clock, disk or lock: the caller passes times and allows one thread at a time.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from lakebed.stroma.format import (
     ReserveEpochs,
     Seek,
 )
-from lakebed.stroma.keys import QUEUE_MAX, KeyOrder
+from lakebed.stroma.key_order import QUEUE_MAX, KeyOrder
+from lakebed.stroma.message_status import AVAILABLE, FRESH, SETTLED, MessageStatus, StatusKind
 from lakebed.stroma.ranges import merged
 from lakebed.stroma.runs import Run, Runs
-from lakebed.stroma.standing import AVAILABLE, FRESH, SETTLED, Kind, Standing
 from lakebed.stroma.timers import Timers
 
 Ranges = Sequence[tuple[int, int]]
@@ -46,22 +48,22 @@ _TIMERS_MIN = 10_000
 
 
 class GroupState:
-    """Not thread-safe."""
+    """The status of every message of a group in one partition. Not thread-safe."""
 
     def __init__(self, config: GroupConfig) -> None:
         self.config = config
-        self.runs: Runs[Standing] = Runs()
+        self.runs: Runs[MessageStatus] = Runs()
         self.in_flight = 0
-        self.settled_ahead = 0  # messages behind `base`
-        self.epoch = 0  # the last one handed out
-        self.epoch_reserved = 0  # the last one that may be, without another reservation
+        self.settled_ahead = 0  # settled messages after `base`
+        self.epoch = 0  # the last epoch used
+        self.epoch_reserved = 0  # the last epoch that may be used without another reservation
         self.keys = None
         if config.per_key_order:
             queue_max = max(1, min(QUEUE_MAX, config.key_window_max // 4))
             self.keys = KeyOrder(queue_max=queue_max)
         self.timers = Timers()  # of leases and delays, by the group's clock
         self.schedules = Timers()  # by the wall clock
-        self._timers_max = _TIMERS_MIN  # beyond that many, those that came to nothing are dropped
+        self._timers_max = _TIMERS_MIN  # with more timers than this, outdated ones are dropped
         self.ready: list[tuple[int, int]] = []
         self.exhausted: list[tuple[int, int]] = []
         self.unseen: list[tuple[int, int]] = []
@@ -73,16 +75,16 @@ class GroupState:
 
     @property
     def end(self) -> int:
-        """From there on nobody looked."""
+        """Messages from this offset on were not examined yet."""
         return self.runs.end
 
     @property
     def unsettled_count(self) -> int:
-        """How many messages before `end` are not settled."""
+        """The number of messages before `end` that are not settled."""
         return self.end - self.base - self.settled_ahead
 
     def apply(self, event: Event, now_ms: int) -> None:
-        """Make an event's change. Deadlines are at most a lease, or a delay, ahead of `now_ms`."""
+        """Applies an event. No lease or delay lasts longer from `now_ms` than it was made for."""
         match event:
             case Acks(ranges):
                 self.settle(ranges)
@@ -116,36 +118,36 @@ class GroupState:
                 pass
 
     def settle(self, ranges: Ranges) -> None:
-        """In any order; what is settled already may be among them."""
+        """Settles ranges, in any order; they may include settled messages."""
         ranges = merged(ranges)
         if not ranges:
             return
         self.reach(ranges[-1][1])
         freed: list[int] = []
         if self.keys is not None:
-            for start, end, _ in [r for r in self.runs.within(ranges) if r[2] is not SETTLED]:
+            for start, end, _ in [run for run in self.runs.within(ranges) if run[2] is not SETTLED]:
                 freed += self.keys.settle(start, end)
         for old, count in self.runs.cover(ranges, SETTLED):
             self.settled_ahead += count
-            if old.kind is Kind.LEASED:
+            if old.kind is StatusKind.LEASED:
                 self.in_flight -= count
         self._offer(freed)
         self._advance()
 
     def expire(self, now_ms: int, *, wall_ms: int | None = None) -> bool:
-        """End the leases, delays and schedules whose time has come; whether there were any.
+        """Ends leases, delays and schedules whose time has come; returns whether there were any.
 
-        `wall_ms` is the wall clock, if it shows another time than the group's.
+        `wall_ms` is the wall clock's time, if it differs from the group's.
         """
         wall_ms = now_ms if wall_ms is None else wall_ms
-        ended: list[Run[Standing]] = []
+        ended: list[Run[MessageStatus]] = []
         position = 0  # two entries may cover the same messages
         due = self.timers.take_due(now_ms) + self.schedules.take_due(wall_ms)
         for start, end in sorted(due):
             ended += [
                 run
                 for run in self.runs.between(max(start, position), end)
-                if run[2].kind in (Kind.LEASED, Kind.WAITING)
+                if run[2].kind in (StatusKind.LEASED, StatusKind.WAITING)
                 and run[2].time_ms <= (wall_ms if run[2].is_scheduled else now_ms)
             ]
             position = max(position, end)
@@ -153,45 +155,45 @@ class GroupState:
         return bool(ended)
 
     def reach(self, end: int) -> None:
-        """Lengthen to `end`, with fresh messages."""
+        """Extends the state to `end` with fresh messages, which must be examined later."""
         if end > self.runs.end:
             heappush(self.unseen, (self.runs.end, end))
             self.runs.append(end, FRESH)
 
     def extend(self, end: int) -> None:
-        """The same, of messages that are looked at right now."""
+        """Extends the state to `end` with fresh messages that are being examined now."""
         if end > self.runs.end:
             self.runs.append(end, FRESH)
 
-    def paint_available(self, changes: Iterable[Run[Standing]]) -> None:
-        """Fresh messages that the log says nothing of."""
+    def paint_available(self, changes: Iterable[Run[MessageStatus]]) -> None:
+        """Makes fresh messages available."""
         self._paint(list(changes), AVAILABLE)
 
     def give_back(self, ranges: Ranges, *, epoch: int) -> None:
-        """End a lease that nobody was handed, as if it had never been."""
+        """Ends a lease that no caller received, as if it had never been granted."""
         for start, end in ranges:
             for run in self._unsettled(start, end):
-                if run[2].kind is Kind.LEASED and run[2].epoch == epoch:
+                if run[2].kind is StatusKind.LEASED and run[2].epoch == epoch:
                     old = run[2]._replace(deliveries=run[2].deliveries - 1)
                     self._make_available([(run[0], run[1], old)])
 
     def frozen(self) -> GroupState:
-        """A copy of what a snapshot has of it."""
+        """Returns a copy of the parts that a snapshot needs."""
         copy = GroupState(self.config)
         copy.runs = self.runs.copy()
         copy.epoch, copy.epoch_reserved = self.epoch, self.epoch_reserved
         return copy
 
     def cut(self, end: int) -> None:
-        """Forget what is known from `end` on: the log has no such messages."""
+        """Forgets all messages from `end` on, because the log does not have them."""
         self._count(list(self.runs.between(end, self.runs.end)), FRESH)
         if self.keys is not None:
             self.keys.cut(end)
         self.runs.cut(end)
-        self.unseen = [(start, min(behind, end)) for start, behind in self.unseen if start < end]
+        self.unseen = [(first, min(last, end)) for first, last in self.unseen if first < end]
 
     def is_exhausted(self, count: int) -> bool:
-        """Whether a message that was leased so often is not leased again."""
+        """Returns whether a message that was leased `count` times must not be leased again."""
         return 0 < self.config.delivery_count_max <= count
 
     # Changes of single ranges.
@@ -199,16 +201,16 @@ class GroupState:
     def _lease(self, entry: LeaseRange, now_ms: int) -> None:
         self.reach(entry.end)
         deadline_ms = min(entry.deadline_ts_ms, now_ms + entry.lease_ms)
-        standing = Standing(Kind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
+        status = MessageStatus(StatusKind.LEASED, entry.delivery_count, deadline_ms, entry.epoch)
         changes = self._unsettled(entry.start, entry.end)
-        self._paint(changes, standing)
+        self._paint(changes, status)
         self._arm(self.timers, changes, deadline_ms)
         self.epoch = epochs.later(entry.epoch, self.epoch)
 
     def _mark(self, event: MarkInflight, now_ms: int) -> None:
         self.reach(event.offset + 1)
         for run in self._unsettled(event.offset, event.offset + 1):
-            is_extended = run[2].kind is Kind.LEASED and run[2].epoch == event.epoch
+            is_extended = run[2].kind is StatusKind.LEASED and run[2].epoch == event.epoch
             lease_ms = self.config.lease_ms
             entry = LeaseRange(run[0], run[1], event.deadline_ts_ms, event.epoch,
                                run[2].deliveries + (not is_extended), lease_ms, 0)  # fmt: skip
@@ -216,7 +218,7 @@ class GroupState:
 
     def _return(self, start: int, end: int, *, epoch: int | None, not_before_ms: int) -> None:
         for run in self._unsettled(start, end):
-            if run[2].kind is Kind.LEASED and epoch in (None, run[2].epoch):
+            if run[2].kind is StatusKind.LEASED and epoch in (None, run[2].epoch):
                 if not_before_ms:
                     self._make_waiting(run, not_before_ms)
                 else:
@@ -227,15 +229,18 @@ class GroupState:
         for run in self._unsettled(offset, offset + 1):
             self._make_waiting(run, not_before_ms)
 
-    def _make_waiting(self, run: Run[Standing], not_before_ms: int) -> None:
-        standing = Standing(Kind.WAITING, run[2].deliveries, not_before_ms)
-        self._paint([run], standing)
-        self._arm(self._timers_of(standing), [run], not_before_ms)
+    def _make_waiting(self, run: Run[MessageStatus], not_before_ms: int) -> None:
+        status = MessageStatus(StatusKind.WAITING, run[2].deliveries, not_before_ms)
+        self._paint([run], status)
+        self._arm(self._timers_of(status), [run], not_before_ms)
 
-    def _make_available(self, changes: list[Run[Standing]]) -> None:
+    def _make_available(self, changes: list[Run[MessageStatus]]) -> None:
         self._count(changes, AVAILABLE)
         self.runs.paint(
-            [(start, end, Standing(Kind.AVAILABLE, old.deliveries)) for start, end, old in changes]
+            [
+                (start, end, MessageStatus(StatusKind.AVAILABLE, old.deliveries))
+                for start, end, old in changes
+            ]
         )
         for start, end, old in changes:
             heappush(
@@ -260,60 +265,60 @@ class GroupState:
         if self.keys is not None:
             self.keys.clear()
 
-    def _unsettled(self, start: int, end: int) -> list[Run[Standing]]:
+    def _unsettled(self, start: int, end: int) -> list[Run[MessageStatus]]:
         return [run for run in self.runs.between(start, end) if run[2] is not SETTLED]
 
-    def _paint(self, changes: list[Run[Standing]], standing: Standing) -> None:
-        self._count(changes, standing)
-        self.runs.paint([(start, end, standing) for start, end, _ in changes])
-        self._note_keys(changes, standing)
+    def _paint(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
+        self._count(changes, status)
+        self.runs.paint([(start, end, status) for start, end, _ in changes])
+        self._note_keys(changes, status)
 
-    def _note_keys(self, changes: list[Run[Standing]], standing: Standing) -> None:
-        """Of which keys messages are leased, after a change."""
+    def _note_keys(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
+        """Updates the key order after messages were leased or released."""
         if self.keys is None:
             return
         for start, end, old in changes:
-            if standing.kind is Kind.LEASED:
+            if status.kind is StatusKind.LEASED:
                 self.keys.hold(start, end)
-            elif old.kind is Kind.LEASED:
+            elif old.kind is StatusKind.LEASED:
                 self._offer(self.keys.release(start, end))
 
     def _offer(self, offsets: list[int]) -> None:
-        """Messages whose turn it is in their keys."""
+        """Adds messages whose turn has come in their keys to the heaps."""
         for offset in offsets:
-            for start, end, standing in self.runs.between(offset, offset + 1):
-                is_exhausted = self.is_exhausted(standing.deliveries)
+            for start, end, status in self.runs.between(offset, offset + 1):
+                is_exhausted = self.is_exhausted(status.deliveries)
                 heappush(self.exhausted if is_exhausted else self.ready, (start, end))
 
-    def _count(self, changes: list[Run[Standing]], standing: Standing) -> None:
+    def _count(self, changes: list[Run[MessageStatus]], status: MessageStatus) -> None:
         count = 0
         for start, end, old in changes:
             count += end - start
-            if old.kind is Kind.LEASED:
+            if old.kind is StatusKind.LEASED:
                 self.in_flight -= end - start
             elif old is SETTLED:
                 self.settled_ahead -= end - start
-        if standing.kind is Kind.LEASED:
+        if status.kind is StatusKind.LEASED:
             self.in_flight += count
-        elif standing is SETTLED:
+        elif status is SETTLED:
             self.settled_ahead += count
 
     def _advance(self) -> None:
-        """Move `base` over what is settled there."""
+        """Moves `base` forward over settled messages."""
         while (run := self.runs.first()) is not None and run[2] is SETTLED:
             self.settled_ahead -= run[1] - run[0]
             self.runs.drop_before(run[1])
 
-    def _timers_of(self, standing: Standing) -> Timers:
-        return self.schedules if standing.is_scheduled else self.timers
+    def _timers_of(self, status: MessageStatus) -> Timers:
+        return self.schedules if status.is_scheduled else self.timers
 
-    def _arm(self, timers: Timers, changes: list[Run[Standing]], time_ms: int) -> None:
+    def _arm(self, timers: Timers, changes: list[Run[MessageStatus]], time_ms: int) -> None:
         if changes:
             timers.add(time_ms, changes[0][0], changes[-1][1])
         if len(self.timers) + len(self.schedules) > self._timers_max:
             self.timers.clear()
             self.schedules.clear()
-            for start, end, standing in self.runs:
-                if standing.kind in (Kind.LEASED, Kind.WAITING):
-                    self._timers_of(standing).add(standing.time_ms, start, end)
+            for start, end, status in self.runs:
+                if status.kind in (StatusKind.LEASED, StatusKind.WAITING):
+                    self._timers_of(status).add(status.time_ms, start, end)
             self._timers_max = max(_TIMERS_MIN, 2 * (len(self.timers) + len(self.schedules)))

@@ -15,8 +15,8 @@ from lakebed.base.files.real import RealDisk, RealFile, Writers
 from lakebed.base.simulation.world import World
 from lakebed.kernels import write_and_sync, zero_fill
 from lakebed.seglake.meta.connection import connect_read_only
-from lakebed.store.backup.holding import DURATION_MS, Holding
-from lakebed.store.backup.taking import take_backup
+from lakebed.store.backup.create import create_backup
+from lakebed.store.backup.pins import DURATION_MS, BackupPins
 from lakebed.store.pins import Pins
 from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.store import Store
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.thorough
 
 def remove_segment(root: Path) -> str:
     topic_segment(root, 0).unlink()
-    return "00000000000000000000.log: is missing"
+    return "00000000000000000000.log: the file is missing"
 
 
 def cut_segment(root: Path) -> str:
@@ -51,7 +51,7 @@ def cut_segment(root: Path) -> str:
 
 def remove_active_segment(root: Path) -> str:
     topic_segment(root, 2).unlink()
-    return "00000000000000000040.log: is missing"
+    return "00000000000000000040.log: the file is missing"
 
 
 def cut_active_segment(root: Path) -> str:
@@ -61,7 +61,7 @@ def cut_active_segment(root: Path) -> str:
 
 def garble_identity(root: Path) -> str:
     (root / "topics" / "events" / "topic.json").write_text("{")
-    return "not what says which topic this is"
+    return "not a valid topic.json file"
 
 
 def spoil_identity(root: Path) -> str:
@@ -177,7 +177,7 @@ def test_nobody_but_sqlite_opens_the_metadata_also_if_they_are_damaged(
     garble_header(root)
     disk = WatchedDisk()
     with ReadOnlyStore(root, disk=disk, connector=connect_read_only) as store:
-        taken = take_backup(store, vault_at(tmp_path / "vault"))
+        taken = create_backup(store, vault_at(tmp_path / "vault"))
     assert "meta.db" in {file.path for file in taken.snapshot.files}
     assert "secret.key" in disk.opened
     assert "meta.db" not in disk.opened
@@ -194,7 +194,7 @@ def test_a_group_whose_names_are_lost_is_copied_and_told(root: Path, tmp_path: P
     Path(paths.names).write_text("{")
     vault, taken = back_up(root, tmp_path / "vault")
     [problem] = taken.snapshot.problems
-    assert problem == f"{paths.delta}: nobody can tell which group it is of"
+    assert problem == f"{paths.delta}: the group of this file is unknown"
     new = restored(vault, taken.snapshot, tmp_path / "new")
     delta = new / "groups" / Path(paths.delta).name
     assert delta.read_bytes() == Path(paths.delta).read_bytes()
@@ -246,7 +246,7 @@ def test_what_the_disk_does_not_give_is_named_and_all_else_is_copied(
 ) -> None:
     vault = vault_at(tmp_path / "vault")
     with ReadOnlyStore(root, disk=BadDisk(name), connector=connect_read_only) as store:
-        taken = take_backup(store, vault)
+        taken = create_backup(store, vault)
     assert all("Input/output error" in problem for problem in taken.snapshot.problems)
     found = {file.path for file in taken.snapshot.files}
     left = {file.path for file in back_up(root, tmp_path / "whole")[1].snapshot.files} - found
@@ -258,8 +258,8 @@ def test_a_backup_that_was_held_up_is_to_be_tried_again_and_finds_no_damage() ->
     """A machine that slept: pins have expired, and what they held may be gone."""
     world = World(1)
     pins = Pins(world.disk, "/store", clock=world.clock, is_writer=False)
-    with Holding(pins, clock=world.clock) as holding:
+    with BackupPins(pins, clock=world.clock) as holding:
         holding.log("orders")
         world.clock.advance((DURATION_MS + 1) * 1_000_000)
-        with pytest.raises(Busy, match="held up for too long"):
+        with pytest.raises(Busy, match="stalled for too long"):
             holding.renew()

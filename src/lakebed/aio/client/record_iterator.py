@@ -1,15 +1,15 @@
 # Made by `python -m tools.asynced` of `src/lakebed/aof/follower.py`: edit that.
-"""Follows a log: gives its records as they become durable, and waits for more in between."""
+"""Follows a log: returns its records as they become durable, waiting for new ones."""
 
 from __future__ import annotations
 
 from lakebed.aio.client.batch_iterator import BatchIterator
-from lakebed.aof.batch import Record, RecordBatch
+from lakebed.aof.record_batch import Record, RecordBatch
 from lakebed.aof.record_id import RecordId
 
 
 class RecordIterator(BatchIterator[Record, RecordBatch, RecordId]):
-    """What records, batches and positions are to a follower."""
+    """Iterates over the records of a log's batches."""
 
     def item_of(self, batch: RecordBatch, index: int) -> Record:
         return batch.record(index)

@@ -1,7 +1,7 @@
-"""The node is killed while a producer goes on, and started again; nothing acknowledged is lost.
+"""Kills the node under a running producer and restarts it; nothing acknowledged is lost.
 
-The producer does not know: its client sends what was not acknowledged again until somebody answers,
-and the node stores it once.
+The producer's client resends what was not acknowledged until the node responds, and the node stores
+it once.
 """
 
 from __future__ import annotations
@@ -15,80 +15,80 @@ from lakebed.node.demo.checks import tally
 from lakebed.node.demo.events import Moment, ids_in
 
 if TYPE_CHECKING:
-    from lakebed.node.demo.events import Producing
-    from lakebed.node.demo.ground import Ground
+    from lakebed.node.demo.context import DemoContext
+    from lakebed.node.demo.events import Production
     from lakebed.node.demo.node_process import NodeProcess
 
-BATCH_COUNT: Final = 500  # few, so that the kill comes in the middle of something
+BATCH_COUNT: Final = 500  # small, so that the kill interrupts a batch
 
 _LOOK_NS: Final = 5 * NS_PER_MS
 _WAIT_S: Final = 120.0
 
 
 class Outage(NamedTuple):
-    """When the node was gone, and when the producer was acknowledged something again."""
+    """When the node was killed and back, and when the producer got its next acknowledgement."""
 
     killed_ns: int
     back_ns: int
     acknowledged_ns: int
 
 
-def crash(ground: Ground, node: NodeProcess, producing: Producing) -> Outage:
-    """Kill, start again, and look for every event that was acknowledged."""
-    ledger, more = producing.ledger, ground.scale.more_events
-    ground.watcher.begin("kill -9", unit="events")
-    ledger.moments.append(Moment(ground.now_ns(), ledger.event_count))
-    producer = _Producer(ground, producing)
-    task = ground.runner.spawn("demo-producer", producer.step)
+def crash(context: DemoContext, node: NodeProcess, producing: Production) -> Outage:
+    """Kills the node, restarts it, and checks every event that was acknowledged."""
+    ledger, more = producing.ledger, context.scale.more_events
+    context.watcher.begin("kill -9", unit="events")
+    ledger.moments.append(Moment(context.now_ns(), ledger.event_count))
+    producer = _Producer(context, producing)
+    task = context.runner.spawn("demo-producer", producer.step)
     try:
         producer.wait_for(ledger.event_count + more)
-        killed_ns = ground.now_ns()
+        killed_ns = context.now_ns()
         node.kill()
         acknowledged_count = ledger.event_count
         node.start()
-        back_ns = ground.now_ns()
+        back_ns = context.now_ns()
         producer.wait_for(acknowledged_count + more)
     finally:
-        producer.ends = True  # who closes the client ends what it waits for
+        producer.ends = True  # closing the client ends its pending call
     task.stop()
     producer.raise_error()
     outage = Outage(killed_ns, back_ns, first_from(ledger.moments, back_ns))
-    ground.tell(
+    context.report(
         "killed",
-        f"the node, with -9, when {acknowledged_count:,} events were acknowledged; it served again "
-        f"after {(back_ns - killed_ns) / NS_PER_S:.1f} s, and the producer, who did not notice, "
-        f"went on after {(outage.acknowledged_ns - killed_ns) / NS_PER_S:.1f} s "
-        f"to {ledger.event_count:,}",
+        f"the node with kill -9, after {acknowledged_count:,} acknowledged events; it was back "
+        f"after {(back_ns - killed_ns) / NS_PER_S:.1f} s, and the producer, which retried, "
+        f"continued after {(outage.acknowledged_ns - killed_ns) / NS_PER_S:.1f} s "
+        f"up to {ledger.event_count:,} events",
     )
-    look_for_all(ground, producing)
+    look_for_all(context, producing)
     return outage
 
 
 def first_from(moments: Sequence[Moment], at_ns: int) -> int:
-    """The first of them that is not earlier; there must be one."""
+    """Returns the first moment at or after `at_ns`; there must be one."""
     return next(moment.at_ns for moment in moments if moment.at_ns >= at_ns)
 
 
-def look_for_all(ground: Ground, producing: Producing) -> None:
-    """Every event that was acknowledged is there, by its id, and no other."""
+def look_for_all(context: DemoContext, producing: Production) -> None:
+    """Checks that the topic has exactly the acknowledged events, by id."""
     count = producing.ledger.event_count
-    ground.watcher.begin("look for all ids", unit="events")
+    context.watcher.begin("check all ids", unit="events")
     found = tally(ids_in(producing.topic), acknowledged_count=count)
-    ground.check("acknowledged events there, by id", expected=count, found=found.present)
-    ground.check("events stored twice", expected=0, found=found.repeated)
-    ground.check("events nobody acknowledged", expected=0, found=found.strange)
-    ground.tell(
+    context.check("acknowledged events found, by id", expected=count, found=found.present)
+    context.check("events stored twice", expected=0, found=found.repeated)
+    context.check("events never acknowledged", expected=0, found=found.strange)
+    context.report(
         "found",
-        f"{found.present:,} of {count:,} acknowledged events by their ids, "
-        f"{found.repeated} of them twice",
+        f"{found.present:,} of {count:,} acknowledged events by id, "
+        f"{found.repeated} of them stored twice",
     )
 
 
 class _Producer:
-    """Goes on in a thread of its own until it is told to end, or fails."""
+    """Produces in a thread of its own until it is stopped or fails."""
 
-    def __init__(self, ground: Ground, producing: Producing) -> None:
-        self._ground = ground
+    def __init__(self, context: DemoContext, producing: Production) -> None:
+        self._ground = context
         self._producing = producing
         self._error: LakebedError | None = None
         self.ends = False
@@ -103,18 +103,18 @@ class _Producer:
         return 0
 
     def wait_for(self, event_count: int) -> None:
-        """Until so many events were acknowledged."""
-        ground, ledger = self._ground, self._producing.ledger
-        until_ns = ground.now_ns() + round(_WAIT_S * NS_PER_S)
+        """Waits until this many events were acknowledged."""
+        context, ledger = self._ground, self._producing.ledger
+        until_ns = context.now_ns() + round(_WAIT_S * NS_PER_S)
         while ledger.event_count < event_count:
             self.raise_error()
-            if ground.now_ns() > until_ns:
+            if context.now_ns() > until_ns:
                 raise Busy(
                     f"the producer got no further than {ledger.event_count} of {event_count} "
                     f"events in {_WAIT_S:.0f} s"
                 )
-            ground.runner.sleep_ns(_LOOK_NS)
-            ground.watcher.advance(ledger.event_count)
+            context.runner.sleep_ns(_LOOK_NS)
+            context.watcher.advance(ledger.event_count)
 
     def raise_error(self) -> None:
         if self._error is not None:

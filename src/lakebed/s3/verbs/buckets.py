@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3 import tokens
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML
 from lakebed.s3.query import Query
@@ -43,7 +43,7 @@ class ListBuckets(Operation):
 async def list_buckets(
     service: Service, operation: ListBuckets, _request: Request, _identity: Identity
 ) -> Response:
-    """Lists by name; without `max-buckets`, all of them."""
+    """Lists buckets by name; without `max-buckets`, all of them."""
     token = operation.continuation_token
     after = tokens.marker_of(token, scope=_SCOPE) if token else ""
 

@@ -19,12 +19,12 @@ from lakebed.s3 import checksums
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.conditions import write_condition
 from lakebed.s3.errors import XML, S3Error, invalid_argument
-from lakebed.s3.fields import HeaderList, content_of, told_version
-from lakebed.s3.incoming import Incoming
-from lakebed.s3.patience import answer_patiently
+from lakebed.s3.keepalive_response import respond_with_keepalive
+from lakebed.s3.object_headers import HeaderList, content_of, shown_version
 from lakebed.s3.service import Service
+from lakebed.s3.upload_body import UploadBody
 from lakebed.s3.verb import Level, OnObject, OnUpload, Place, Verb
-from lakebed.s3.xml_parsing import Node, malformed, parse
+from lakebed.s3.xml_parser import Node, malformed, parse
 from lakebed.s3.xml_text import checksum_elements, document, element, etag_element
 from lakebed.seglake.change import Change
 from lakebed.seglake.digests import multipart_etag
@@ -37,7 +37,7 @@ COMPLETE_BYTES_MAX: Final = 8 * MIB
 
 _OBJECT_SIZE: Final = "x-amz-mp-object-size"
 _DIGITS_MAX: Final = 18
-_STARTED_DIGITS: Final = 12  # of an upload's id: when it began, in ms
+_STARTED_DIGITS: Final = 12  # digits of an upload id that encode its start time in ms
 _CHECKSUMS: Final = {f"Checksum{algorithm.value}": algorithm for algorithm in Algorithm}
 
 
@@ -98,19 +98,19 @@ async def complete_multipart_upload(
     location = _location(request)
 
     def answer(info: ObjectInfo) -> tuple[HeaderList, bytes]:
-        version_id = told_version(service, info)
+        version_id = shown_version(service, info)
         response_headers = [] if version_id is None else [("x-amz-version-id", version_id)]
         return response_headers, object_document(info, location=location)
 
     completing = _complete(service, operation, parts, prepare)
-    return await answer_patiently(request, completing, answer)
+    return await respond_with_keepalive(request, completing, answer)
 
 
 async def abort_multipart_upload(
     service: Service, operation: AbortMultipartUpload, _request: Request, _identity: Identity
 ) -> Response:
     uploads = service.lake.uploads
-    await service.commit(uploads.abortion(operation.bucket, operation.key, operation.upload_id))
+    await service.commit(uploads.cancellation(operation.bucket, operation.key, operation.upload_id))
     return Response(204)
 
 
@@ -119,7 +119,7 @@ def parse_completion(data: bytes) -> list[NamedPart]:
     root = parse(data, root="CompleteMultipartUpload", bytes_max=COMPLETE_BYTES_MAX)
     root.only("Part")
     if not 1 <= len(root.children) <= PART_NUMBER_MAX:
-        raise malformed(f"{len(root.children)} parts: there are 1 to {PART_NUMBER_MAX}")
+        raise malformed(f"the request has {len(root.children)} parts, not 1 to {PART_NUMBER_MAX}")
     return [_part(node) for node in root.children]
 
 
@@ -127,15 +127,17 @@ def _part(node: Node) -> NamedPart:
     node.only("PartNumber", "ETag", *_CHECKSUMS)
     number, etag = (node.optional("PartNumber") or "").strip(), node.optional("ETag")
     if not (number.isascii() and number.isdigit() and len(number) <= 5) or etag is None:
-        raise malformed("a part has a number and an ETag")
-    given = [
+        raise malformed("a part needs a PartNumber and an ETag")
+    sent_checksums = [
         Checksum(algorithm, value.strip(), is_composite=False)
         for name, algorithm in _CHECKSUMS.items()
         if (value := node.optional(name))
     ]
-    if len(given) > 1:
-        raise malformed("a part has one checksum")
-    return NamedPart(int(number), etag.strip().strip('"'), given[0] if given else None)
+    if len(sent_checksums) > 1:
+        raise malformed("a part must have at most one checksum")
+    return NamedPart(
+        int(number), etag.strip().strip('"'), sent_checksums[0] if sent_checksums else None
+    )
 
 
 def upload_document(upload: UploadInfo) -> bytes:
@@ -150,7 +152,7 @@ def upload_document(upload: UploadInfo) -> bytes:
 
 
 def object_document(info: ObjectInfo, *, location: str) -> bytes:
-    """`location` is the URL of the new object."""
+    """Describes the new object in XML; `location` is its URL."""
     return document(
         "CompleteMultipartUploadResult",
         [
@@ -172,10 +174,10 @@ async def _complete(
     try:
         return await service.commit(await service.run(prepare))
     except NoSuchUpload:
-        found = await service.run(partial(_completed_before, service, operation, parts))
-        if found is None:
+        completed = await service.run(partial(_completed_before, service, operation, parts))
+        if completed is None:
             raise
-        return found
+        return completed
     except PartTooSmall as error:
         raise S3Error(
             "EntityTooSmall",
@@ -188,17 +190,17 @@ async def _complete(
         ) from error
     except BadSize as error:
         raise S3Error(
-            "InvalidRequest", f"The value of {_OBJECT_SIZE} is another than what was computed."
+            "InvalidRequest", f"The value of {_OBJECT_SIZE} does not match the size of the object."
         ) from error
 
 
 def _completed_before(
     service: Service, operation: CompleteMultipartUpload, parts: Sequence[NamedPart]
 ) -> ObjectInfo | None:
-    """Returns the object if this upload was completed and the response was lost.
+    """Returns the object if this upload was completed before and the response was lost.
 
-    The store forgets an upload with its end. But if the object is newer than the upload and is
-    made of the very parts that are named, then it is as the client wants it.
+    The store does not remember completed uploads. But if the object is newer than the upload and
+    consists of the listed parts, it is what the client asked for.
     """
     try:
         started_ms = int(operation.upload_id[:_STARTED_DIGITS], 16)
@@ -206,13 +208,13 @@ def _completed_before(
         info = service.lake.objects.head(operation.bucket, operation.key)
     except (ValueError, NotFound):
         return None
-    is_it = info.etag == etag and info.modified_ms >= started_ms
-    return info if is_it and len(info.part_sizes) == len(parts) else None
+    is_match = info.etag == etag and info.modified_ms >= started_ms
+    return info if is_match and len(info.part_sizes) == len(parts) else None
 
 
 async def _body_of(request: Request, identity: Identity) -> bytes:
-    """Checks `Content-MD5` alone: the checksums in the headers are the object's."""
-    body = Incoming(request, identity)
+    """Reads the body and checks only `Content-MD5`: checksum headers are of the object."""
+    body = UploadBody(request, identity)
     if body.length > COMPLETE_BYTES_MAX:
         raise S3Error("MaxMessageLengthExceeded", "Your request was too big.")
     data = await body.whole()

@@ -1,8 +1,8 @@
 """GetObjectAttributes: `GET /bucket/key?attributes`.
 
-As on AWS the ETag has no quotes, an object that was not uploaded in parts has no `ObjectParts`, and
-the parts are listed only if the checksum is composite. A completed object keeps the sizes of its
-parts and not their checksums, so the list has none.
+As on AWS, the ETag has no quotes, an object that was not uploaded in parts has no `ObjectParts`,
+and parts are listed only if the checksum is composite. The store keeps the sizes of an object's
+parts but not their checksums, so listed parts have no checksum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.conditions import read_condition
 from lakebed.s3.errors import XML, invalid_argument
-from lakebed.s3.fields import http_date, marker_refusal, told_version
+from lakebed.s3.object_headers import http_date, marker_refusal, shown_version
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
 from lakebed.s3.xml_text import STORAGE_CLASS, bool_text, checksum_elements, document, element
@@ -33,7 +33,7 @@ _DIGITS_MAX: Final = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectAttributes(OnVersion):
-    """Parts are listed without their checksums, and only if that of the object is composite."""
+    """Parts are listed without checksums, and only if the object's checksum is composite."""
 
 
 class _Page(NamedTuple):
@@ -58,7 +58,7 @@ def get_object_attributes(
     if condition is not None:
         condition.check(etag=info.etag, modified_ms=info.modified_ms)
     headers = [XML, ("Last-Modified", http_date(info.modified_ms))]
-    version_id = told_version(service, info)
+    version_id = shown_version(service, info)
     if version_id is not None:
         headers.append(("x-amz-version-id", version_id))
     return Response(200, headers, _document(info, names, page))
@@ -77,13 +77,15 @@ def _requested_names(headers: Mapping[str, str]) -> frozenset[str]:
 def _requested_page(headers: Mapping[str, str]) -> _Page:
     """Ignores a bad number of parts, as AWS does.
 
-    A bad marker is refused: with the first page again a client would never end.
+    A bad marker is refused: returning the first page again would make a client loop forever.
     """
     max_parts = _number(headers.get(_MAX_PARTS, "")) or LISTED_MAX
-    given = headers.get(_MARKER, "0")
-    marker = _number(given)
+    marker_text = headers.get(_MARKER, "0")
+    marker = _number(marker_text)
     if marker is None:
-        raise invalid_argument("A part number marker is a number", name=_MARKER, value=given)
+        raise invalid_argument(
+            "A part number marker must be a number", name=_MARKER, value=marker_text
+        )
     return _Page(marker, min(max_parts, LISTED_MAX))
 
 

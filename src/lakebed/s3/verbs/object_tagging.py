@@ -9,7 +9,7 @@ from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML
-from lakebed.s3.fields import told_version
+from lakebed.s3.object_headers import shown_version
 from lakebed.s3.service import Service
 from lakebed.s3.verb import Level, OnVersion, Place, Verb
 from lakebed.s3.xml_text import document
@@ -17,18 +17,18 @@ from lakebed.s3.xml_text import document
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetObjectTagging(OnVersion):
-    """No object has tags here; it must be there for that to be told."""
+    """A read of an object's tags; objects here have none."""
 
 
 def get_object_tagging(
     service: Service, operation: GetObjectTagging, _request: Request, _identity: Identity
 ) -> Response:
-    """Returns an empty set for an object that exists: SDKs ask before they copy a large one."""
+    """Returns an empty set for an existing object: SDKs read tags before large copies."""
     info = service.lake.objects.head(
         operation.bucket, operation.key, version_id=operation.version_id
     )
     headers = [XML]
-    version_id = told_version(service, info)
+    version_id = shown_version(service, info)
     if version_id is not None:
         headers.append(("x-amz-version-id", version_id))
     return Response(200, headers, document("Tagging", ["<TagSet></TagSet>"]))

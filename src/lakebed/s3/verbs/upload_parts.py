@@ -8,13 +8,13 @@ from typing import Final
 from lakebed.http.request import Request
 from lakebed.http.response import Response
 from lakebed.s3 import checksums
-from lakebed.s3.addressing import Address
+from lakebed.s3.address import Address
 from lakebed.s3.auth.identity import Identity
 from lakebed.s3.errors import XML
-from lakebed.s3.fields import quoted
-from lakebed.s3.incoming import Incoming, can_trail
+from lakebed.s3.object_headers import quoted
 from lakebed.s3.query import Query
 from lakebed.s3.service import Service
+from lakebed.s3.upload_body import UploadBody, can_trail
 from lakebed.s3.verb import Level, OnPart, OnUpload, Operation, Place, Verb
 from lakebed.s3.xml_text import (
     INITIATOR,
@@ -58,19 +58,19 @@ class ListParts(OnUpload):
 async def upload_part(
     service: Service, operation: UploadPart, request: Request, identity: Identity
 ) -> Response:
-    said = checksums.announced(
+    announcement = checksums.announced(
         request.headers,
         has_trailer=can_trail(identity),
         needs_md5=service.config.require_content_md5,
     )
-    body = Incoming(request, identity, trailer=said.trailer)
+    body = UploadBody(request, identity, trailer=announcement.trailer)
     put = service.lake.uploads.begin_part(
         operation.bucket,
         operation.key,
         operation.upload_id,
         operation.part_number,
-        algorithm=said.algorithm,
-        expected=said.expected,
+        algorithm=announcement.algorithm,
+        expected=announcement.expected,
         size=body.length,
     )
     part = await body.into(service, put)

@@ -1,7 +1,7 @@
-"""Snapshots of the metadata, for whoever only reads; also where there are no metadata yet.
+"""Read-only snapshots of the metadata, also of a root that has no metadata yet.
 
-A root in which nobody has stored an object has no database, and whoever only reads makes none: it
-is shown the empty one that a writer would make. The next snapshot looks again.
+A root where no object was ever stored has no database, and a reader does not create one: it reads
+an empty database in memory instead. Each new snapshot checks again whether a database exists.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from lakebed.seglake.errors import MetadataLost
 from lakebed.seglake.meta.connection import Connector, NoMetadata, connect_read_only
 from lakebed.seglake.meta.database import Database
 from lakebed.seglake.meta.migration import migrate
-from lakebed.seglake.meta.new_check import NO_CHECK, NewCheck
+from lakebed.seglake.meta.new_database_check import NO_CHECK, NewCheck
 from lakebed.seglake.meta.reader import Reader
 
 
 class Snapshots(Protocol):
-    """What a `Database` is to its readers."""
+    """The part of `Database` that readers use."""
 
-    def reading(self) -> AbstractContextManager[Reader]:
-        """A snapshot, in a `with`."""
+    def snapshot(self) -> AbstractContextManager[Reader]:
+        """Returns a context manager for reading one snapshot."""
 
-    def asking(self) -> AbstractContextManager[Reader]:
-        """As `reading`, for a single question: each has a snapshot of its own."""
+    def query(self) -> AbstractContextManager[Reader]:
+        """Returns a context manager for a single query; further queries see newer snapshots."""
 
 
 class ReadOnlyMetadata:
-    """Thread-safe. Opened by the first who asks, if it is there."""
+    """The metadata opened read-only, by the first snapshot after it exists. Thread-safe."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class ReadOnlyMetadata:
         self._database: Database | None = None  # guarded by _mutex
         self._is_closed = False
 
-    def reading(self) -> AbstractContextManager[Reader]:
+    def snapshot(self) -> AbstractContextManager[Reader]:
         database = self._find()
-        return _nothing() if database is None else database.reading()
+        return _empty_metadata() if database is None else database.snapshot()
 
-    def asking(self) -> AbstractContextManager[Reader]:
+    def query(self) -> AbstractContextManager[Reader]:
         database = self._find()
-        return _nothing() if database is None else database.asking()
+        return _empty_metadata() if database is None else database.query()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the database. Idempotent."""
         with self._mutex:
             self._is_closed = True
             database, self._database = self._database, None
@@ -76,14 +76,14 @@ class ReadOnlyMetadata:
     def _find(self) -> Database | None:
         with self._mutex:
             if self._is_closed:
-                raise Closed(f"{self.path}: the metadata were closed")
+                raise Closed(f"{self.path}: the metadata database is closed")
             if self._database is None:
                 with contextlib.suppress(NoMetadata):
                     try:
                         self._database = self._open()
                     except MetadataLost:
-                        # Perhaps they were made, and used, while it looked. What it found then is
-                        # no news to them any more.
+                        # A writer may have created and used the database during the check, so that
+                        # the check saw files newer than the database. The second attempt is final.
                         self._database = self._open()
             return self._database
 
@@ -100,8 +100,8 @@ class ReadOnlyMetadata:
 
 
 @contextlib.contextmanager
-def _nothing() -> Iterator[Reader]:
-    """An empty database of the current version, in memory."""
+def _empty_metadata() -> Iterator[Reader]:
+    """Gives a reader of an empty in-memory database of the current version."""
     connection = apsw.Connection(":memory:")
     try:
         migrate(connection, connection.filename, now_ms=0)

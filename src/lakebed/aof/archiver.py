@@ -1,0 +1,122 @@
+"""Makes segments ready for `archive/` before retention removes them from the log.
+
+A segment that is only in Tier 0 is moved to the archive as it is, by `retention_worker`. A segment
+that also has copies in colder tiers loses them when it is retired, so its Tier 0 file is first read
+to the end and verified. If that file is damaged or missing, the segment is restored into the
+archive from the warmest good copy. While no copy is good, the segment stays in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.manifest.state import Residency
+from lakebed.aof.manifest_recorder import ManifestRecorder
+from lakebed.aof.paths import ArchivedName
+from lakebed.aof.tiers.segment_tiering import SegmentTiering
+from lakebed.aof.tiers.warm_file import check_segment_file
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import DataError, NotFound
+
+_COLDER = Residency.TIER1 | Residency.TIER2
+
+
+class Archiver:
+    """Prepares the segments of one log for archiving.
+
+    Retention requests segments from the maintenance task; the tier upkeep task runs `step`.
+    """
+
+    def __init__(
+        self,
+        context: LogContext,
+        recorder: ManifestRecorder,
+        moves: SegmentTiering,
+        *,
+        on_ready: Callable[[], None],
+    ) -> None:
+        """`on_ready` makes retention run again."""
+        self._disk = context.disk
+        self._state = context.state
+        self._recorder = recorder
+        self._moves = moves
+        self._on_ready = on_ready
+        self._mutex = context.runner.mutex()  # guards the fields below
+        self._requested: dict[int, None] = {}  # segment ids, in order of request
+        self._archived: dict[int, ArchivedName] = {}
+        self._whole: set[int] = set()  # segments whose Tier 0 file was verified
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether there is work for `step`."""
+        with self._mutex:
+            return bool(self._requested)
+
+    def is_ready(self, info: SegmentInfo) -> bool:
+        """Returns whether the segment may leave the log.
+
+        It may if the archive already has it, or if its Tier 0 file is good and will be moved there.
+        """
+        with self._mutex:
+            is_archived = info.segment_id in self._archived
+            is_whole = info.segment_id in self._whole
+        return is_archived or (not info.tier and (is_whole or not self._has_colder(info)))
+
+    def request(self, segment_id: int) -> None:
+        with self._mutex:
+            self._requested[segment_id] = None
+
+    def is_kept(self, segment_id: int) -> bool:
+        """Whether the archive has it already."""
+        with self._mutex:
+            return segment_id in self._archived
+
+    def forget(self, segment_id: int) -> None:
+        """The segment has left the log, and the disk."""
+        with self._mutex:
+            self._requested.pop(segment_id, None)
+            self._whole.discard(segment_id)
+            self._archived.pop(segment_id, None)
+
+    def step(self) -> None:
+        """Prepares the requested segments in order.
+
+        If one fails, its error is raised and it stays requested.
+        """
+        with self._mutex:
+            requested = list(self._requested)
+        for segment_id in requested:
+            with self._moves.claim(segment_id, is_worker=True):
+                self._make_ready(segment_id)
+            with self._mutex:
+                self._requested.pop(segment_id, None)
+            self._on_ready()
+
+    def _make_ready(self, segment_id: int) -> None:
+        with self._state.mutex:
+            info = self._state.chain.find(segment_id)
+        if info is None:
+            return
+        if self._is_whole(info):
+            with self._mutex:
+                self._whole.add(segment_id)
+            return
+        name = self._moves.archive(segment_id)
+        with self._mutex:
+            self._archived[segment_id] = name
+
+    def _is_whole(self, info: SegmentInfo) -> bool:
+        """Returns whether the segment's Tier 0 file exists and verifies to the last byte."""
+        if info.tier:
+            return False
+        try:
+            check_segment_file(self._disk, info.path)
+        except (NotFound, DataError):
+            return False
+        return True
+
+    def _has_colder(self, info: SegmentInfo) -> bool:
+        journal = self._recorder.journal
+        state = None if journal is None else journal.state(info.segment_id)
+        return state is not None and bool(state.residency & _COLDER)

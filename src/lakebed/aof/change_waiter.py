@@ -1,0 +1,46 @@
+"""Waits until a log changes: until it has space, a segment is sealed, or a record is durable.
+
+Take `next_change` first, then check the condition, then wait: no change in between is missed. A
+caller that waits for a flush leads that flush, so a single thread does not depend on another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from lakebed.aof.context import LogContext
+from lakebed.aof.errors import BackpressureKind
+from lakebed.aof.flusher import Flusher
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import OutcomeUnknown
+from lakebed.base.runner import Event
+
+
+class ChangeWaiter:
+    """Waits for changes of one log. Thread-safe; do not call it with the log's mutex held."""
+
+    def __init__(self, context: LogContext, flusher: Flusher) -> None:
+        self._state = context.state
+        self._notifier = context.notifier
+        self._clock = context.clock
+        self._flusher = flusher
+
+    def deadline_ns(self, timeout: float | None) -> int | None:
+        """Returns the monotonic time `timeout` seconds from now; None means no deadline."""
+        return None if timeout is None else self._clock.monotonic_ns() + round(timeout * NS_PER_S)
+
+    def next_change(self) -> Event:
+        return self._notifier.next_change()
+
+    def wait(self, kind: BackpressureKind, next_change: Event, deadline_ns: int | None) -> bool:
+        """Waits for the change; returns False if the deadline passes first."""
+        seconds = None
+        if deadline_ns is not None:
+            seconds = (deadline_ns - self._clock.monotonic_ns()) / NS_PER_S
+            if seconds <= 0:
+                return False
+        if kind is BackpressureKind.FLUSH and self._state.error is None:
+            with contextlib.suppress(OutcomeUnknown):
+                self._flusher.flush(None, seconds)
+            return True
+        return next_change.wait(seconds)

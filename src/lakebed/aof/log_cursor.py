@@ -1,0 +1,86 @@
+"""A read position in a log that advances batch by batch, as followers use it. It never waits.
+
+Invariants: `position` is the end of the last record taken, so a new cursor started there continues
+without a gap or a repetition. A segment that was read to its end may be removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakebed.aof.format import RECORDS_START, next_base_offset
+from lakebed.aof.reader import LogReader
+from lakebed.aof.record_batch import RecordBatch
+from lakebed.aof.record_id import RecordId
+from lakebed.aof.span import locate
+from lakebed.aof.view import LogView
+from lakebed.base.errors import NotFound
+
+
+class LogCursor:
+    """A position in one log. Used by one thread at a time, except `close`."""
+
+    def __init__(
+        self, view: LogView, start: RecordId | None, *, batch_bytes_max: int, handles_max: int = 2
+    ) -> None:
+        self._view = view
+        self._reader = LogReader(view, handles_max=handles_max, window_bytes=batch_bytes_max)
+        self._position = RecordId(0) if start is None else RecordId(start)
+        # Of the segment that contains `_position`, to find the next one if retention removes it.
+        self._base_offset: int | None = None
+        self._batches: Iterator[RecordBatch] = iter(())
+
+    @property
+    def position(self) -> RecordId:
+        return self._position
+
+    def take(self) -> RecordBatch | None:
+        """Returns the next durable records, or None if there are none beyond `position`.
+
+        Raises `NotFound` if retention removed records that were not taken, and `Closed` if the log
+        is closed.
+        """
+        try:
+            return self._next()
+        except NotFound:
+            self._view.refresh()
+            self._step_over_removed()
+            self._batches = iter(())
+            return self._next()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _next(self) -> RecordBatch | None:
+        batch = next(self._batches, None)
+        while batch is None and self._view.wait_beyond(self._position, 0):
+            end = self._view.durable_end()
+            self._batches = self._reader.read_batches(self._position, end)
+            batch = next(self._batches, None)
+            if batch is None:
+                # Only segment boundaries are in between: both positions are the same place.
+                self._move_to(end)
+        if batch is not None:
+            self._position = batch.end
+            self._base_offset = batch.base_offset
+        return batch
+
+    def _step_over_removed(self) -> None:
+        """Continues with the next segment if the current one was removed after it was read."""
+        segments = self._view.segments()
+        if not segments or self._base_offset is None:
+            return
+        position = self._position
+        expected = next_base_offset(self._base_offset, position.segment_offset)
+        first = segments[0]
+        if first.segment_id == position.segment_index + 1 and first.base_offset == expected:
+            self._move_to(RecordId.from_parts(first.segment_id, RECORDS_START))
+
+    def _move_to(self, position: RecordId) -> None:
+        """Changes to another position for the same place in the log, such as a segment's start."""
+        self._position = position
+        try:
+            segments = self._view.segments()
+            self._base_offset = segments[locate(segments, position)].base_offset
+        except NotFound:
+            self._base_offset = None

@@ -1,0 +1,69 @@
+"""Finds the records that a manifest log lacks about the segments on disk, without I/O.
+
+The segments are authoritative. A crash may come between a change of a segment and its record, and
+the manifest log may have been off for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lakebed.aof.format import SegmentFooter
+from lakebed.aof.manifest.format import HydrationDone, LocalEvicted, SealSegment, SegmentOpened
+from lakebed.aof.manifest.index import ManifestIndex
+from lakebed.aof.manifest.records import Payload
+from lakebed.aof.manifest.state import Residency
+
+
+class SegmentOnDisk(NamedTuple):
+    segment_id: int
+    base_offset: int
+
+
+class MissingRecord(NamedTuple):
+    """A record that the manifest log lacks."""
+
+    payload: Payload
+    segment_id: int
+    logical_offset: int
+
+
+def reconcile(
+    index: ManifestIndex,
+    on_disk: Sequence[SegmentOnDisk],
+    *,
+    epoch: int,
+    footers: Mapping[int, SegmentFooter],
+) -> Iterator[MissingRecord]:
+    """Yields the records that make the index agree with the segments on disk.
+
+    `footers` has the footers of the sealed segments that the index does not have as sealed.
+    """
+    ids_on_disk = {segment.segment_id for segment in on_disk}
+    for state in index.segments():
+        if state.residency & Residency.TIER0 and state.segment_id not in ids_on_disk:
+            end = state.base_offset + state.durable_bytes
+            yield MissingRecord(LocalEvicted(state.resident_bytes), state.segment_id, end)
+    for segment in on_disk:
+        recorded = index.get(segment.segment_id)
+        if recorded is None or not recorded.is_opened:
+            payload: Payload = SegmentOpened(segment.base_offset, epoch)
+            yield MissingRecord(payload, segment.segment_id, segment.base_offset)
+        elif not recorded.residency & Residency.TIER0:
+            # Its eviction was recorded, but a crash came before its file was removed.
+            end = segment.base_offset + recorded.durable_bytes
+            yield MissingRecord(HydrationDone(recorded.durable_bytes), segment.segment_id, end)
+        footer = footers.get(segment.segment_id)
+        if footer is not None:
+            yield MissingRecord(
+                SealSegment(
+                    durable_bytes=footer.durable_bytes,
+                    segment_crc64=footer.payload_checksum,
+                    ext_id=footer.ext_id,
+                    coordinator_watermark=footer.coordinator_watermark,
+                    flush_failure=footer.flush_failure,
+                ),
+                segment.segment_id,
+                segment.base_offset + footer.durable_bytes,
+            )

@@ -1,0 +1,402 @@
+"""Records the changes of a log's segments in its manifest log: opened, sealed, evicted.
+
+Each change is recorded in the critical section that changes the log, so the two never disagree in
+memory. On disk they may, after a crash or while the manifest log was off. The segments are then
+authoritative: opening the manifest log adds the records that it lacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from random import Random
+
+from lakebed.aof import durable_end
+from lakebed.aof.context import LogContext
+from lakebed.aof.format import RECORDS_START, SegmentFooter
+from lakebed.aof.identity import LogIdentity, ensure_identity, find_identity
+from lakebed.aof.manifest.format import LocalEvicted, SealSegment, SegmentOpened
+from lakebed.aof.manifest.index import ManifestIndex
+from lakebed.aof.manifest.journal import Journal
+from lakebed.aof.manifest.journal_opener import open_journal
+from lakebed.aof.manifest.paths import ManifestPaths
+from lakebed.aof.manifest.reader import ManifestReader
+from lakebed.aof.manifest.reconciliation import MissingRecord, SegmentOnDisk, reconcile
+from lakebed.aof.manifest.records import Payload, Tier2DeleteQueued
+from lakebed.aof.manifest.replay import ReplayResult, replay
+from lakebed.aof.manifest.state import Residency
+from lakebed.aof.paths import ArchivedName, SegmentName
+from lakebed.aof.recovery import read_footer
+from lakebed.aof.segment import Segment
+from lakebed.aof.tiers.cold_segments import ColdSegments
+from lakebed.aof.tiers.errors import Tier2Error
+from lakebed.aof.tiers.reconciliation import Correction, corrections, orphans
+from lakebed.aof.tiers.services import TierServices
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.errors import BadConfig, Busy, LakebedError, NotFound
+from lakebed.base.events import event
+from lakebed.base.files import remove_temporaries
+
+_log = logging.getLogger(__name__)
+RECORDED_AT_ONCE_MAX = 256
+"""How many records are added with the log's mutex held; every queue has room for this many."""
+
+
+class ManifestRecorder:
+    """Owns the journal of the manifest log. While the manifest log is off, it records nothing.
+
+    Call `opened`, `sealed` and `evicted` with the log's mutex held; they raise `Busy`, with nothing
+    changed, while the journal's queue is full. Call the other methods from one thread at a time and
+    without the mutex.
+    """
+
+    def __init__(
+        self,
+        context: LogContext,
+        services: TierServices,
+        *,
+        epoch: int,
+        random: Random,
+        wake: Callable[[], None],
+        on_lost: Callable[[Sequence[str]], None],
+    ) -> None:
+        """`on_lost` records losses before the manifest log removes the lost segments."""
+        self._context = context
+        self._state = context.state
+        self._services = services
+        self._epoch = epoch
+        self._random = random
+        self._wake = wake
+        self._on_lost = on_lost
+        self.on_chunk_sealed: Callable[[], None] = lambda: None  # set by the chunk archive
+        self.journal: Journal | None = None  # guarded by the mutex
+        self.identity: LogIdentity | None = None
+        self.cold: ColdSegments | None = None
+
+    # Recording.
+
+    def opened(self, segment: Segment) -> None:
+        """Records that the segment gets its first record.
+
+        Recorded once, however often it is called.
+        """
+        if not segment.is_announced:
+            payload = SegmentOpened(segment.name.base_offset, self._epoch)
+            self._append(payload, segment.name.segment_id, segment.name.base_offset)
+            segment.is_announced = True
+
+    def sealed(self, segment: Segment, *, coordinator_watermark: int) -> None:
+        payload = SealSegment(
+            durable_bytes=segment.end,
+            segment_crc64=segment.crc64,
+            ext_id=segment.ext_id,
+            coordinator_watermark=coordinator_watermark,
+            flush_failure=segment.flush_failure,
+        )
+        end = segment.name.base_offset + segment.end
+        self._append(payload, segment.name.segment_id, end)
+
+    def evicted(self, info: SegmentInfo, *, durable_bytes: int) -> None:
+        """Records that the segment left the log: it is deleted from every tier."""
+        state = self.journal.state(info.segment_id) if self.journal is not None else None
+        if state is None:
+            return
+        end = info.base_offset + durable_bytes
+        if state.residency & Residency.TIER2:
+            self._append(Tier2DeleteQueued(state.key), info.segment_id, end)
+        elif state.upload_key:  # the object may exist, or an upload may still create it
+            self._append(Tier2DeleteQueued(state.upload_key), info.segment_id, end)
+        if state.residency & Residency.TIER0:
+            self._append(LocalEvicted(durable_bytes), info.segment_id, end)
+        if state.residency & Residency.TIER1:
+            self._append(LocalEvicted(state.compressed_bytes), info.segment_id, end)
+
+    def record(self, payload: Payload, info: SegmentInfo) -> None:
+        """Records another change of a sealed segment."""
+        self._append(payload, info.segment_id, info.base_offset)
+
+    def commit(self) -> None:
+        """Waits until everything recorded so far is durable. Called without the mutex."""
+        journal = self.journal
+        if journal is not None:
+            journal.commit()
+
+    def _append(self, payload: Payload, segment_id: int, logical_offset: int) -> None:
+        if self.journal is not None:
+            self.journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
+
+    # Opening and closing the journal.
+
+    def start(self, *, enabled: bool) -> None:
+        """Opens the manifest log, if it is enabled, and adds the records that it lacks.
+
+        Raises `BadConfig` if it is disabled while segments are only in colder tiers: only the
+        manifest log records those, and the log would reuse their offsets.
+        """
+        context = self._context
+        if not enabled:
+            self._check_dispensable()
+        self.identity, before = ensure_identity(
+            context.disk,
+            context.paths,
+            random=self._random,
+            manifest_log=enabled,
+            tier2=self._services.address,
+        )
+        was_stopped = self.cold is not None
+        if self.cold is None:
+            self.cold = self._services.cold(context.paths, self.identity.tier2, is_writer=True)
+        if enabled and self.journal is None:
+            was_off = was_stopped or (before is not None and not before.manifest_log)
+            self._open(self.identity, was_off=was_off, was_kept=before is not None and not was_off)
+
+    def _check_dispensable(self) -> None:
+        """Raises `BadConfig` if the recorded segments need the manifest log; see `start`."""
+        context, name = self._context, self._state.name
+        try:
+            identity = find_identity(context.disk, context.paths, tier2=self._services.address)
+        except NotFound:
+            return
+        folder = ManifestPaths(f"{context.paths.manifest}/{identity.stream}")
+        replayed = replay(ManifestReader(context.disk, folder))
+        cold = [state.segment_id for state in replayed.index.segments() if state.is_cold]
+        if replayed.damages:
+            why = f"its manifest log is damaged ({replayed.damages[0].problem})"
+        elif cold:
+            why = f"{len(cold)} of its segments, from {cold[0]} to {cold[-1]}, are in colder tiers"
+        else:
+            return
+        raise BadConfig(
+            f"{name}: the manifest log cannot be switched off: {why}, and only the manifest log "
+            "records where they are. Leave manifest_log_enabled on, or first bring all segments "
+            "back with 'lakebed aof hydrate'"
+        )
+
+    def stop(self) -> None:
+        """Closes the journal; nothing is recorded afterwards.
+
+        Records that it could not make durable are added again when it is opened.
+        """
+        with self._state.mutex:
+            journal, self.journal = self.journal, None
+        if journal is not None:
+            try:
+                journal.close()
+            except LakebedError as error:
+                name = self._state.name
+                event(_log, "manifest_close_failed", level=logging.ERROR, log=name, error=error)
+
+    def step(self) -> int | None:
+        journal = self.journal
+        return None if journal is None else journal.step()
+
+    def _open(self, identity: LogIdentity, *, was_off: bool, was_kept: bool) -> None:
+        context = self._context
+        journal, replayed = open_journal(
+            context.disk,
+            f"{context.paths.manifest}/{identity.stream}",
+            quarantine=context.paths.quarantine,
+            config=context.config.manifest,
+            runner=context.runner,
+            random=self._random,
+            counters=context.counters,
+            wake=self._wake,
+            on_failure=self._fail,
+            on_sealed=self._notify_chunk_sealed,
+            on_room=context.notifier.notify,
+        )
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._give_up, journal)
+            is_first = replayed.snapshot is None and not replayed.record_count
+            if is_first and was_kept:
+                self._report_forgotten()
+            was_incomplete = self._attach(journal, knows_all=not was_off and not replayed.damages)
+            self._place_cold(journal)
+            if replayed.damages or (was_incomplete and (was_off or is_first)):
+                journal.take_snapshot()  # later replays start after the damage
+            undo.pop_all()
+        self._raise_watermark(replayed)
+
+    def _give_up(self, journal: Journal) -> None:
+        with self._state.mutex:
+            self.journal = None
+        journal.close()
+
+    def _attach(self, journal: Journal, *, knows_all: bool) -> bool:
+        """Adds the records that the journal lacks, then starts recording; returns whether any were
+        missing.
+
+        The last of them are added with the mutex held, because the log may change meanwhile; that
+        is at most `RECORDED_AT_ONCE_MAX` records.
+        """
+        chain = self._state.chain
+        was_incomplete = False
+        report_lost = partial(self._report_lost, knows_all=knows_all)
+        while True:
+            with self._state.mutex:
+                sealed = list(chain.sealed)
+            footers = self._unrecorded_footers(journal, sealed)
+            with self._state.mutex:
+                if sealed != chain.sealed:
+                    continue
+                # `to_seal` may hold a truncated segment without records, which cannot take any.
+                segments = [*chain.to_seal, *([chain.active] if chain.active.record_count else ())]
+                on_disk = [
+                    SegmentOnDisk(info.segment_id, info.base_offset)
+                    for info in sealed
+                    if not info.tier
+                ]
+                on_disk += [
+                    SegmentOnDisk(segment.name.segment_id, segment.name.base_offset)
+                    for segment in segments
+                ]
+                index = journal.index()
+                missing = list(reconcile(index, on_disk, epoch=self._epoch, footers=footers))
+                was_incomplete = was_incomplete or bool(missing)
+                if len(missing) <= RECORDED_AT_ONCE_MAX:
+                    report_lost(missing, index, on_disk=on_disk)
+                    record_all(journal, missing)
+                    for segment in segments:
+                        segment.is_announced = True
+                    self.journal = journal
+                    return was_incomplete
+            report_lost(missing, index, on_disk=on_disk)
+            record_all(journal, missing)
+            journal.commit()  # makes room in the queue for the other records
+
+    def _report_lost(
+        self,
+        missing: Sequence[MissingRecord],
+        index: ManifestIndex,
+        *,
+        on_disk: Sequence[SegmentOnDisk],
+        knows_all: bool,
+    ) -> None:
+        """Reports segments whose file is gone and that neither a tier nor the archive has.
+
+        Retention removes the oldest segments, and records that first. So an old segment counts as
+        lost only if the manifest log was complete (`knows_all`). One that was never sealed is lost
+        if it had durable records.
+        """
+        oldest = min((segment.segment_id for segment in on_disk), default=0)
+        newest = max((segment.segment_id for segment in on_disk), default=-1)
+        durable = durable_end.load(self._context.disk, self._context.paths.durable_end)
+        if durable is not None:
+            newest = max(newest, durable.segment_id + (durable.offset > RECORDS_START) - 1)
+        lost: list[str] = []
+        for record in missing:
+            state = index.get(record.segment_id)
+            if not isinstance(record.payload, LocalEvicted) or state is None:
+                continue
+            is_elsewhere = state.residency & ~Residency.TIER0 or self._is_archived(state.segment_id)
+            if is_elsewhere or (not knows_all and state.segment_id < oldest):
+                continue
+            if state.is_sealed or state.segment_id <= newest:
+                lost.append(f"segment {state.segment_id} is missing, with all its records")
+                event(
+                    _log,
+                    "segment_missing",
+                    level=logging.WARNING,
+                    log=self._state.name,
+                    segment_id=state.segment_id,
+                )
+        if lost:
+            self._on_lost(lost)
+
+    def _report_forgotten(self) -> None:
+        """Reports that the manifest log is missing, if segments may be in colder tiers.
+
+        Those are the segments before the first one with a local file.
+        """
+        chain = self._state.chain
+        with self._state.mutex:
+            ids = [info.segment_id for info in chain.sealed]
+            ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
+        oldest = min(ids)
+        if oldest:
+            what = f"the manifest log is missing: segments 0 to {oldest - 1} may be in colder tiers"
+            way_back = "put its folder back, or restore a backup"
+            self._on_lost([f"{what}, but it is not known where; {way_back}"])
+
+    def _is_archived(self, segment_id: int) -> bool:
+        names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))
+        return any(name is not None and name.segment_id == segment_id for name in names)
+
+    def _place_cold(self, journal: Journal) -> None:
+        """Adds the segments that are only in colder tiers to the log's chain."""
+        assert self.cold is not None
+        self._correct(journal, self.cold)
+        infos = self.cold.infos(journal.index().segments())
+        chain = self._state.chain
+        with self._state.mutex:
+            for info in infos:
+                chain.place(info)
+            newest = chain.sealed[-1] if chain.sealed and chain.is_at_start else None
+        if newest is not None and newest.tier:
+            record_count = self._record_count_after(newest, self.cold)
+            with self._state.mutex:
+                chain.follow(newest, record_count=record_count)
+
+    def _record_count_after(self, newest: SegmentInfo, cold: ColdSegments) -> int:
+        """Returns the record count for the next segment's header, which Tier 2 may have to
+        supply."""
+        try:
+            return cold.record_count_after(newest)
+        except Tier2Error as error:
+            why = f"the log continues after segment {newest.segment_id}, which only Tier 2 has"
+            raise type(error)(f"{self._state.name}: {why}: {error}") from error
+
+    def _correct(self, journal: Journal, cold: ColdSegments) -> None:
+        """Makes the manifest log match the warm files on disk, and deletes the unrecorded ones."""
+        if self._context.disk.is_folder(self._context.paths.warm):
+            remove_temporaries(self._context.disk, self._context.paths.warm)
+        warm = cold.warm_names()
+        record_all(journal, corrections(journal.index().segments(), warm=warm))
+        for segment_id in orphans(journal.index().segments(), warm=warm):
+            self._context.disk.unlink(cold.warm_path(warm[segment_id]))
+
+    def _unrecorded_footers(
+        self, journal: Journal, sealed: Sequence[SegmentInfo]
+    ) -> dict[int, SegmentFooter]:
+        """Returns the footers of sealed segments that the index does not have as sealed."""
+        index = journal.index()
+        footers: dict[int, SegmentFooter] = {}
+        for info in sealed:
+            recorded = index.get(info.segment_id)
+            if not info.tier and (recorded is None or not recorded.is_sealed):
+                name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+                with self._context.disk.open(info.path) as file:
+                    footer = read_footer(file, info.path, name)
+                if footer is not None:
+                    footers[info.segment_id] = footer
+        return footers
+
+    def _raise_watermark(self, replayed: ReplayResult) -> None:
+        """Raises the log's watermark to the highest one in the manifest log."""
+        state = self._state
+        with state.mutex:
+            highest = max(state.coordinator_watermark, replayed.index.coordinator_watermark)
+            state.coordinator_watermark = highest
+
+    def _notify_chunk_sealed(self) -> None:
+        """Calls the current `on_chunk_sealed`, which may be set after the journal was opened."""
+        self.on_chunk_sealed()
+
+    def _fail(self, error: LakebedError) -> None:
+        """Ends writing to the log, because the journal can make nothing durable any more."""
+        with self._state.mutex:
+            if self._state.failure is None:
+                self._state.failure = error
+        self._context.notifier.notify()
+
+
+def record_all(journal: Journal, records: Iterable[MissingRecord | Correction]) -> None:
+    """Appends any number of records, committing whenever the journal's queue is full."""
+    for payload, segment_id, logical_offset in records:
+        try:
+            journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)
+        except Busy:
+            journal.commit()
+            journal.append(payload, segment_id=segment_id, logical_offset=logical_offset)

@@ -1,0 +1,192 @@
+"""Removes the segments that retention decides on: deletes or archives their files.
+
+A segment leaves the log first and the disk afterwards, the oldest one first; the next one follows
+when its file is gone for good. So whatever a crash or an error leaves on disk has no gaps: it is found
+when the log is opened again, and retired then.
+
+A segment to be archived leaves only when `archiver` reports that its bytes are safe, because it
+then leaves every tier.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from lakebed.aof.archiver import Archiver
+from lakebed.aof.context import LogContext
+from lakebed.aof.manifest_recorder import ManifestRecorder
+from lakebed.aof.paths import ArchivedName, SegmentName
+from lakebed.aof.recovery import read_footer
+from lakebed.aof.retention import SealedSegment, expired, is_wanted, next_look_ns
+from lakebed.aof.sparse_index import remove_index
+from lakebed.aof.transitions import Transitions
+from lakebed.aof.view import SegmentInfo
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
+from lakebed.base.events import event
+
+_RETRY_NS = NS_PER_S  # after a file could not be removed
+_log = logging.getLogger(__name__)
+
+
+class RetentionWorker:
+    """Runs retention of one log, in the manager's maintenance task, one thread at a time."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        transitions: Transitions,
+        recorder: ManifestRecorder,
+        *,
+        on_owed: Callable[[], None],
+    ) -> None:
+        """`on_owed` starts the tier upkeep if there is work for it."""
+        self._recorder = recorder
+        self._on_owed = on_owed
+        self.archiver: Archiver | None = None  # set once, before the first step
+        self._disk = context.disk
+        self._paths = context.paths
+        self._clock = context.clock
+        self._notifier = context.notifier
+        self._state = context.state
+        self._config = context.config.retention
+        self._transitions = transitions
+        self._facts: dict[int, SealedSegment] = {}
+        self._left: list[SegmentInfo] = []  # left the log and not the disk; at most one
+        self._retired = context.counters.counter("aof_segments_retired")
+        self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
+
+    def step(self, *, is_needed: Callable[[int], bool]) -> int | None:
+        """Removes expired segments; returns the nanoseconds until the next check, or None."""
+        with self._state.mutex:
+            sealed = list(self._state.chain.sealed)
+        expired_infos, delay_ns = self._plan(sealed, is_needed)
+        if self._config.archive:
+            expired_infos = self._ready(expired_infos)
+        try:
+            while self._left or expired_infos:
+                if not self._left:
+                    self._left = self._leave(expired_infos[:1])
+                    expired_infos = expired_infos[1:]
+                    self._notifier.notify()
+                if not self._left:
+                    break
+                self._recorder.commit()  # a file that is missing without a record counts as lost
+                self._remove(self._left[0])
+                self._left = []
+        except LakebedError as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+            return _RETRY_NS if delay_ns is None else min(delay_ns, _RETRY_NS)
+        finally:
+            self._on_owed()
+        return delay_ns
+
+    def _ready(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Returns the leading segments that may leave, and requests archiving of the others."""
+        assert self.archiver is not None, "the log is not started"
+        unready = [info.segment_id for info in expired_infos if not self.archiver.is_ready(info)]
+        for segment_id in unready:
+            self.archiver.request(segment_id)
+        return [info for info in expired_infos if not unready or info.segment_id < unready[0]]
+
+    def _may_leave(self, info: SegmentInfo) -> bool:
+        """Returns whether the segment, which may have changed tiers since the plan, may leave
+        now."""
+        return not self._config.archive or (
+            self.archiver is not None and self.archiver.is_ready(info)
+        )
+
+    def _leave(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Returns the segments that left the log; one whose leaving cannot be recorded stays."""
+        left: list[SegmentInfo] = []
+        try:
+            with self._state.mutex:
+                if self._state.is_closed and self._recorder.journal is None:
+                    return left  # the change could no longer be recorded
+                for planned in expired_infos:
+                    # The segment may have moved to another tier since.
+                    info = self._state.chain.find(planned.segment_id)
+                    if info is not None and not self._may_leave(info):
+                        break
+                    if info is not None:
+                        size = self._facts[info.segment_id].size
+                        self._transitions.retire(info, durable_bytes=size)
+                        left.append(info)
+        except (Busy, DiskError) as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+        return left
+
+    def _plan(
+        self, sealed: Sequence[SegmentInfo], is_needed: Callable[[int], bool]
+    ) -> tuple[list[SegmentInfo], int | None]:
+        """Returns the segments to remove, and the nanoseconds until the next check, or None."""
+        if not is_wanted(self._config):
+            return [], None
+        now_ns = self._clock.wall_ns()
+        facts = [self._fact(info) for info in sealed]
+        expired_ids = expired(facts, config=self._config, now_ns=now_ns, is_needed=is_needed)
+        delay_ns = next_look_ns(facts[len(expired_ids) :], config=self._config, now_ns=now_ns)
+        return [info for info in sealed if info.segment_id in expired_ids], delay_ns
+
+    def _remove(self, info: SegmentInfo) -> None:
+        """Deletes a segment's file or moves it to the archive; durable when it returns."""
+        fact = self._facts[info.segment_id]
+        is_archived = self.archiver is not None and self.archiver.is_kept(info.segment_id)
+        self._remove_warm(info)
+        if not info.tier:  # the tier upkeep deletes an object
+            remove_index(self._disk, info.path)
+            with contextlib.suppress(NotFound):
+                if self._config.archive and not is_archived:
+                    name = ArchivedName(info.segment_id, fact.sealed_at)
+                    self._disk.rename(info.path, self._paths.archived(name))
+                else:
+                    self._disk.unlink(info.path)
+        if self._config.archive:
+            self._disk.sync_folder(self._paths.archive)
+        self._disk.sync_folder(self._paths.segments)
+        del self._facts[info.segment_id]
+        if self.archiver is not None:
+            self.archiver.forget(info.segment_id)
+        self._retired.add()
+        self._retired_bytes.add(fact.size)
+
+    def _remove_warm(self, info: SegmentInfo) -> None:
+        cold = self._recorder.cold
+        name = None if cold is None else cold.warm_names().get(info.segment_id)
+        if cold is not None and name is not None:
+            with contextlib.suppress(NotFound):
+                self._disk.unlink(cold.warm_path(name))
+
+    def _fact(self, info: SegmentInfo) -> SealedSegment:
+        """Returns the facts from the footer.
+
+        A damaged segment counts as sealed when it was created.
+        """
+        if info.segment_id not in self._facts:
+            try:
+                self._facts[info.segment_id] = self._read_fact(info)
+            except NotFound:  # it is in a colder tier, or was just evicted
+                self._facts[info.segment_id] = self._recorded_fact(info)
+        return self._facts[info.segment_id]
+
+    def _read_fact(self, info: SegmentInfo) -> SealedSegment:
+        if info.tier:
+            raise NotFound(f"{info.path}: the segment is not in Tier 0")
+        name = SegmentName(info.segment_id, info.base_offset, info.created_at)
+        with self._disk.open(info.path) as file:
+            footer = read_footer(file, info.path, name)
+            size = file.size() if footer is None else footer.durable_bytes
+        sealed_at = info.created_at if footer is None else footer.sealed_at
+        return SealedSegment(info.segment_id, size, sealed_at)
+
+    def _recorded_fact(self, info: SegmentInfo) -> SealedSegment:
+        """Returns the facts from the manifest log.
+
+        Without a record the segment counts as sealed now.
+        """
+        journal = self._recorder.journal
+        state = None if journal is None else journal.state(info.segment_id)
+        sealed_at = self._clock.wall_ns() if state is None else state.sealed_at_ms * NS_PER_MS
+        return SealedSegment(info.segment_id, info.end or 0, sealed_at)

@@ -1,0 +1,199 @@
+"""A registry of objects that are opened by key, each once, by whichever thread needs it first."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from lakebed.base.clock import NS_PER_S
+from lakebed.base.errors import Closed
+from lakebed.base.files import fork_guard
+from lakebed.base.runner.protocol import Event, Runner
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE = 4  # opening mostly waits for syncs
+
+Key = TypeVar("Key", bound=Hashable)
+Thing = TypeVar("Thing")
+
+
+class _Entry(Generic[Thing]):
+    def __init__(self, ready: Event) -> None:
+        self.ready = ready
+        self.thing: Thing | None = None
+        self.error: BaseException | None = None
+
+
+class OpenRegistry(Generic[Key, Thing]):
+    """Thread-safe. `open_one` is called without a lock, because it may take long."""
+
+    def __init__(self, open_one: Callable[[Key], Thing], *, name: str, runner: Runner) -> None:
+        """`name` appears in error messages."""
+        self._open_one = open_one
+        self._name = name
+        self._runner = runner
+        self._mutex = runner.mutex()
+        self._process = fork_guard.generation()
+        self._entries: dict[Key, _Entry[Thing]] = {}  # guarded by _mutex
+        self._scheduled: set[Key] = set()  # for the background; guarded by _mutex, as the next two
+        self._waiters: list[Event] = []  # of `first_open`
+        self._is_closed = False
+
+    def get(self, key: Key) -> Thing:
+        """Returns the object with that key, opening it if necessary. A failure is not
+        remembered: the next call tries again.
+        """
+        with self._mutex:
+            if self._is_closed:
+                raise Closed(f"{self._name}: closed")
+            entry = self._entries.get(key)
+            if entry is not None and entry.thing is not None:
+                return entry.thing
+            fork_guard.check(self._process, self._name)  # an opening of the parent never ends here
+            is_first = entry is None
+            if entry is None:
+                entry = self._entries[key] = _Entry(self._runner.event())
+        if is_first:
+            self._fill(key, entry)
+        else:
+            entry.ready.wait()
+        if entry.error is not None:
+            raise entry.error
+        assert entry.thing is not None
+        return entry.thing
+
+    def get_all(self, keys: Iterable[Key]) -> list[Thing]:
+        """Returns the objects with those keys, opening a few of them at the same time."""
+        all_keys = list(keys)
+        opened = self.opened()
+        if all(key in opened for key in all_keys):
+            return [opened[key] for key in all_keys]
+        failures: dict[Key, Exception] = {}
+        work = self._opening(all_keys, on_failure=failures.__setitem__)
+        others = [self._runner.compute(work) for _ in range(min(AT_ONCE, len(all_keys)) - 1)]
+        try:
+            work()
+        finally:
+            for computation in others:
+                computation.result()
+        for key in all_keys:
+            if key in failures:
+                raise failures[key]
+        return [self.get(key) for key in all_keys]
+
+    def first_open(self, keys: Sequence[Key], *, timeout_ns: int | None = None) -> Key | None:
+        """Waits for one of those keys that `get` returns without a long wait.
+
+        That is the first whose object is open, or one that no thread is opening, which the caller
+        then opens. Returns None on time-out.
+        """
+        clock = self._runner.clock
+        until_ns = None if timeout_ns is None else clock.monotonic_ns() + timeout_ns
+        while True:
+            changed = self._runner.event()
+            with self._mutex:
+                if self._is_closed:
+                    raise Closed(f"{self._name}: closed")
+                entries = {key: self._entries.get(key) for key in keys}
+                for key, entry in entries.items():
+                    if entry is not None and entry.thing is not None:
+                        return key
+                for key, entry in entries.items():
+                    if entry is None and key not in self._scheduled:
+                        return key
+                fork_guard.check(self._process, self._name)
+                self._waiters.append(changed)
+            if until_ns is None:
+                changed.wait()
+            elif not changed.wait(max(0, until_ns - clock.monotonic_ns()) / NS_PER_S):
+                return None
+
+    def start_all(self, keys: Iterable[Key]) -> None:
+        """Opens the objects with those keys in the background. A failure is logged."""
+        opened = self.opened()
+        missing = [key for key in keys if key not in opened]
+        with self._mutex:
+            self._scheduled.update(missing)
+        work = self._opening(missing, on_failure=self._log_failure)
+        try:
+            for _ in range(min(AT_ONCE, len(missing))):
+                self._runner.compute(work)
+        except BaseException:
+            self._unschedule(missing)
+            raise
+
+    def opened(self) -> dict[Key, Thing]:
+        """Returns the open objects by key."""
+        with self._mutex:
+            entries = dict(self._entries)
+        return {key: entry.thing for key, entry in entries.items() if entry.thing is not None}
+
+    def forget(self, key: Key, thing: Thing) -> None:
+        """Makes the next call open the key again, unless it has another object by now."""
+        with self._mutex:
+            entry = self._entries.get(key)
+            if entry is not None and entry.thing is thing:
+                del self._entries[key]
+
+    def close(self) -> list[Thing]:
+        """Stops opening. Returns the objects that are open, or were being opened, for the caller
+        to close.
+        """
+        with self._mutex:
+            self._is_closed = True
+            entries, self._entries = self._entries, {}
+        self._unschedule(())
+        for entry in entries.values():
+            entry.ready.wait()
+        return [entry.thing for entry in entries.values() if entry.thing is not None]
+
+    def _opening(
+        self, keys: Iterable[Key], *, on_failure: Callable[[Key, Exception], None]
+    ) -> Callable[[], None]:
+        """Returns a function that opens those keys, shared between all threads that call it."""
+        left = deque(keys)  # taking from it is atomic
+
+        def work() -> None:
+            while left:
+                try:
+                    key = left.popleft()
+                except IndexError:  # another thread was faster
+                    return
+                try:
+                    self.get(key)
+                except Exception as error:  # noqa: BLE001 - handed to `on_failure`
+                    on_failure(key, error)
+                finally:
+                    self._unschedule((key,))
+
+        return work
+
+    def _unschedule(self, keys: Iterable[Key]) -> None:
+        """Leaves the keys to the next caller that needs them, and wakes the waiters of
+        `first_open`.
+        """
+        with self._mutex:
+            self._scheduled.difference_update(keys)
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.set()
+
+    def _log_failure(self, key: Key, error: Exception) -> None:
+        if not isinstance(error, Closed):
+            _log.error("%s: %s was not opened: %s", self._name, key, error)
+
+    def _fill(self, key: Key, entry: _Entry[Thing]) -> None:
+        try:
+            entry.thing = self._open_one(key)
+        except BaseException as error:
+            entry.error = error
+            with self._mutex:
+                if self._entries.get(key) is entry:
+                    del self._entries[key]
+            raise
+        finally:
+            entry.ready.set()
+            self._unschedule((key,))

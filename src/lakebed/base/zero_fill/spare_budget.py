@@ -1,0 +1,57 @@
+"""The number of bytes that the spare segments of all logs of a manager may use together.
+
+A spare counts with its full length from the start of its creation until it becomes a segment or is
+removed. Busy logs come first: once one of them is refused, the others start no spares and give
+theirs back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakebed.base.runner import Mutex
+
+
+class SpareBudget:
+    def __init__(
+        self, *, bytes_max: int, mutex: Mutex, on_short: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_short` is called when `is_short` becomes true, so that other logs can give up
+        spares.
+        """
+        self._bytes_max = bytes_max
+        self._on_short = on_short
+        self._mutex = mutex
+        self._used_bytes = 0  # guarded by _mutex, as is the next
+        self._is_short = False
+
+    @property
+    def used_bytes(self) -> int:
+        return self._used_bytes
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a busy log was refused and none was served since."""
+        return self._is_short
+
+    def take(self, size: int, *, is_busy: bool) -> bool:
+        """Takes that much if it is free and no busier log needs it. Returns whether it was
+        taken.
+        """
+        with self._mutex:
+            has_room = self._used_bytes + size <= self._bytes_max
+            was_short = self._is_short
+            if is_busy:
+                self._is_short = not has_room and size <= self._bytes_max
+            is_granted = has_room and not self._is_short
+            if is_granted:
+                self._used_bytes += size
+            is_newly_short = self._is_short and not was_short
+        if is_newly_short:
+            self._on_short()
+        return is_granted
+
+    def give_back(self, size: int) -> None:
+        with self._mutex:
+            self._used_bytes -= size
+            assert self._used_bytes >= 0, "more was given back than taken"

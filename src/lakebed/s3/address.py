@@ -1,0 +1,69 @@
+"""Reads the bucket and key of a request from its host and raw path.
+
+A path-style request is `/<bucket>/<key>`; a virtual-hosted one is `/<key>` at the host
+`<bucket>.<domain>`. The path is percent-decoded once, as UTF-8, and not changed otherwise: `//`,
+`.` and `..` are parts of keys, and `+` is a plus sign.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from lakebed.s3.errors import S3Error
+
+LOCAL_DOMAINS: Final = ("s3.localhost", "localhost")  # used if no domain is configured
+
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_PORT = re.compile(r":\d*\Z", re.ASCII)
+
+
+class Address(NamedTuple):
+    """The target of a request: the service if both are empty, the bucket if `key` is empty."""
+
+    bucket: str
+    key: str
+
+
+def address_of(raw_path: bytes, *, host: str, domain: str) -> Address:
+    """Returns the target of a request.
+
+    `domain` is the base of virtual-hosted names; "" means `LOCAL_DOMAINS`.
+    """
+    if not raw_path.startswith(b"/"):
+        raise invalid_uri()
+    bucket = bucket_of_host(host, domain=domain)
+    if bucket:
+        return Address(bucket, decoded(raw_path[1:]))
+    raw_bucket, _, raw_key = raw_path[1:].partition(b"/")
+    if not raw_bucket and raw_key:
+        raise S3Error("InvalidBucketName", "The specified bucket is not valid.")
+    return Address(decoded(raw_bucket), decoded(raw_key))
+
+
+def bucket_of_host(host: str, *, domain: str) -> str:
+    """Returns the bucket in a virtual-hosted name, or ""."""
+    name = _PORT.sub("", host).rstrip(".").lower()
+    for base in (domain.lower(),) if domain else LOCAL_DOMAINS:
+        if name == base:
+            return ""
+        if name.endswith(f".{base}"):
+            return name[: -len(base) - 1]
+    return ""
+
+
+def decoded(raw: bytes) -> str:
+    """Percent-decodes `raw`; raises `InvalidURI` if an escape or the UTF-8 is invalid."""
+    if b"%" in raw:
+        if _BAD_ESCAPE.search(raw):
+            raise invalid_uri()
+        raw = unquote_to_bytes(raw)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise invalid_uri() from None
+
+
+def invalid_uri() -> S3Error:
+    return S3Error("InvalidURI", "Couldn't parse the specified URI.")

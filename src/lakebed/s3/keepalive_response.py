@@ -1,0 +1,70 @@
+"""Responses that start before their result is known, so that clients do not time out.
+
+If the work takes longer than `PATIENCE_S`, the response starts with status 200 and sends white
+space, which XML parsers skip, until the document is ready. If the work then fails, the document is
+an error; S3 clients expect that from these verbs. Headers that depend on the result are sent only
+if the work is done in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, TypeVar
+
+from lakebed.http.request import Request
+from lakebed.http.response import Response
+from lakebed.s3.errors import XML, error_document, to_s3
+from lakebed.s3.object_headers import HeaderList
+from lakebed.s3.xml_text import DECLARATION
+
+PATIENCE_S: Final = 10.0  # long enough that most errors still get their own status
+
+Result = TypeVar("Result")
+
+
+async def respond_with_keepalive(
+    request: Request,
+    work: Awaitable[Result],
+    answer: Callable[[Result], tuple[HeaderList, bytes]],
+    *,
+    patience_s: float = PATIENCE_S,
+) -> Response:
+    """Returns the headers and document that `answer` builds from the result of `work`.
+
+    The work runs to its end even if the client disconnects.
+    """
+    working = asyncio.ensure_future(work)
+    working.add_done_callback(_retrieve_exception)
+    done, _ = await asyncio.wait([working], timeout=patience_s)
+    if done:
+        headers, document = answer(working.result())
+        return Response(200, [XML, *headers], document)
+    resource = request.raw_path.decode("latin-1")
+    body = _keepalive_body(working, answer, request.id, resource, patience_s)
+    return Response(200, [XML], body)
+
+
+async def _keepalive_body(
+    working: asyncio.Future[Result],
+    answer: Callable[[Result], tuple[HeaderList, bytes]],
+    request_id: str,
+    resource: str,
+    patience_s: float,
+) -> AsyncIterator[bytes]:
+    declaration = DECLARATION.encode()
+    yield declaration
+    while not working.done():
+        yield b" "
+        await asyncio.wait([working], timeout=patience_s)
+    try:
+        _, document = answer(working.result())
+    except Exception as error:  # noqa: BLE001 - the status was sent: the document has the error
+        document = error_document(to_s3(error), request_id=request_id, resource=resource)
+    yield document.removeprefix(declaration)
+
+
+def _retrieve_exception(done: asyncio.Future[Result]) -> None:
+    """Marks the exception as retrieved, because the client may have disconnected."""
+    if not done.cancelled():
+        done.exception()

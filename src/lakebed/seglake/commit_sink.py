@@ -1,0 +1,165 @@
+"""Commits a batch of changes with one segment sync and one SQLite transaction.
+
+The order is: write the bodies of the batch into one segment and sync it; in the transaction, record
+the segments' new sizes, then apply each change on its own; sync the WAL; complete all tickets.
+
+If the sync of the segment fails, the changes whose bodies it covered fail, and that segment is not
+written to again. If COMMIT fails, all changes of the batch fail: whether they happened is unknown,
+so none is reported as done. Later changes use a new segment and new connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any, Protocol
+
+from lakebed.base.clock import Clock
+from lakebed.base.errors import InputError, LakebedError
+from lakebed.base.units import KIB
+from lakebed.seglake.change import Change
+from lakebed.seglake.meta.database import Database, GroupedOperations
+from lakebed.seglake.meta.rows import SegmentRow
+from lakebed.seglake.meta.writer import Writer
+from lakebed.seglake.model import Chunk
+from lakebed.seglake.segment_pool import SegmentPool
+from lakebed.seglake.versions import PlannedPut
+
+
+class PutAll(Protocol):
+    def __call__(self, writer: Writer, puts: Sequence[PlannedPut]) -> Sequence[Any]: ...
+
+
+# Disk space that a transaction, and each change in it, may take in the write-ahead log.
+TRANSACTION_BYTES, CHANGE_WAL_BYTES = 64 * KIB, 16 * KIB
+
+
+class CommitSink:
+    """The sink of the commit barrier; only the barrier's leader calls it."""
+
+    def __init__(
+        self, segments: SegmentPool, database: Database, put_all: PutAll, *, clock: Clock
+    ) -> None:
+        self._segments = segments
+        self._database = database
+        self._put_all = put_all
+        self._clock = clock
+        # How often and when commits ran, for background work that waits for pauses.
+        self.commit_count = 0
+        self.used_ns = 0
+
+    def commit(self, items: Sequence[Change[Any]]) -> list[Any]:
+        """Commits the changes and returns the result or the error of each."""
+        self.commit_count += 1
+        self.used_ns = self._clock.monotonic_ns()
+        rows: dict[str, SegmentRow] = {}
+        chunks = self._write_bodies(items, rows)
+        failed: dict[int, LakebedError] = {}
+        placed: list[tuple[Change[Any], tuple[Chunk, ...]]] = []
+        for index, (item, outcome) in enumerate(zip(items, chunks, strict=True)):
+            if isinstance(outcome, LakebedError):
+                failed[index] = outcome
+            else:
+                placed.append((item, outcome))
+        operations = self._operations(placed)
+        if rows:
+            operations.insert(0, lambda writer: put_segments(writer, rows.values()))
+        try:
+            results = self._database.write(operations)
+        except LakebedError as error:
+            return [failed.get(index, error) for index in range(len(items))]
+        outcomes = iter(results[1:] if rows else results)
+        if rows and isinstance(results[0], LakebedError):
+            # No change is valid without its segments; the database rolled back each of them.
+            return [failed.get(index, results[0]) for index in range(len(items))]
+        return [failed[index] if index in failed else next(outcomes) for index in range(len(items))]
+
+    def _operations(
+        self, placed: Sequence[tuple[Change[Any], tuple[Chunk, ...]]]
+    ) -> list[Callable[[Writer], Any] | GroupedOperations[Any]]:
+        """Returns the operations in order; consecutive planned puts become one group."""
+        operations: list[Callable[[Writer], Any] | GroupedOperations[Any]] = []
+        for is_planned, group in groupby(placed, key=lambda pair: pair[0].plan is not None):
+            changes = list(group)
+            singles = [_operation(change.apply, chunks) for change, chunks in changes]
+            if not is_planned:
+                operations += singles
+                continue
+            puts = [change.plan(chunks) for change, chunks in changes if change.plan is not None]
+            operations.append(
+                GroupedOperations(_checked(partial(self._put_all, puts=puts)), singles)
+            )
+        return operations
+
+    def _write_bodies(
+        self, items: Sequence[Change[Any]], rows: dict[str, SegmentRow]
+    ) -> list[tuple[Chunk, ...] | LakebedError]:
+        """Writes the bodies durably and returns the chunks, or the error, of each change.
+
+        Adds the segments that hold the bodies to `rows`.
+        """
+        records = [
+            item.body.inline
+            for item in items
+            if item.body is not None and item.body.inline is not None
+        ]
+        written: Sequence[Chunk] = ()
+        failure: LakebedError | None = None
+        if records:
+            try:
+                written, row = self._write(records)
+                _keep_longest(rows, row)
+            except LakebedError as error:
+                failure = error
+        placed = iter(written)
+        outcomes: list[tuple[Chunk, ...] | LakebedError] = []
+        for item in items:
+            body = item.body
+            if body is None:
+                outcomes.append(())
+            elif body.inline is None:
+                for row in body.segments:
+                    _keep_longest(rows, row)
+                outcomes.append(body.chunks)
+            else:
+                outcomes.append((next(placed),) if failure is None else failure)
+        return outcomes
+
+    def _write(self, records: Sequence[tuple[bytes, bytes]]) -> tuple[Sequence[Chunk], SegmentRow]:
+        metadata_bytes = TRANSACTION_BYTES + CHANGE_WAL_BYTES * len(records)
+        self._segments.check_room(metadata_bytes + sum(len(data) for _, data in records))
+        writer = self._segments.borrow()
+        try:
+            return writer.append_synced(records), writer.row
+        finally:
+            self._segments.give_back(writer)  # the pool does not lend a poisoned writer again
+
+
+def _keep_longest(rows: dict[str, SegmentRow], row: SegmentRow) -> None:
+    """Keeps the longer row of a segment: bodies share segments, and earlier rows are shorter."""
+    recorded = rows.get(row.segment_id)
+    if recorded is None or recorded.size < row.size:
+        rows[row.segment_id] = row
+
+
+def put_segments(writer: Writer, rows: Iterable[SegmentRow]) -> None:
+    for row in rows:
+        writer.put_segment(row)
+
+
+def _operation(
+    apply: Callable[[Writer, tuple[Chunk, ...]], Any], chunks: tuple[Chunk, ...]
+) -> Callable[[Writer], Any]:
+    return _checked(lambda writer: apply(writer, chunks))
+
+
+def _checked(operation: Callable[[Writer], Any]) -> Callable[[Writer], Any]:
+    def run(writer: Writer) -> Any:
+        try:
+            return operation(writer)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            # A value such as half of a surrogate pair must fail only its own request.
+            raise InputError(f"the metadata database cannot store a value: {error}") from error
+
+    return run

@@ -1,0 +1,71 @@
+"""Makes sure that a vault has the backups of only one store.
+
+The vault identifies its store by the time when that was created. A root that only an `AofManager`
+wrote has no such time, and the vault has 0 instead; it then identifies the root by the logs in its
+newest backup. Once the root was opened or restored as a store it has a time, and the vault records
+that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from lakebed.aof.identity import load_identity
+from lakebed.aof.paths import LogPaths
+from lakebed.base.errors import Corrupt, DataError, NotFound, UnknownVersion
+from lakebed.store.backup.catalogue import Snapshot
+from lakebed.store.backup.vault import Vault
+from lakebed.store.logs import log_names
+from lakebed.store.read_only import ReadOnlyStore
+
+
+def begin_backup(vault: Vault, store: ReadOnlyStore) -> Snapshot | None:
+    """Checks that the vault is for this store, and returns its newest readable snapshot.
+
+    `InputError` if it has the backups of another store, or other files.
+    """
+    created_ms = 0 if store.version is None else store.version.created_ms
+    vault.begin(store_created_ms=created_ms, is_ours=lambda: _has_a_log_of(vault, store))
+    return _newest(vault)
+
+
+def _has_a_log_of(vault: Vault, store: ReadOnlyStore) -> bool:
+    """Whether a log is in both the newest backup and the store, or one of these has no logs."""
+    snapshot = _newest(vault)
+    vault_identities = [] if snapshot is None else _identities(vault, snapshot)
+    store_streams = []
+    for name in log_names(store.disk, store.root):
+        with contextlib.suppress(NotFound, DataError):
+            store_streams.append(
+                load_identity(store.disk, LogPaths(store.root, name)).stream.encode()
+            )
+    return (
+        not vault_identities
+        or not store_streams
+        or any(stream in data for stream in store_streams for data in vault_identities)
+    )
+
+
+def _identities(vault: Vault, snapshot: Snapshot) -> list[bytes]:
+    """Returns the contents of all `log.json` files in a snapshot, which identify its logs."""
+    identities = []
+    for file in snapshot.files:
+        top, _, below = file.path.partition("/")
+        if top == "aof" and below.partition("/")[2] == "log.json":
+            sizes = file.part_sizes(snapshot.part_bytes)
+            with contextlib.suppress(Corrupt):
+                parts = zip(file.parts, sizes, strict=True)
+                identities.append(b"".join(vault.part(digest, size=size) for digest, size in parts))
+    return identities
+
+
+def _newest(vault: Vault) -> Snapshot | None:
+    """Returns the newest snapshot that can be read."""
+    for snapshot_id in reversed(vault.snapshot_ids()):
+        try:
+            return vault.snapshot(snapshot_id)
+        except UnknownVersion:
+            raise
+        except (DataError, NotFound):
+            continue
+    return None

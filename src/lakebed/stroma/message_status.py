@@ -1,0 +1,42 @@
+"""The status of a message in a group.
+
+    FRESH      not examined yet: its facts must be read from the log first
+    AVAILABLE  can be leased now
+    WAITING    can be leased from `time_ms` on
+    LEASED     held under `epoch` until `time_ms`
+    SETTLED    acked, dead-lettered or not deliverable; this is final until a reset or a seek
+
+`deliveries` is how often the message was leased. A waiting message that was never leased is
+scheduled: its time is the wall clock's. All other times are those of the group's clock.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class StatusKind(Enum):
+    FRESH = "fresh"
+    AVAILABLE = "available"
+    WAITING = "waiting"
+    LEASED = "leased"
+    SETTLED = "settled"
+
+
+class MessageStatus(NamedTuple):
+    """The status that all messages of a run share."""
+
+    kind: StatusKind
+    deliveries: int = 0
+    time_ms: int = 0
+    epoch: int = 0
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self.kind is StatusKind.WAITING and not self.deliveries
+
+
+FRESH = MessageStatus(StatusKind.FRESH)
+AVAILABLE = MessageStatus(StatusKind.AVAILABLE)
+SETTLED = MessageStatus(StatusKind.SETTLED)
