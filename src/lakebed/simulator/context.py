@@ -71,6 +71,7 @@ class Context:
         self.machine = machine
         self.model = Model()
         self.is_troubled = False  # the disk has failed since the store was opened
+        self.has_ever_troubled = False
         self.active_faults: set[str] = set()
         self.handles: dict[tuple[str, ...], object] = {}  # what was opened, in this life
         self.followers: dict[str, Any] = {}

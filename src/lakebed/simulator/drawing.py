@@ -77,9 +77,7 @@ def _draw(random: Random, number: int, name: str) -> Step:
     return Step(number, name, kind.draw(random))
 
 
-def _draw_together(
-    random: Random, number: int, names: list[str], weights: list[float]
-) -> Step:
+def _draw_together(random: Random, number: int, names: list[str], weights: list[float]) -> Step:
     together: list[Step] = []
     while len(together) < random.choice([2, 2, 3, 4]):
         name = random.choices(names, weights)[0]

@@ -15,7 +15,17 @@ from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.plan import Step
 from lakebed.simulator.settings import draw_settings
 
-FAILING = ("pwrite", "fdatasync", "fsync", "rename", "create", "unlink", "truncate", "pread", "open")
+FAILING = (
+    "pwrite",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "create",
+    "unlink",
+    "truncate",
+    "pread",
+    "open",
+)
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
 HOUR_NS = 3600 * NS_PER_S
 
@@ -133,7 +143,7 @@ def _heal(context: Context, _step: Step) -> Answer:
 
 
 def _trouble(context: Context, name: str) -> None:
-    context.is_troubled = True
+    context.is_troubled = context.has_ever_troubled = True
     context.active_faults.add(name)
 
 

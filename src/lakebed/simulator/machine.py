@@ -103,8 +103,15 @@ class Machine:
         configs = configs_of(self.settings)
         retention = configs.topic.retention_bytes or configs.topic.retention_ms
         self.has_retained_topics = self.has_retained_topics or bool(retention)
-        self.store = Store.open(
-            ROOT,
+        self.store = self.open_at(ROOT)
+        self.life += 1
+        return self.store
+
+    def open_at(self, root: str) -> Store:
+        """Another store on the same machine, or the one."""
+        configs = configs_of(self.settings)
+        return Store.open(
+            root,
             config=configs.log,
             topic_config=configs.topic,
             group_config=configs.group,
@@ -115,8 +122,13 @@ class Machine:
             connector=self.databases.connect,
             random=self._random,
         )
-        self.life += 1
-        return self.store
+
+    def remove(self, folder: str) -> None:
+        """A folder with all that is in it, without an operation of the disk."""
+        for path in self.world.disk.file_paths():
+            if path.startswith(folder + "/"):
+                self.world.disk.lose(path)
+        self.world.disk.lose(folder)
 
     def read_only(self) -> ReadOnlyStore:
         return ReadOnlyStore(

@@ -39,7 +39,9 @@ class Coverage:
         """One line for each operation and fault; pairs that never met stand at the end of it."""
         rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]
         for name in [*OPERATIONS, *FAULTS]:
-            counts = [self.outcomes[name, kind] for kind in (Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN)]
+            counts = [
+                self.outcomes[name, kind] for kind in (Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN)
+            ]
             numbers = "".join(f"{count:>9}" for count in counts)
             met = [fault for fault in MEETING if self.met[name, fault]]
             missing = [fault for fault in MEETING if not self.met[name, fault]]
@@ -49,9 +51,5 @@ class Coverage:
         return rows
 
 
-MEETING = tuple(
-    name
-    for name in FAULTS
-    if name not in ("disk.heal", "time.pass")
-)
+MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
 """What an operation meets: a fault that lasts, or a crash or step while it runs or just before."""

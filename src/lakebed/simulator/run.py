@@ -70,9 +70,7 @@ class _Run:
             self._machine.close()
         if violation is not None:
             self._trace.tell([f"BROKEN {violation}"])
-        return RunResult(
-            self._plan, violation, self._index, self._trace, self._coverage, details
-        )
+        return RunResult(self._plan, violation, self._index, self._trace, self._coverage, details)
 
     def _all(self) -> None:
         self._guarded(self._open)
@@ -124,7 +122,9 @@ class _Run:
         try:
             answer = OPERATIONS[step.name].run(self._context, step)
         except LakebedError as error:
-            answer = self._context.refused(error, step.name, is_damaged=self._context.is_any_damaged)
+            answer = self._context.refused(
+                error, step.name, is_damaged=self._context.is_any_damaged
+            )
         except NotOpen:
             answer = Answer(Outcome.NOTHING, f"{step.name}: no store is open")
         except SimulatedCrash:

@@ -1,4 +1,4 @@
-"""The settings of a simulated store, small enough that every limit is met: drawn, and as plain data."""
+"""The settings of a simulated store: drawn so small that every limit is met; plain data."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_settings(random: Random) -> dict[str, Any]:
         "log_spares": random.choice([0, 1]),
         "log_index": random.random() < 0.3,
         "tiering": random.random() < 0.3,
-        "manifest": True,
+        "manifest": random.random() < 0.93,
         "topic_ack": random.choice(["after_fsync", "after_fsync", "after_write"]),
         "topic_compact": random.random() < 0.3,
         "topic_retention_bytes": random.choice([0, 0, 0, 3 * TOPIC_SEGMENT_BYTES]),

@@ -95,11 +95,7 @@ class GroupPartitionModel:
     def is_certain(self, lease: ModelLease, now_ns: int) -> bool:
         """Whether that lease is in force, beyond doubt."""
         held = self.leases.get(lease.offset)
-        return (
-            held is not None
-            and held.epoch == lease.epoch
-            and now_ns < held.until_ns - SLACK_NS
-        )
+        return held is not None and held.epoch == lease.epoch and now_ns < held.until_ns - SLACK_NS
 
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
         """Whether somebody else has the message by now, or settled it, beyond doubt.

@@ -33,6 +33,13 @@ class Seen(NamedTuple):
     timestamp_ns: int
 
 
+class Pinned(NamedTuple):
+    """Records from that id on must not be removed before the pin expires."""
+
+    record_id: int
+    expires_ms: int
+
+
 @dataclass
 class RetentionRule:
     """What the settings allow to be removed."""
@@ -62,7 +69,8 @@ class LogModel:
     unarchived_first: int = 0  # what was removed before it may be in no archive
     is_unopenable: bool = False  # refused for a reason that the run knows
     in_flight: int = 0
-    held_segment: int | None = None  # the lowest segment that a follower or a pin keeps
+    pins: dict[str, Pinned] = field(default_factory=dict)
+    wall_ms: int = 0  # the latest that the clock has shown
 
     def appended(self, records: Sequence[ModelRecord]) -> None:
         for record in records:
@@ -97,7 +105,12 @@ class LogModel:
         self.durable_count = min(count, len(self.records))
 
     def read(
-        self, seen: Sequence[Seen], *, is_partial: bool = False, durable_count: int = 0
+        self,
+        seen: Sequence[Seen],
+        *,
+        is_partial: bool = False,
+        has_gaps: bool = False,
+        durable_count: int = 0,
     ) -> None:
         """What a reader saw of the whole log, from its oldest record on.
 
@@ -113,7 +126,7 @@ class LogModel:
             self._compare(self.records[index], record)
             what = f"log {self.name}: record {record.record_id:x} comes out of order, or twice"
             require(index > previous, Promise.ORDER, what)
-            if previous >= 0 and index != previous + 1:
+            if previous >= 0 and index != previous + 1 and not has_gaps:
                 self._require_lost(previous + 1, index)
             previous = index
         if not is_partial:
@@ -133,17 +146,32 @@ class LogModel:
     def removed(self, first: int) -> None:
         """The oldest record that can be read is that one."""
         if first > self.first and not self.damaged:
-            what = f"log {self.name}: {first - self.first} records are gone, which no setting allows"
+            what = (
+                f"log {self.name}: {first - self.first} records are gone, which no setting allows"
+            )
             require(any(rule.is_any for rule in self.rules), Promise.REMOVAL, what)
+        self._check_pins(first)
         if not all(rule.archive for rule in self.rules):
             self.unarchived_first = max(self.unarchived_first, first)
         self.first = first  # a crash may bring back the segment that was being removed
 
+    def _check_pins(self, first: int) -> None:
+        for pin in self.pins.values():
+            pinned = [
+                record
+                for record in self.records[self.first : first]
+                if record.record_id >= pin.record_id
+            ]
+            is_due = self.wall_ms < pin.expires_ms and not self.damaged
+            what = f"log {self.name}: {len(pinned)} records were removed while they were pinned"
+            require(not (is_due and pinned), Promise.REMOVAL, what)
+
     def _require_lost(self, start: int, end: int) -> None:
-        missing = [record for record in self.records[start:end] if record.record_id not in self.lost]
-        what = (
-            f"log {self.name}: {len(missing)} acknowledged records are missing"
-            + (f", the first is {missing[0].record_id:x}" if missing else "")
+        missing = [
+            record for record in self.records[start:end] if record.record_id not in self.lost
+        ]
+        what = f"log {self.name}: {len(missing)} acknowledged records are missing" + (
+            f", the first is {missing[0].record_id:x}" if missing else ""
         )
         require(not missing or bool(self.damaged), Promise.KEPT, what)
 

@@ -48,9 +48,9 @@ class KeyModel:
 
     def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
         """It was acknowledged: states in which it could not be are ruled out."""
-        self.states = _unique(
-            after for after in map(change, self.states) if after is not None
-        ) or self.states
+        self.states = (
+            _unique(after for after in map(change, self.states) if after is not None) or self.states
+        )
 
     def maybe_changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
         """It was carried out or not."""

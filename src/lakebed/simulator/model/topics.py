@@ -152,7 +152,9 @@ class PartitionModel:
         for offset in [at for at, when in self.written_ns.items() if now_ns - when > UNSYNCED_NS]:
             del self.written_ns[offset]
         unseen = min(self.written_ns, default=self.end)
-        self._missing([at for at in self.messages if at not in offsets and start <= at < unseen], rule)
+        self._missing(
+            [at for at in self.messages if at not in offsets and start <= at < unseen], rule
+        )
         if not self.is_damaged:
             what = f"{self.name}: it ends at {end}, and had messages up to {unseen}"
             require(end >= unseen, Promise.KEPT, what)

@@ -134,9 +134,7 @@ def _lease(context: Context, step: Step) -> Answer:
             is_undone = _is_read_failure(error) and model.syncs
             if not is_undone and not isinstance(error, InputError):
                 _lease_lost(context, model)
-            return context.refused(
-                error, what, is_damaged=_is_damaged(model, topic_model)
-            )
+            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
     if context.is_troubled:  # what one partition failed with is not told if others gave something
@@ -517,7 +515,11 @@ def _delete(context: Context, step: Step) -> Answer:
     except NotFound:
         if known is not None and not known.maybe_deleted and context.model.groups.get(key) is known:
             is_there = topic_name in context.model.topics
-            require(not is_there or topic_name in context.model.maybe_deleted, Promise.KEPT, f"{what}: it is gone")
+            require(
+                not is_there or topic_name in context.model.maybe_deleted,
+                Promise.KEPT,
+                f"{what}: it is gone",
+            )
         context.model.groups.pop(key, None)
         return Answer(Outcome.NOTHING, f"{what}: there is none")
     except LakebedError as error:
@@ -551,7 +553,9 @@ def look_at_letters(
     try:
         letters = group.dead_letters()
     except LakebedError as error:
-        return context.refused(error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged)
+        return context.refused(
+            error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+        )
     if model.in_flight_any or context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: {len(letters)}")
     found = {(letter.partition, letter.offset) for letter in letters}
@@ -564,7 +568,10 @@ def look_at_letters(
         part = model.partitions[letter.partition]
         expected = topic_model.partitions[letter.partition].messages.get(letter.offset)
         wrong = f"{what}: the letter of {letter.partition}/{letter.offset} has other bytes"
-        same = expected is None or (letter.value or None, letter.key) == (expected.value or None, expected.key)
+        same = expected is None or (letter.value or None, letter.key) == (
+            expected.value or None,
+            expected.key,
+        )
         require(same, Promise.DEAD_LETTERS, wrong)
         wrong = f"{what}: {letter.partition}/{letter.offset} is one, and was acked"
         may = letter.offset not in part.acked_in_force or part.has_started_over
@@ -587,7 +594,9 @@ def _redrive(context: Context, step: Step) -> Answer:
     try:
         letters = group.dead_letters()
     except LakebedError as error:
-        return context.refused(error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged)
+        return context.refused(
+            error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+        )
     if not letters:
         return Answer(Outcome.NOTHING, f"{what}: there is no dead letter")
     before = set(model.letters)
@@ -603,7 +612,9 @@ def _redrive(context: Context, step: Step) -> Answer:
         except LakebedError as error:
             if isinstance(error, InputError):
                 model.letters = before
-            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged)
+            return context.refused(
+                error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+            )
     if context.model.topics.get(topic_name) is not topic_model:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
     words = topics.read_topic(context, topic_name).words
@@ -624,7 +635,9 @@ def _check_redriven(
             if offset > letter.offset
         )
         wrong = f"{what}: {letter.partition}/{letter.offset} is not in the topic"
-        require(is_there or known.in_flight > 0 or known.start > letter.offset, Promise.ACCOUNTED, wrong)
+        require(
+            is_there or known.in_flight > 0 or known.start > letter.offset, Promise.ACCOUNTED, wrong
+        )
 
 
 def _draw_peek(random: Random) -> dict[str, Any]:

@@ -35,6 +35,7 @@ def open_log(context: Context, name: str) -> tuple[Aof, LogModel]:
     """The log and its model, which learns what is there if the log was opened just now."""
     log = context.store.log(name)
     model = context.model.logs.setdefault(name, LogModel(name))
+    model.wall_ms = context.machine.latest_wall_ms
     if context.handles.get(("log", name)) is not log:
         context.handles["log", name] = log
         model.opened(int(log.durable_end()))
@@ -44,7 +45,9 @@ def open_log(context: Context, name: str) -> tuple[Aof, LogModel]:
 
 def payload_of(step: Step, index: int, size: int) -> bytes:
     """Unlike every other record, and known by its beginning."""
-    return f"{step.number}.{index} ".encode().ljust(size, b"abcdefgh"[step.number % 8 :][:1] or b"x")
+    return f"{step.number}.{index} ".encode().ljust(
+        size, b"abcdefgh"[step.number % 8 :][:1] or b"x"
+    )
 
 
 def seen_of(record: Any) -> Seen:

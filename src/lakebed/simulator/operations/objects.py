@@ -92,7 +92,11 @@ def _alone(context: Context, *keys: tuple[str, str]) -> Iterator[bool]:
 def _missing_bucket(context: Context, name: str, what: str) -> Answer:
     known = known_bucket(context, name)
     if known is not None:
-        require(known.maybe_gone or context.is_any_damaged, Promise.KEPT, f"{what}: bucket {name} is gone")
+        require(
+            known.maybe_gone or context.is_any_damaged,
+            Promise.KEPT,
+            f"{what}: bucket {name} is gone",
+        )
         del context.model.buckets[name]
     return Answer(Outcome.NOTHING, f"{what}: there is no bucket {name}")
 
@@ -284,7 +288,9 @@ def _write(
         if info.is_null != (not versions.is_enabled) and len(known.possible_versions) > 1:
             versions = next(v for v in known.possible_versions if v.is_enabled != info.is_null)
             known.versions, known.maybe_versions = versions, []
-        model.changed(lambda state: after_put(state, ModelVersion(info.version_id, content), versions))
+        model.changed(
+            lambda state: after_put(state, ModelVersion(info.version_id, content), versions)
+        )
         known.damaged_keys.discard(key) if not versions.is_enabled else None
         context.parts.setdefault("etags", {})[name, key] = info.etag
         return Answer(Outcome.OK, what)
@@ -379,10 +385,14 @@ def _delete(context: Context, step: Step) -> Answer:
     with _alone(context, (name, key)) as is_alone:
         known = known_bucket(context, name)
         if not is_alone or known is None:
-            return Answer(Outcome.NOTHING, f"delete {name}/{key}: there is no bucket, or it is busy")
+            return Answer(
+                Outcome.NOTHING, f"delete {name}/{key}: there is no bucket, or it is busy"
+            )
         model = known.key(key)
         version_id = _version_to_delete(step, model)
-        what = f"delete {name}/{key}" + ("" if version_id is None else f", version {_shown(model, version_id)}")
+        what = f"delete {name}/{key}" + (
+            "" if version_id is None else f", version {_shown(model, version_id)}"
+        )
         before = list(model.states)
         _maybe_deleted(known, model, version_id)
         try:
@@ -411,7 +421,9 @@ def _version_to_delete(step: Step, model: KeyModel) -> str | None:
     if index is None or not model.is_known:
         return None
     ids = [version.version_id for version in model.states[0] if version.version_id is not None]
-    ids = [found for found, version in zip(ids, model.states[0], strict=False) if not version.is_null]
+    ids = [
+        found for found, version in zip(ids, model.states[0], strict=False) if not version.is_null
+    ]
     return pick(ids, index) if ids else None
 
 
@@ -423,9 +435,7 @@ def _maybe_deleted(known: BucketModel, model: KeyModel, version_id: str | None) 
         model.maybe_changed(lambda state, each=each: after_delete(state, None, each))  # type: ignore[misc]
 
 
-def _deleted(
-    known: BucketModel, model: KeyModel, version_id: str | None, deleted: Deleted
-) -> None:
+def _deleted(known: BucketModel, model: KeyModel, version_id: str | None, deleted: Deleted) -> None:
     if version_id is not None:
         model.changed(lambda state: after_removal(state, version_id))
         return
@@ -446,7 +456,10 @@ def _draw_delete_many(random: Random) -> dict[str, Any]:
 
 def _delete_many(context: Context, step: Step) -> Answer:
     name = _name(step)
-    keys = [KEYS[(step.arguments["key"] + index) % len(KEYS)] for index in range(step.arguments["count"])]
+    keys = [
+        KEYS[(step.arguments["key"] + index) % len(KEYS)]
+        for index in range(step.arguments["count"])
+    ]
     keys = list(dict.fromkeys(keys))
     what = f"delete {', '.join(keys)} in bucket {name}"
     with _alone(context, *((name, key) for key in keys)) as is_alone:
@@ -535,9 +548,7 @@ def check_bucket(context: Context, name: str, *, reads: bool) -> Answer:
             seen.setdefault(row.key, []).append(version)
         for key in sorted({*seen, *known.keys}):
             known.key(key).seen(seen.get(key, []), f"{name}/{key}")
-        expected = [
-            key for key, model in sorted(known.keys.items()) if None not in model.current()
-        ]
+        expected = [key for key, model in sorted(known.keys.items()) if None not in model.current()]
         wrong = f"{what}: it lists {current}, not {expected}"
         require(current == expected, Promise.KEPT, wrong)
         return Answer(Outcome.OK, f"{what}: {len(rows)} versions of {len(seen)} keys")

@@ -140,7 +140,13 @@ def _create(context: Context, step: Step) -> Answer:
         topic = topics.create(name, partitions=partitions, settings=settings)
     except AlreadyExists:
         if not is_known:
-            require(name in context.model.topics or context.is_any_damaged or name in context.model.maybe_created, Promise.DELETED, f"{what}: there is one")
+            require(
+                name in context.model.topics
+                or context.is_any_damaged
+                or name in context.model.maybe_created,
+                Promise.DELETED,
+                f"{what}: there is one",
+            )
         else:
             context.model.maybe_created.discard(name)
         return Answer(Outcome.REFUSED, f"{what}: there is one")
@@ -324,7 +330,9 @@ def _producer_of(
         kept[1] = messages
     else:
         doubts = model.partitions[number].doubts
-        for doubt in [doubt for doubt in doubts if doubt.messages is kept[1] or doubt.messages == kept[1]]:
+        for doubt in [
+            doubt for doubt in doubts if doubt.messages is kept[1] or doubt.messages == kept[1]
+        ]:
             doubts.remove(doubt)
     return Producer(100 + kept[2], 0, kept[0]), kept[1]
 
@@ -381,7 +389,11 @@ def settle_appends(context: Context) -> None:
 
 
 def _draw_keyed(random: Random) -> dict[str, Any]:
-    return {**_draw_topic(random), "count": random.choice([2, 3, 6]), "size": random.choice([8, 100])}
+    return {
+        **_draw_topic(random),
+        "count": random.choice([2, 3, 6]),
+        "size": random.choice([8, 100]),
+    }
 
 
 def _produce_keyed(context: Context, step: Step) -> Answer:
@@ -438,9 +450,7 @@ def read_topic(context: Context, name: str) -> Answer:
     return wrong[0] if wrong else Answer(Outcome.OK, f"read topic {name}: {words}")
 
 
-def _read_partition(
-    context: Context, topic: StoreTopic, model: TopicModel, number: int
-) -> Answer:
+def _read_partition(context: Context, topic: StoreTopic, model: TopicModel, number: int) -> Answer:
     known = model.partitions[number]
     settle_appends(context)
     what = f"read {known.name}"
@@ -468,7 +478,11 @@ def _read(context: Context, step: Step) -> Answer:
 
 
 def _draw_get(random: Random) -> dict[str, Any]:
-    return {**_draw_topic(random), "partition": random.randrange(3), "message": random.randrange(1000)}
+    return {
+        **_draw_topic(random),
+        "partition": random.randrange(3),
+        "message": random.randrange(1000),
+    }
 
 
 def _get(context: Context, step: Step) -> Answer:
@@ -587,7 +601,9 @@ def _commit_batches(context: Context, step: Step) -> Answer:
     except NotFound:
         return missing(context, name)
     application = f"application {step.arguments['application']}"
-    kept = context.parts.setdefault("commits", {}).setdefault((model.topic_id, application), [0, None, None])
+    kept = context.parts.setdefault("commits", {}).setdefault(
+        (model.topic_id, application), [0, None, None]
+    )
     is_repeated = kept[1] is not None and (step.arguments["repeats"] or kept[2])
     if not is_repeated:
         kept[0] += 1
@@ -607,7 +623,9 @@ def _commit_batches(context: Context, step: Step) -> Answer:
             partition.doubts.append(doubts[number])
     kept[2] = True  # it may have to be repeated
     batches = {
-        number: [build([message.value for message in messages], timestamps_ms=context.machine.wall_ms)]
+        number: [
+            build([message.value for message in messages], timestamps_ms=context.machine.wall_ms)
+        ]
         for number, messages in kept[1].items()
     }
     what = f"commit version {kept[0]} of {application} to topic {name}"
@@ -616,7 +634,9 @@ def _commit_batches(context: Context, step: Step) -> Answer:
         done = topic.commit_batches(application, kept[0], batches)
     except LakebedError as error:
         # Some partitions may have it; the next opening of the topic completes what was begun.
-        return context.refused(error, what, is_damaged=model.is_damaged or any(p.is_damaged for p in model.partitions))
+        return context.refused(
+            error, what, is_damaged=model.is_damaged or any(p.is_damaged for p in model.partitions)
+        )
     if context.model.topics.get(name) is not model:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
     for committed in done:
