@@ -1,0 +1,180 @@
+"""Put known faults back, one at a time, and look whether the simulator finds them.
+
+    python -m tools.mutations                   # every patch of tests/simulation/mutations
+    python -m tools.mutations 01 28 --minutes 2 # those whose names begin so
+
+Each patch is applied to a scratch copy of `src`, and seeds 1, 2, 3 … are simulated there until one
+breaks a promise. A seed counts only if the sources without the patch keep every promise with it.
+The exit code is 1 if a patch that is expected to be found is not, or does not apply.
+
+The first line of a patch names the promise that it breaks; a second line `# Expected: not found,
+because …` explains why no simulation can find it yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PATCHES = ROOT / "tests" / "simulation" / "mutations"
+STEP_COUNT = 1000
+MINUTES = 10.0
+
+_PROMISE, _UNFOUND = "# Breaks: ", "# Expected: not found, because "
+_SEARCH = """
+import json, sys
+from lakebed.simulator.drawing import draw_plan
+from lakebed.simulator.run import run_plan
+
+seed, last, step_count = map(int, sys.argv[1:])
+while last == 0 or seed <= last:
+    violation = run_plan(draw_plan(seed, step_count)).violation
+    promise = None if violation is None else violation.promise.value
+    what = None if violation is None else violation.what
+    print(json.dumps([seed, promise, what]), flush=True)
+    seed += 1
+"""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A patch that puts a fault back."""
+
+    name: str
+    path: Path
+    promise: str  # that it breaks, in words
+    unfound_because: str | None  # None: a simulation must find it
+
+    @classmethod
+    def read(cls, path: Path) -> Mutation:
+        lines = path.read_text().splitlines()
+        if not lines or not lines[0].startswith(_PROMISE):
+            raise ValueError(f"{path.name}: its first line does not begin with {_PROMISE!r}")
+        is_unfound = len(lines) > 1 and lines[1].startswith(_UNFOUND)
+        reason = lines[1].removeprefix(_UNFOUND) if is_unfound else None
+        return cls(path.stem, path, lines[0].removeprefix(_PROMISE), reason)
+
+
+class Violation(NamedTuple):
+    """The first promise that a seed broke."""
+
+    seed: int
+    promise: str
+    what: str
+    seconds: float
+
+
+def mutations(prefixes: Sequence[str] = ()) -> list[Mutation]:
+    """All patches, or those whose names begin with one of these."""
+    paths = sorted(PATCHES.glob("*.patch"))
+    chosen = [path for path in paths if not prefixes or path.name.startswith(tuple(prefixes))]
+    return list(map(Mutation.read, chosen))
+
+
+def apply(mutation: Mutation, folder: Path) -> str | None:
+    """Apply the patch to the copy of `src` in a folder. What was wrong, or None."""
+    command = ["patch", "--strip=1", "--batch", "--fuzz=0", "--reject-file=-"]
+    with mutation.path.open("rb") as patch:
+        done = subprocess.run(
+            command, cwd=folder, stdin=patch, capture_output=True, text=True, check=False
+        )
+    return f"{done.stdout}{done.stderr}".strip() if done.returncode else None
+
+
+@contextmanager
+def scratch_sources() -> Iterator[Path]:
+    """A folder with a copy of `src`, with its compiled kernels."""
+    with tempfile.TemporaryDirectory(prefix="lakebed-mutation-") as name:
+        folder = Path(name)
+        shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        yield folder
+
+
+class Simulations:
+    """Runs seeds in other processes, and remembers those that fail without any patch."""
+
+    def __init__(self, *, step_count: int, seconds_max: float) -> None:
+        self._step_count = step_count
+        self._seconds_max = seconds_max
+        self._keeps_promises: dict[int, bool] = {}
+
+    def search(self, folder: Path) -> Violation | None:
+        """The first seed that breaks a promise with these sources, and not without the patch."""
+        begun = time.monotonic()
+        with self._process(folder / "src", first=1, last=0) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                seed, promise, what = json.loads(line)
+                seconds = time.monotonic() - begun
+                if promise is not None and self._is_kept_without(seed):
+                    return Violation(seed, promise, what, seconds)
+                if seconds > self._seconds_max:
+                    return None
+        raise RuntimeError(f"the simulator ended with {process.wait()}")
+
+    def _is_kept_without(self, seed: int) -> bool:
+        if seed not in self._keeps_promises:
+            with self._process(ROOT / "src", first=seed, last=seed) as process:
+                assert process.stdout is not None
+                _, promise, what = json.loads(process.stdout.readline())
+            self._keeps_promises[seed] = promise is None
+            if promise is not None:
+                print(f"seed {seed} fails without a patch, too: {promise}: {what}", flush=True)
+        return self._keeps_promises[seed]
+
+    @contextmanager
+    def _process(self, sources: Path, *, first: int, last: int) -> Iterator[subprocess.Popen[str]]:
+        numbers = map(str, (first, last, self._step_count))
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SEARCH, *numbers],
+            env={**os.environ, "PYTHONPATH": str(sources)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tools.mutations", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="how the names of the patches begin")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="at most, for each patch")
+    parser.add_argument("--steps", type=int, default=STEP_COUNT, help="of each seed")
+    options = parser.parse_args(arguments)
+    simulations = Simulations(step_count=options.steps, seconds_max=options.minutes * 60)
+    print(f"{'mutation':42}{'seed':>6}{'seconds':>9}  promise")
+    is_all_right = True
+    for mutation in mutations(options.names):
+        with scratch_sources() as folder:
+            problem = apply(mutation, folder)
+            violation = None if problem else simulations.search(folder)
+        if problem:
+            print(f"{mutation.name:42} does not apply: {problem}", flush=True)
+        elif violation is not None:
+            seed, promise, what, seconds = violation
+            print(f"{mutation.name:42}{seed:>6}{seconds:>9.1f}  {promise}: {what}", flush=True)
+        else:
+            reason = mutation.unfound_because or "NOT EXPECTED"
+            print(f"{mutation.name:42}{'-':>6}{'-':>9}  not found: {reason}", flush=True)
+        is_expected = violation is not None or mutation.unfound_because is not None
+        is_all_right = is_all_right and problem is None and is_expected
+    return 0 if is_all_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
