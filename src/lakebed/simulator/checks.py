@@ -68,10 +68,10 @@ def _looked(context: Context, look: Callable[[], Answer]) -> str:
 
 def note_opening(context: Context) -> None:
     """The store is about to be opened: leases are found as they were written down."""
-    is_clock_stepped = context.parts.pop("clock_stepped", False)
+    is_vague = context.parts.pop("leases_vague", False)
     for group in context.model.groups.values():
         for part in group.partitions:
-            part.reopened(context.machine.now_ns, is_clock_stepped=is_clock_stepped)
+            part.reopened(context.machine.now_ns, is_clock_stepped=is_vague)
 
 
 def check_tasks(context: Context) -> None:

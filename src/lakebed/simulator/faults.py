@@ -12,6 +12,7 @@ from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.faults import AfterFailedSync
 from lakebed.simulator.context import Answer, Context, Outcome
+from lakebed.simulator.damages import draw_damage, draw_vanishing, plant, vanish
 from lakebed.simulator.plan import Step
 from lakebed.simulator.settings import draw_settings
 
@@ -154,7 +155,7 @@ def _draw_step(random: Random) -> dict[str, Any]:
 def _step_clock(context: Context, step: Step) -> Answer:
     minutes = step.arguments["minutes"]
     context.machine.set_clock(minutes * 60 * NS_PER_S)
-    context.parts["clock_stepped"] = True
+    context.parts["leases_vague"] = True
     return Answer(Outcome.OK, f"the wall clock is set {minutes:+} minutes")
 
 
@@ -165,7 +166,7 @@ def _draw_suspend(random: Random) -> dict[str, Any]:
 def _suspend(context: Context, step: Step) -> Answer:
     hours = step.arguments["hours"]
     context.machine.set_clock(hours * HOUR_NS)
-    context.parts["clock_stepped"] = True
+    context.parts["leases_vague"] = True
     return Answer(Outcome.OK, f"the machine sleeps for {hours} hours")
 
 
@@ -195,6 +196,10 @@ def _reopen(_context: Context, step: Step) -> Answer:
     raise Reopen(step.arguments["settings"])
 
 
+def _plant(context: Context, step: Step) -> Answer:
+    return context.machine.run("damage", lambda: plant(context, step))
+
+
 FAULTS: Final[dict[str, FaultKind]] = {
     kind.name: kind
     for kind in (
@@ -207,6 +212,8 @@ FAULTS: Final[dict[str, FaultKind]] = {
         FaultKind("disk.read_only", 0.2, _draw_nothing, _read_only),
         FaultKind("disk.short_writes", 0.5, _draw_nothing, _short_writes),
         FaultKind("disk.heal", 4, _draw_nothing, _heal),
+        FaultKind("damage.plant", 0.4, draw_damage, _plant),
+        FaultKind("file.vanishes", 0.2, draw_vanishing, vanish),
         FaultKind("clock.step", 1, _draw_step, _step_clock),
         FaultKind("clock.suspend", 0.5, _draw_suspend, _suspend),
         FaultKind("time.pass", 8, _draw_time, _pass_time),

@@ -11,8 +11,9 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError
 from lakebed.base.simulation.disk import Crash
 from lakebed.base.simulation.scheduler import Deadlock, Livelock, SimulatedCrash
-from lakebed.simulator import checks
+from lakebed.simulator import checks, damages
 from lakebed.simulator.context import Answer, Context, NotOpen, Outcome
+from lakebed.simulator.damages import Vanish
 from lakebed.simulator.drawing import TOGETHER
 from lakebed.simulator.faults import FAULTS, Reopen, StoreGone
 from lakebed.simulator.machine import Machine, quiet_logs
@@ -104,7 +105,10 @@ class _Run:
     def _step(self, step: Step) -> None:
         if step.name in FAULTS:
             self._recent.add(step.name)
-            answer = FAULTS[step.name].run(self._context, step)
+            try:
+                answer = FAULTS[step.name].run(self._context, step)
+            except NotOpen:
+                answer = Answer(Outcome.NOTHING, f"{step.name}: no store is open")
             self._coverage.count(step.name, answer.outcome, ())
             self._trace.step(step, answer, wall_ms=self._machine.wall_ms)
             return
@@ -144,6 +148,9 @@ class _Run:
                 act = partial(self._crash, crash, survivors)
             except StoreGone as gone:
                 act = partial(self._crash, gone.crash, gone.survivors)
+            except Vanish as asked:
+                self._coverage.count("file.vanishes", Outcome.OK, ())
+                act = partial(self._vanish, asked.step)
             except Reopen as reopen:
                 self._coverage.count("store.reopen", Outcome.OK, ())
                 act = partial(self._reopen, reopen.settings)
@@ -162,13 +169,42 @@ class _Run:
         self._open()
 
     def _reopen(self, settings: dict[str, object] | None) -> None:
+        self._close()
+        if settings is not None:
+            self._machine.settings.update(settings)
+            self._context.parts["leases_vague"] = True  # leases are capped by the new settings
+            self._context.story("with other settings")
+        self._open()
+
+    def _vanish(self, step: Step) -> None:
+        """A file disappears while no store is open; it comes back before it is too late."""
+        context = self._context
+        self._close()
+        taken = damages.take_away(context, step)
+        if taken is not None:
+            path, content = taken
+            self._without(path)
+            damages.put_back(context, path, content)
+        self._open()
+
+    def _without(self, path: str) -> None:
+        """Open the store and use it while the file is missing; any named error will do."""
+        context = self._context
+        checks.note_opening(context)
+        try:
+            self._call("open", self._machine.open)
+            self._call("poke", partial(damages.poke, context, path))
+        except LakebedError as error:
+            context.story(f"refused: {type(error).__name__}")
+        store, self._machine.store = self._machine.store, None
+        if store is not None:
+            self._call("close", store.close)
+        self._machine.world.disk.open_paths.clear()
+
+    def _close(self) -> None:
         if self._machine.store is not None:
             self._call("close", partial(checks.close_store, self._context))
             checks.note_closed(self._context)
-        if settings is not None:
-            self._machine.settings.update(settings)
-            self._context.story("with other settings")
-        self._open()
 
     def _open(self) -> None:
         context = self._context

@@ -126,6 +126,14 @@ class SimulatedDisk:
         folder.cached.pop(name, None)
         folder.device.pop(name, None)
 
+    def place(self, path: PathLike, content: bytes) -> None:
+        """Puts a file there, durably and without an operation; its folder must exist."""
+        folder, name = self._parent(path)
+        node = Node()
+        node.write(0, content)
+        node.sync()
+        folder.cached[name] = folder.device[name] = node
+
     def size_of(self, path: PathLike) -> int:
         """Of a file, without an operation."""
         return len(self._node(path).cached)

@@ -39,6 +39,7 @@ NAMES = ("photos", "plain", "guarded")
 KEYS = ("a", "b", "c/d", "c/e")
 SIZES = (0, 20, 20, 5_000, 70_000)
 MODIFIED_SLACK_MS = 2_000
+HEAD_BYTES = 12  # of a content: no other begins so
 _VERSIONING = (Versioning.ENABLED, Versioning.DISABLED, Versioning.SUSPENDED)
 
 

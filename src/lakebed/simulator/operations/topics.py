@@ -157,6 +157,9 @@ def _create(context: Context, step: Step) -> Answer:
     finally:
         if is_known and name in context.model.topics:
             context.model.maybe_created.discard(name)
+    found = context.model.topics.get(name)
+    if found is not None and found.topic_id == topic.topic_id:  # others were faster to find it
+        return Answer(Outcome.OK, what)
     what_wrong = f"{what}: it was created over one that is there"
     may = name in context.model.maybe_deleted or context.is_any_damaged
     require(not is_known or may or name not in context.model.topics, Promise.KEPT, what_wrong)
@@ -454,7 +457,7 @@ def _read_partition(context: Context, topic: StoreTopic, model: TopicModel, numb
     known = model.partitions[number]
     settle_appends(context)
     what = f"read {known.name}"
-    end_before = known.end
+    end_before, begun_ns = known.end, context.machine.now_ns
     try:
         partition = topic.partition(number)
         seen = [seen_of(message) for message in partition.read()]
@@ -468,7 +471,7 @@ def _read_partition(context: Context, topic: StoreTopic, model: TopicModel, numb
     if known.in_flight or known.end != end_before:  # others were faster, or slower
         return Answer(Outcome.OK, f"{len(seen)} messages")
     seen = [each for each in seen if each.offset >= start]
-    now_ns = 0 if context.is_troubled else context.machine.now_ns  # a sync may have failed
+    now_ns = 0 if context.is_troubled else begun_ns  # a sync may have failed
     known.read(seen, start=start, end=end, rule=model.rule, now_ns=now_ns)
     return Answer(Outcome.OK, f"{len(seen)} messages from {start} to {end}")
 
