@@ -17,9 +17,11 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,14 +85,14 @@ def mutations(prefixes: Sequence[str] = ()) -> list[Mutation]:
     return list(map(Mutation.read, chosen))
 
 
-def apply(mutation: Mutation, folder: Path) -> str | None:
-    """Apply the patch to the copy of `src` in a folder. What was wrong, or None."""
-    command = ["patch", "--strip=1", "--batch", "--fuzz=0", "--reject-file=-"]
-    with mutation.path.open("rb") as patch:
-        done = subprocess.run(
-            command, cwd=folder, stdin=patch, capture_output=True, text=True, check=False
-        )
-    return f"{done.stdout}{done.stderr}".strip() if done.returncode else None
+def apply(mutation: Mutation, folder: Path, *, is_trial: bool = False) -> str | None:
+    """Apply the patch to the `src` of a folder, or only try to. What was wrong, or None."""
+    command = ["git", "apply", *(["--check"] if is_trial else []), str(mutation.path)]
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stderr.strip() if done.returncode else None
 
 
 @contextmanager
@@ -113,29 +115,28 @@ class Simulations:
     def search(self, folder: Path) -> Violation | None:
         """The first seed that breaks a promise with these sources, and not without the patch."""
         begun = time.monotonic()
-        with self._process(folder / "src", first=1, last=0) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
+        with self._answers(folder / "src", first=1, last=0) as lines:
+            for line in lines:
                 seed, promise, what = json.loads(line)
                 seconds = time.monotonic() - begun
                 if promise is not None and self._is_kept_without(seed):
                     return Violation(seed, promise, what, seconds)
-                if seconds > self._seconds_max:
-                    return None
-        raise RuntimeError(f"the simulator ended with {process.wait()}")
+        if time.monotonic() - begun < self._seconds_max:
+            raise RuntimeError("the simulation ended early; its error is above")
+        return None
 
     def _is_kept_without(self, seed: int) -> bool:
         if seed not in self._keeps_promises:
-            with self._process(ROOT / "src", first=seed, last=seed) as process:
-                assert process.stdout is not None
-                _, promise, what = json.loads(process.stdout.readline())
+            with self._answers(ROOT / "src", first=seed, last=seed) as lines:
+                _, promise, what = json.loads(next(lines, '[0, "background-work-ends", "hangs"]'))
             self._keeps_promises[seed] = promise is None
             if promise is not None:
                 print(f"seed {seed} fails without a patch, too: {promise}: {what}", flush=True)
         return self._keeps_promises[seed]
 
     @contextmanager
-    def _process(self, sources: Path, *, first: int, last: int) -> Iterator[subprocess.Popen[str]]:
+    def _answers(self, sources: Path, *, first: int, last: int) -> Iterator[Iterator[str]]:
+        """A line for each seed: its number, and the promise that it broke, if any."""
         numbers = map(str, (first, last, self._step_count))
         process = subprocess.Popen(
             [sys.executable, "-c", _SEARCH, *numbers],
@@ -143,9 +144,12 @@ class Simulations:
             stdout=subprocess.PIPE,
             text=True,
         )
+        limit = threading.Timer(self._seconds_max, process.kill)  # also of a seed that hangs
+        limit.start()
         try:
-            yield process
+            yield iter(process.stdout or ())
         finally:
+            limit.cancel()
             process.kill()
             process.communicate()
 
@@ -156,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=MINUTES, help="at most, for each patch")
     parser.add_argument("--steps", type=int, default=STEP_COUNT, help="of each seed")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the simulation, too
     simulations = Simulations(step_count=options.steps, seconds_max=options.minutes * 60)
     print(f"{'mutation':42}{'seed':>6}{'seconds':>9}  promise")
     is_all_right = True
