@@ -107,9 +107,9 @@ class GroupPartitionModel:
             return False
         is_settled = lease.offset in self.settled and not is_ack
         is_other = held is not None and held.epoch != lease.epoch
-        return is_settled or (is_other and not (is_ack and self._may_be_buried(lease.offset)))
+        return is_settled or (is_other and not (is_ack and self.may_be_buried(lease.offset)))
 
-    def _may_be_buried(self, offset: int) -> bool:
+    def may_be_buried(self, offset: int) -> bool:
         """A dead letter is settled."""
         count = max(self.deliveries.get(offset, (0, 0))) + self.lost_lease_count
         return 0 < self.delivery_count_max <= count
