@@ -7,7 +7,8 @@ Each patch is applied to a scratch copy of `src`, and seeds 1, 2, 3 … are simu
 breaks a promise. A seed counts only if the sources without the patch keep every promise with it.
 The exit code is 1 if a patch that is expected to be found is not, or does not apply.
 
-The first line of a patch names the promise that it breaks; a second line `# Expected: not found,
+The first line of a patch states in words what it breaks. A line `# Seen as: …` names the promises
+by which a simulation can see it; a violation of another one does not count. `# Expected: not found,
 because …` explains why no simulation can find it yet.
 """
 
@@ -34,7 +35,7 @@ PATCHES = ROOT / "tests" / "simulation" / "mutations"
 STEP_COUNT = 1000
 MINUTES = 10.0
 
-_PROMISE, _UNFOUND = "# Breaks: ", "# Expected: not found, because "
+_PROMISE, _SEEN, _UNFOUND = "# Breaks: ", "# Seen as: ", "# Expected: not found, because "
 _SEARCH = """
 import json, sys
 from lakebed.simulator.drawing import draw_plan
@@ -57,6 +58,7 @@ class Mutation:
     name: str
     path: Path
     promise: str  # that it breaks, in words
+    seen_as: tuple[str, ...]  # the promises that count; none: any
     unfound_because: str | None  # None: a simulation must find it
 
     @classmethod
@@ -64,9 +66,21 @@ class Mutation:
         lines = path.read_text().splitlines()
         if not lines or not lines[0].startswith(_PROMISE):
             raise ValueError(f"{path.name}: its first line does not begin with {_PROMISE!r}")
-        is_unfound = len(lines) > 1 and lines[1].startswith(_UNFOUND)
-        reason = lines[1].removeprefix(_UNFOUND) if is_unfound else None
-        return cls(path.stem, path, lines[0].removeprefix(_PROMISE), reason)
+        seen = _after(lines, _SEEN)
+        return cls(
+            path.stem,
+            path,
+            lines[0].removeprefix(_PROMISE),
+            tuple(seen.split(", ")) if seen is not None else (),
+            _after(lines, _UNFOUND),
+        )
+
+
+def _after(lines: Sequence[str], beginning: str) -> str | None:
+    """The rest of the first line that begins so."""
+    return next(
+        (line.removeprefix(beginning) for line in lines if line.startswith(beginning)), None
+    )
 
 
 class Violation(NamedTuple):
@@ -112,14 +126,18 @@ class Simulations:
         self._seconds_max = seconds_max
         self._keeps_promises: dict[int, bool] = {}
 
-    def search(self, folder: Path) -> Violation | None:
-        """The first seed that breaks a promise with these sources, and not without the patch."""
+    def search(self, folder: Path, seen_as: Sequence[str] = ()) -> Violation | None:
+        """The first seed that breaks one of these promises, or any, and not without the patch."""
         begun = time.monotonic()
         with self._answers(folder / "src", first=1, last=0) as lines:
             for line in lines:
                 seed, promise, what = json.loads(line)
                 seconds = time.monotonic() - begun
-                if promise is not None and self._is_kept_without(seed):
+                if promise is None:
+                    continue
+                if seen_as and promise not in seen_as:
+                    print(f"seed {seed} breaks another promise, {promise}: {what}", flush=True)
+                elif self._is_kept_without(seed):
                     return Violation(seed, promise, what, seconds)
         if time.monotonic() - begun < self._seconds_max:
             raise RuntimeError("the simulation ended early; its error is above")
@@ -167,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for mutation in mutations(options.names):
         with scratch_sources() as folder:
             problem = apply(mutation, folder)
-            violation = None if problem else simulations.search(folder)
+            violation = None if problem else simulations.search(folder, mutation.seen_as)
         if problem:
             print(f"{mutation.name:42} does not apply: {problem}", flush=True)
         elif violation is not None:

@@ -8,6 +8,7 @@ import pytest
 
 from lakebed.simulator.drawing import draw_plan
 from lakebed.simulator.run import run_plan
+from lakebed.simulator.violation import Promise
 from tools.mutations import ROOT, Mutation, Simulations, apply, mutations, scratch_sources
 
 
@@ -36,10 +37,16 @@ def test_patch_without_its_promise_is_refused(tmp_path: Path) -> None:
         Mutation.read(path)
 
 
-def test_reason_why_a_fault_is_not_found_is_read(tmp_path: Path) -> None:
+def test_promises_and_the_reason_why_a_fault_is_not_found_are_read(tmp_path: Path) -> None:
     path = tmp_path / "99-nothing.patch"
-    path.write_text("# Breaks: nothing.\n# Expected: not found, because it is slow.\n")
-    assert Mutation.read(path) == Mutation("99-nothing", path, "nothing.", "it is slow.")
+    path.write_text("# Breaks: all.\n# Seen as: a, b\n# Expected: not found, because it is slow.\n")
+    assert Mutation.read(path) == Mutation("99-nothing", path, "all.", ("a", "b"), "it is slow.")
+
+
+@pytest.mark.parametrize("mutation", mutations(), ids=lambda mutation: mutation.name)
+def test_promises_by_which_a_fault_is_seen_are_promises(mutation: Mutation) -> None:
+    assert mutation.seen_as
+    assert set(mutation.seen_as) <= {promise.value for promise in Promise}
 
 
 def test_sources_without_a_patch_keep_every_promise() -> None:
@@ -51,6 +58,6 @@ def test_fault_that_is_put_back_is_found() -> None:
     (mutation,) = mutations(["48"])
     with scratch_sources() as folder:
         assert apply(mutation, folder) is None
-        violation = Simulations(step_count=1000, seconds_max=120).search(folder)
+        violation = Simulations(step_count=1000, seconds_max=120).search(folder, mutation.seen_as)
     assert violation is not None
     assert "_Broken" in violation.what
