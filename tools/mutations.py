@@ -125,6 +125,7 @@ class Simulations:
         self._step_count = step_count
         self._seconds_max = seconds_max
         self._keeps_promises: dict[int, bool] = {}
+        self.seed_count = 0  # of the last search
 
     def search(self, folder: Path, seen_as: Sequence[str] = ()) -> Violation | None:
         """The first seed that breaks one of these promises, or any, and not without the patch."""
@@ -132,6 +133,7 @@ class Simulations:
         with self._answers(folder / "src", first=1, last=0) as lines:
             for line in lines:
                 seed, promise, what = json.loads(line)
+                self.seed_count = seed
                 seconds = time.monotonic() - begun
                 if promise is None:
                     continue
@@ -193,7 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{mutation.name:42}{seed:>6}{seconds:>9.1f}  {promise}: {what}", flush=True)
         else:
             reason = mutation.unfound_because or "NOT EXPECTED"
-            print(f"{mutation.name:42}{'-':>6}{'-':>9}  not found: {reason}", flush=True)
+            count = simulations.seed_count
+            print(
+                f"{mutation.name:42}{'-':>6}{'-':>9}  not found by {count} seeds: {reason}",
+                flush=True,
+            )
         is_expected = violation is not None or mutation.unfound_because is not None
         is_all_right = is_all_right and problem is None and is_expected
     return 0 if is_all_right else 1
