@@ -41,6 +41,9 @@ def simulate(
     save: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the steps of a failure are saved.")
     ] = Path(),
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Reduce the steps of a failure.")
+    ] = True,
     trace: Annotated[bool, typer.Option("--trace", help="Print what happens, step by step.")] = False,
 ) -> None:
     """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
@@ -81,7 +84,8 @@ def simulate(
         return
     failed = campaign.failed
     _print_trace(output, failed, whole=trace)
-    _shrink(output, failed, save)
+    if shrink:
+        _shrink(output, failed, save)
     _end(output, campaign, f"lakebed simulate --seed {failed.plan.seed} --steps {steps}")
 
 

@@ -174,6 +174,8 @@ def check_end(context: Context) -> None:
 
 def drain(context: Context, topic_name: str, name: str) -> None:
     """Lease and ack all that is left: then every message was settled, or is a dead letter."""
+    if context.model.groups[topic_name, name].is_damaged:
+        return
     group, model, topic_model = groups.open_named(context, topic_name, name)
     if model.is_damaged or any(part.is_damaged for part in topic_model.partitions):
         return
