@@ -32,7 +32,7 @@ BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(B
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels java archive clients check test test-slow simulate-mutations bench demo format reference constraints dist quick-start clean
+.PHONY: help setup kernels java archive clients check test test-slow simulate simulate-mutations bench demo format reference constraints dist quick-start clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
@@ -76,6 +76,9 @@ test: kernels archive clients ## All tests but the slow ones
 test-slow: kernels archive clients ## The long sweeps and soaks
 	@$(ON_DISK) $(COMPILED) $(PYTEST) -m slow
 	@$(ON_DISK) $(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
+
+simulate: kernels ## The simulator, ten minutes of consecutive seeds, or ARGS="--seed 7 --steps 1000"
+	@$(COMPILED) $(BIN) -m lakebed.cli simulate $(or $(ARGS),--minutes 10)
 
 simulate-mutations: kernels ## Put known faults back, and look whether the simulator finds each
 	@$(COMPILED) $(BIN) -m tools.mutations $(ARGS)

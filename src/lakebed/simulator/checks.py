@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lakebed.base.clock import NS_PER_S
-from lakebed.base.errors import LakebedError
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 from lakebed.base.simulation.disk import Crash
 from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.model.topics import UNSYNCED_NS
-from lakebed.simulator.operations import groups, logs, objects, topics
+from lakebed.simulator.operations import groups, logs, objects, topics, upkeep
 from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 
 QUIET_MS = 600_000
 DRAIN_ROUNDS = 300
+PINS_MAX = 100
 DRAIN_PAUSE_NS = 60 * NS_PER_S
 
 
@@ -93,15 +96,86 @@ def check_quiet(context: Context) -> None:
     context.story(f"quiet time: threads ran {switches} times")
 
 
+def check_rest(context: Context) -> None:
+    """After quiet time nothing is owed, nothing grows, and nothing fails without a reason."""
+    store = context.store
+    if not context.is_any_damaged and context.machine.settings["manifest"]:
+        failures = [f"{failed.kind} {failed.name}: {failed.error}" for failed in store.failures()]
+        require(not failures, Promise.TASKS, f"in quiet time something fails: {failures[:2]}")
+    _check_tier2(context)
+    _check_leftovers(context)
+    _check_damage(context)
+
+
+def _check_producers(context: Context) -> None:
+    """Producers that were quiet for longer than `producer_ms` are forgotten."""
+    for name in sorted(context.model.topics):
+        topic, model = topics.open_topic(context, name)
+        if topic.config.producer_ms > QUIET_MS or model.is_damaged:
+            continue
+        for partition in topic.opened_partitions():
+            count = partition.producer_count
+            what = f"{partition.name}: {count} producers are remembered, all of them long quiet"
+            require(not count, Promise.BOUNDED, what)
+
+
+def _check_tier2(context: Context) -> None:
+    """Objects of segments that left their log are deleted."""
+    if context.is_any_damaged or not context.machine.settings["manifest"]:
+        return
+    try:
+        keys = [row.key for row in context.open_bucket(TIER2_BUCKET).list()]
+    except NotFound:
+        return
+    for name in sorted(context.model.logs):
+        log, _ = logs.open_log(context, name)
+        kept = {place.key for place in log.tiers.residency() if 2 in place.tiers}
+        stream = f"/{log.stream_id:016x}/segment-"
+        left = [key for key in keys if stream in key and key not in kept]
+        what = f"log {name}: {len(left)} objects of segments that are gone are left in Tier 2"
+        require(not left, Promise.QUIET, what)
+
+
+def _check_leftovers(context: Context) -> None:
+    """No file that was being written is left over."""
+    paths = context.machine.world.disk.file_paths()
+    left = [path for path in paths if path.endswith(TEMPORARY_SUFFIX)]
+    may = context.has_ever_troubled or context.is_any_damaged
+    require(not left or may, Promise.BOUNDED, f"files that were being written are left: {left[:2]}")
+    pins = [path for path in paths if "/pins/" in path]
+    require(len(pins) <= PINS_MAX, Promise.BOUNDED, f"{len(pins)} pins are left")
+
+
+def _check_damage(context: Context) -> None:
+    """What was lost of a topic is reported until somebody acknowledges it."""
+    damaged = {
+        model.name
+        for model in context.model.topics.values()
+        for part in model.partitions
+        if part.is_damaged and not part.maybe_truncated_before and model.is_kept_whole
+    }
+    if not damaged or context.parts.get("acknowledged"):
+        return
+    _, found = upkeep.verify(context)
+    for name in sorted(damaged):
+        is_told = any(name in line for line in found)
+        what = f"topic {name} was damaged, and verification reports nothing of it any more"
+        require(is_told, Promise.DAMAGE_ON_RECORD, what)
+
+
 def check_end(context: Context) -> None:
     """Nothing is under way: what was promised can be counted."""
     check_opened(context)
     for key in sorted(context.model.groups):
         drain(context, *key)
+    context.machine.world.runner.sleep_ns(QUIET_MS * NS_PER_MS)
+    _check_producers(context)
 
 
 def drain(context: Context, topic_name: str, name: str) -> None:
     """Lease and ack all that is left: then every message was settled, or is a dead letter."""
+    if context.model.groups[topic_name, name].is_damaged:
+        return
     group, model, topic_model = groups.open_named(context, topic_name, name)
     if model.is_damaged or any(part.is_damaged for part in topic_model.partitions):
         return
@@ -187,6 +261,8 @@ def check_descriptors(context: Context) -> None:
 def note_crash(context: Context, crash: Crash) -> None:
     """What was under way is in doubt, and what was only written, after a power cut."""
     context.parts.pop("busy", None)
+    # Of what was not synced a power cut keeps any part: behind a gap that looks like damage.
+    context.may_have_gaps = context.may_have_gaps or crash is Crash.POWER
     now_ns = context.machine.now_ns
     is_lost = crash is Crash.POWER or context.is_troubled
     limit_ns = 1 << 62 if context.is_troubled else UNSYNCED_NS

@@ -72,6 +72,8 @@ class Context:
         self.model = Model()
         self.is_troubled = False  # the disk has failed since the store was opened
         self.has_ever_troubled = False
+        self.may_have_gaps = False  # a power cut may have left what looks like damage
+        self.is_poisoned = False  # something may refuse writes until it is opened again
         self.active_faults: set[str] = set()
         self.handles: dict[tuple[str, ...], object] = {}  # what was opened, in this life
         self.followers: dict[str, Any] = {}

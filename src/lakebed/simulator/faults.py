@@ -29,6 +29,7 @@ FAILING = (
 )
 SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
 HOUR_NS = 3600 * NS_PER_S
+RECOVERY_MS = 130_000  # until everything that waits for a full disk has tried again
 
 
 class StoreGone(BaseException):
@@ -111,7 +112,7 @@ def _draw_full(random: Random) -> dict[str, Any]:
 def _full(context: Context, step: Step) -> Answer:
     disk = context.machine.world.disk
     disk.capacity_bytes = disk.used_bytes() + step.arguments["free"]
-    _trouble(context, "disk.full")
+    _trouble(context, "disk.full", passes=True)
     return Answer(Outcome.OK, f"the disk has {step.arguments['free']} bytes left")
 
 
@@ -119,7 +120,7 @@ def _no_descriptors(context: Context, _step: Step) -> Answer:
     lasting = context.machine.world.disk.faults.lasting
     for operation in ("open", "create", "list"):
         lasting[operation] = errno.EMFILE
-    _trouble(context, "disk.no_descriptors")
+    _trouble(context, "disk.no_descriptors", passes=True)
     return Answer(Outcome.OK, "no file descriptor is left")
 
 
@@ -140,10 +141,15 @@ def _heal(context: Context, _step: Step) -> Answer:
     context.machine.heal()
     context.machine.world.disk.faults.crash_at_step = armed
     context.active_faults.clear()
+    if not context.is_poisoned and context.is_troubled:
+        context.machine.elapse(RECOVERY_MS)
+        context.is_troubled = False
     return Answer(Outcome.OK, "the disk works again")
 
 
-def _trouble(context: Context, name: str) -> None:
+def _trouble(context: Context, name: str, *, passes: bool = False) -> None:
+    """`passes`: when it is over, everything works again without being opened anew."""
+    context.is_poisoned = context.is_poisoned or not passes
     context.is_troubled = context.has_ever_troubled = True
     context.active_faults.add(name)
 

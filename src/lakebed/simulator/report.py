@@ -35,6 +35,17 @@ class Coverage:
         self.step_count += other.step_count
         self.crash_count += other.crash_count
 
+    def document(self) -> dict[str, dict[str, int]]:
+        """The same for a program."""
+        return {
+            name: {
+                "attempted": self.attempted[name],
+                **{kind.name.lower(): self.outcomes[name, kind] for kind in Outcome},
+                **{f"met {fault}": self.met[name, fault] for fault in MEETING},
+            }
+            for name in [*OPERATIONS, *FAULTS]
+        }
+
     def lines(self) -> list[str]:
         """One line for each operation and fault; pairs that never met stand at the end of it."""
         rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]

@@ -92,6 +92,7 @@ class _Run:
         self._reopen(None)
         self._machine.run("quiet", lambda: None)
         checks.check_quiet(self._context)
+        self._call("check", partial(checks.check_rest, self._context))
         self._machine.set_clock(_SCHEDULES_NS)  # everything that was scheduled is due
         self._call("check", partial(checks.check_end, self._context))
         self._reopen(None)
@@ -210,7 +211,7 @@ class _Run:
         context = self._context
         context.handles.clear()
         context.followers.clear()
-        context.is_troubled = self._machine.is_troubled
+        context.is_troubled = context.is_poisoned = self._machine.is_troubled
         checks.note_opening(context)
         try:
             self._call("open", self._machine.open)

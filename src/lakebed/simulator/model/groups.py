@@ -163,6 +163,12 @@ class GroupPartitionModel:
             if until_ns is not None:
                 self.delayed_until_ns[lease.offset] = until_ns
 
+    def maybe_uncount(self, offsets: list[int]) -> None:
+        """A call that takes deliveries back is under way."""
+        for offset in offsets:
+            least, most = self.deliveries.get(offset, (0, 0))
+            self.deliveries[offset] = (max(0, least - 1), most)
+
     def uncount(self, offsets: list[int], *, is_durable: bool) -> None:
         """They were given back unseen: that was no delivery."""
         for offset in offsets:

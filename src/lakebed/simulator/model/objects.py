@@ -78,6 +78,14 @@ class KeyModel:
             for state in self.states
         )
 
+    def resolve(self, version_id: str, content: bytes) -> None:
+        """That version was read: states in which it holds something else are ruled out."""
+        self.states = [
+            state
+            for state in self.states
+            if all(v.content == content for v in state if v.version_id == version_id)
+        ] or self.states
+
     def current(self) -> set[bytes | None]:
         """What reading the key may give; None: that there is none."""
         return {state[0].content if state else None for state in self.states}

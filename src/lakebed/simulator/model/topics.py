@@ -239,3 +239,9 @@ class TopicModel:
     partitions: list[PartitionModel]
     rule: TopicRule = field(default_factory=TopicRule)  # what was ever allowed
     is_damaged: bool = False
+
+    @property
+    def is_kept_whole(self) -> bool:
+        """Whether nothing removes messages of it."""
+        rule = self.rule
+        return not (rule.compact or rule.retention_bytes or rule.retention_ms)

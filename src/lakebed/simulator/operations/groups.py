@@ -346,12 +346,16 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
     fresh: list[int] = []
     if is_same_group and verb == "ack":
         fresh = part.maybe_acked([lease.offset for lease in leases])
+    counts = {lease.offset: part.deliveries.get(lease.offset, (0, 0)) for lease in leases}
+    if is_same_group and verb == "give back":
+        part.maybe_uncount(list(counts))
     with _in_flight(model):
         try:
             extended = _call(context, step, group, verb, chosen)
         except StaleLease as error:
             if is_same_group:
                 part.not_acked(fresh)
+                part.deliveries.update(counts)
             wrong = f"{what}: refused, and the lease was in force: {error}"
             require(not (is_certain and is_alone and not model.is_damaged), Promise.HOLDER, wrong)
             _drop(context, chosen)
@@ -372,7 +376,8 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         until_ns = now_ns + delay_ms * NS_PER_MS if delay_ms else None
         part.given_back(leases, until_ns=until_ns)
         if verb == "give back":
-            part.uncount([lease.offset for lease in leases], is_durable=model.syncs)
+            part.deliveries.update(counts)
+            part.uncount(list(counts), is_durable=model.syncs)
         _drop(context, chosen)
     return Answer(Outcome.OK, what)
 

@@ -19,6 +19,7 @@ from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.errors import OffsetOutOfRange, OutOfOrderSequence, PartlyAppended
 from lakebed.keratin.headers import Producer
 from lakebed.keratin.message import NOT_BEFORE_HEADER, Message
+from lakebed.keratin.paths import PARTITIONS_CREATED_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
 from lakebed.simulator.model.topics import (
@@ -31,6 +32,7 @@ from lakebed.simulator.model.topics import (
 )
 from lakebed.simulator.plan import Step
 from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.store.dead_letters import dead_letter_topic
 from lakebed.store.topics import StoreTopic
 
 NAMES = ("orders", "events")
@@ -38,7 +40,7 @@ KEYS = (b"red", b"green", b"blue")
 SIZES = (8, 8, 100, 3_000, 9_000)
 WAIT_S = 20.0
 PRODUCER_MS = 20_000  # a producer that was quiet for longer goes on with another id
-PARTITIONS_TOO_MANY = 100_000
+PARTITIONS_TOO_MANY = PARTITIONS_CREATED_MAX + 1
 
 NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
 """Errors that say that nothing was appended, nor will be. After any other one a look at the topic,
@@ -163,7 +165,7 @@ def _create(context: Context, step: Step) -> Answer:
     what_wrong = f"{what}: it was created over one that is there"
     may = name in context.model.maybe_deleted or context.is_any_damaged
     require(not is_known or may or name not in context.model.topics, Promise.KEPT, what_wrong)
-    require(partitions <= 10_000, Promise.BOUNDED, f"{what}: it was not refused")
+    require(partitions < PARTITIONS_TOO_MANY, Promise.BOUNDED, f"{what}: it was not refused")
     forget(context, name)
     context.model.maybe_created.discard(name)
     context.model.topics[name] = new_model(name, topic.topic_id, partitions)
@@ -185,6 +187,12 @@ def _delete(context: Context, step: Step) -> Answer:
     if context.model.topics.get(name) is known:
         forget(context, name)
         context.model.maybe_created.discard(name)
+    context.parts["deletions"] = context.parts.get("deletions", 0) + 1
+    letters = dead_letter_topic(name)
+    is_left = letters in context.store.topics.names() and name not in context.model.topics
+    is_known = known is not None and not context.is_any_damaged and not context.has_ever_troubled
+    wrong = f"{what}: its dead letters are left"
+    require(not (is_left and is_known and not context.parts.get("doubtful_letters")), Promise.DELETED, wrong)
     return Answer(Outcome.OK, what)
 
 
@@ -283,7 +291,8 @@ def _check_repeated(
     """An append that was sent again: some of it may have been there, with others after it."""
     known = model.partitions[number]
     answer = _read_partition(context, topic, model, number)
-    if answer.outcome is Outcome.OK and not known.in_flight and not known.written_ns:
+    is_sure = answer.outcome is Outcome.OK and model.is_kept_whole
+    if is_sure and not known.in_flight and not known.written_ns:
         missing = [m for m in messages if m.value is not None and m.value not in known.places]
         what = f"{known.name}: {len(missing)} messages that were sent again are not there"
         require(not missing or known.is_damaged, Promise.KEPT, what)
@@ -480,6 +489,27 @@ def _read(context: Context, step: Step) -> Answer:
     return read_topic(context, NAMES[step.arguments["topic"]])
 
 
+def _open_to_read(context: Context, step: Step) -> Answer:
+    """A topic is read also while the disk takes no writes."""
+    name = NAMES[step.arguments["topic"]]
+    if name not in context.model.topics:
+        return Answer(Outcome.NOTHING, f"open topic {name} to read: there is none")
+    what = f"open topic {name} to read"
+    model = context.model.topics[name]
+    try:
+        topic = context.store.topics.open_to_read(name)
+        count = sum(1 for number in range(topic.partition_count) for _ in topic.partition(number).read())
+    except NotFound:
+        return missing(context, name) if not context.is_troubled else Answer(Outcome.REFUSED, what)
+    except NoSpace as error:
+        is_whole = not model.is_damaged and not any(p.is_damaged for p in model.partitions)
+        require(not is_whole, Promise.DAMAGE_ISOLATED, f"{what}: {error}")
+        return Answer(Outcome.REFUSED, what)
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=context.is_any_damaged)
+    return Answer(Outcome.OK, f"{what}: {count} messages")
+
+
 def _draw_get(random: Random) -> dict[str, Any]:
     return {
         **_draw_topic(random),
@@ -672,6 +702,7 @@ OPERATIONS = (
     Operation("topic.produce", 16, _draw_produce, _produce),
     Operation("topic.produce_keyed", 3, _draw_keyed, _produce_keyed),
     Operation("topic.read", 2, _draw_topic, _read),
+    Operation("topic.open_to_read", 1.5, _draw_topic, _open_to_read, is_alone=True),
     Operation("topic.get", 2, _draw_get, _get),
     Operation("topic.seal", 2, _draw_get, _seal),
     Operation("topic.truncate", 1, _draw_truncate, _truncate),

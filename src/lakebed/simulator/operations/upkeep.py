@@ -108,6 +108,8 @@ def check_verification(context: Context) -> Answer:
         return context.refused(error, "verify", is_damaged=context.is_any_damaged)
     bugs = [line for line in found if "this is a bug" in line]
     require(not bugs, Promise.ERRORS, f"verification failed: {bugs[:1]}")
+    if context.may_have_gaps or context.has_ever_troubled:
+        found = [line for line in found if not line.startswith(("damage on record", "group"))]
     if not context.is_any_damaged and not context.is_troubled:
         wrong = f"nothing was damaged, and verification reports {found[:2]}"
         require(not found, Promise.DAMAGE_ONLY, wrong)
@@ -126,7 +128,8 @@ def _list_damage(context: Context, _step: Step) -> Answer:
     gone = known - ids
     wrong = f"damage {sorted(gone)} was on record, and is not, and nobody acknowledged it"
     require(not gone or bool(deleted), Promise.DAMAGE_ON_RECORD, wrong)
-    if records and not context.is_any_damaged and not context.has_ever_troubled:
+    may = context.is_any_damaged or context.has_ever_troubled or context.may_have_gaps
+    if records and not may:
         raise Violation(Promise.DAMAGE_ONLY, f"nothing was damaged, and on record is {records[0]}")
     context.parts["losses"] = ids
     return Answer(Outcome.OK, f"list damage: {len(records)} on record")
@@ -138,6 +141,7 @@ def _acknowledge(context: Context, step: Step) -> Answer:
         return Answer(Outcome.NOTHING, "acknowledge damage: there is none")
     record_id = pick(sorted(known), step.arguments["damage"])
     known.discard(record_id)
+    context.parts["acknowledged"] = True
     try:
         context.store.damage.acknowledge(record_id)
     except NotFound:
