@@ -4,7 +4,7 @@
 PYTHON ?=
 # One more than cores, for tests wait for disks and for other processes.
 JOBS ?= 3
-# For `make bench`.
+# For `make bench` and `make simulate-mutations`.
 ARGS ?=
 
 VENV := .venv
@@ -32,11 +32,11 @@ BUILD_KERNELS = { $(BIN) -m lakebed.kernels.build --check >/dev/null 2>&1 || $(B
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels java archive clients check test test-slow bench demo format reference constraints dist quick-start clean
+.PHONY: help setup kernels java archive clients check test test-slow simulate simulate-mutations bench demo format reference constraints dist quick-start clean
 MAKEFLAGS += --no-print-directory
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: kernels java clients ## Create the environment, build the kernels, find or install a Java
 
@@ -76,6 +76,12 @@ test: kernels archive clients ## All tests but the slow ones
 test-slow: kernels archive clients ## The long sweeps and soaks
 	@$(ON_DISK) $(COMPILED) $(PYTEST) -m slow
 	@$(ON_DISK) $(COMPILED) LAKEBED_HYPOTHESIS=searching $(PYTEST) -m 'not slow and not spark and not build'
+
+simulate: kernels ## The simulator, ten minutes of consecutive seeds, or ARGS="--seed 7 --steps 1000"
+	@$(COMPILED) $(BIN) -m lakebed.cli simulate $(or $(ARGS),--minutes 10)
+
+simulate-mutations: kernels ## Put known faults back, and look whether the simulator finds each
+	@$(COMPILED) $(BIN) -m tools.mutations $(ARGS)
 
 bench: kernels ## The benchmarks, with ARGS="…"
 	@$(COMPILED) $(BIN) -m bench $(ARGS)

@@ -29,6 +29,7 @@ NOT_RUN = {
     ("docs/quick-start.md", "python3 -m venv"): "the tests marked `build` install the package",
     ("docs/guides/development.md", "make check"): "runs the tests",
     ("docs/guides/development.md", "LAKEBED_CASE="): "names a test that does not exist",
+    ("docs/guides/simulation.md", "make simulate-mutations"): "takes an hour",
     ("docs/guides/operations.md", "sudo systemctl"): "needs systemd and root",
     (SPARK_GUIDE, "lakebed --root /srv/data serve"): "needs a cluster",
 }

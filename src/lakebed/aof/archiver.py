@@ -68,13 +68,17 @@ class Archiver:
         with self._mutex:
             self._requested[segment_id] = None
 
-    def forget(self, segment_id: int) -> bool:
-        """Drops the state of a segment that has left the log; returns whether it is archived
-        already."""
+    def is_kept(self, segment_id: int) -> bool:
+        """Whether the archive has it already."""
+        with self._mutex:
+            return segment_id in self._archived
+
+    def forget(self, segment_id: int) -> None:
+        """The segment has left the log, and the disk."""
         with self._mutex:
             self._requested.pop(segment_id, None)
             self._whole.discard(segment_id)
-            return self._archived.pop(segment_id, None) is not None
+            self._archived.pop(segment_id, None)
 
     def step(self) -> None:
         """Prepares the requested segments in order.

@@ -112,6 +112,12 @@ class Flusher:
             ticket.wait(timeout)
         self._metrics.flush_latency_ns.observe(self._clock.monotonic_ns() - started_ns)
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the last flush failed, and `step` is going to try again."""
+        is_later = self._retry_at_ns > self._clock.monotonic_ns()
+        return self._state.error is not None and is_later
+
     def step(self) -> int | None:
         """Commits what is due and retries what failed.
 
@@ -176,6 +182,6 @@ class Flusher:
                 self._state.error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
             elif isinstance(error, DiskError):
-                self._state.failure = error
+                self._state.failure, self._state.error = error, None  # it is not tried again
         self._on_change()
         self._wake()

@@ -429,9 +429,7 @@ class Aof:
         return min((delay for delay in delays if delay is not None), default=None)
 
     def _acknowledge(self) -> int | None:
-        if self._tiering is not None:
-            self._tiering.admission.acknowledge()
-        return None
+        return None if self._tiering is None else self._tiering.admission.acknowledge()
 
     def _seal(self) -> int | None:
         while self._sealer.seal_next():

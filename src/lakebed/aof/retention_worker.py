@@ -1,7 +1,8 @@
 """Removes the segments that retention decides on: deletes or archives their files.
 
-Segments leave the log first and the disk afterwards. Files that a crash or an error left on disk
-are found when the log is opened again, and retired then.
+A segment leaves the log first and the disk afterwards, the oldest one first; the next one follows
+when its file is gone for good. So whatever a crash or an error leaves on disk has no gaps: it is found
+when the log is opened again, and retired then.
 
 A segment to be archived leaves only when `archiver` reports that its bytes are safe, because it
 then leaves every tier.
@@ -22,10 +23,11 @@ from lakebed.aof.retention import SealedSegment, expired, is_wanted, next_look_n
 from lakebed.aof.sparse_index import remove_index
 from lakebed.aof.transitions import Transitions
 from lakebed.aof.view import SegmentInfo
-from lakebed.base.clock import NS_PER_MS
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
 from lakebed.base.errors import Busy, DiskError, LakebedError, NotFound
 from lakebed.base.events import event
 
+_RETRY_NS = NS_PER_S  # after a file could not be removed
 _log = logging.getLogger(__name__)
 
 
@@ -52,6 +54,7 @@ class RetentionWorker:
         self._config = context.config.retention
         self._transitions = transitions
         self._facts: dict[int, SealedSegment] = {}
+        self._left: list[SegmentInfo] = []  # left the log and not the disk; at most one
         self._retired = context.counters.counter("aof_segments_retired")
         self._retired_bytes = context.counters.counter("aof_segments_retired_bytes")
 
@@ -62,15 +65,22 @@ class RetentionWorker:
         expired_infos, delay_ns = self._plan(sealed, is_needed)
         if self._config.archive:
             expired_infos = self._ready(expired_infos)
-        expired_infos = self._leave(expired_infos)
-        self._on_owed()
-        if expired_infos:
-            self._notifier.notify()
-            try:
+        try:
+            while self._left or expired_infos:
+                if not self._left:
+                    self._left = self._leave(expired_infos[:1])
+                    expired_infos = expired_infos[1:]
+                    self._notifier.notify()
+                if not self._left:
+                    break
                 self._recorder.commit()  # a file that is missing without a record counts as lost
-                self._remove(expired_infos)
-            except LakebedError as error:
-                event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+                self._remove(self._left[0])
+                self._left = []
+        except LakebedError as error:
+            event(_log, "retire_failed", level=logging.ERROR, log=self._state.name, error=error)
+            return _RETRY_NS if delay_ns is None else min(delay_ns, _RETRY_NS)
+        finally:
+            self._on_owed()
         return delay_ns
 
     def _ready(self, expired_infos: Sequence[SegmentInfo]) -> list[SegmentInfo]:
@@ -120,16 +130,12 @@ class RetentionWorker:
         delay_ns = next_look_ns(facts[len(expired_ids) :], config=self._config, now_ns=now_ns)
         return [info for info in sealed if info.segment_id in expired_ids], delay_ns
 
-    def _remove(self, removed: Sequence[SegmentInfo]) -> None:
-        """Deletes the segments' files or moves them to the archive; durable when it returns."""
-        for info in removed:
-            fact = self._facts.pop(info.segment_id)
-            is_archived = self.archiver is not None and self.archiver.forget(info.segment_id)
-            self._remove_warm(info)
-            self._retired.add()
-            self._retired_bytes.add(fact.size)
-            if info.tier:
-                continue  # the tier upkeep deletes its object
+    def _remove(self, info: SegmentInfo) -> None:
+        """Deletes a segment's file or moves it to the archive; durable when it returns."""
+        fact = self._facts[info.segment_id]
+        is_archived = self.archiver is not None and self.archiver.is_kept(info.segment_id)
+        self._remove_warm(info)
+        if not info.tier:  # the tier upkeep deletes an object
             remove_index(self._disk, info.path)
             with contextlib.suppress(NotFound):
                 if self._config.archive and not is_archived:
@@ -140,6 +146,11 @@ class RetentionWorker:
         if self._config.archive:
             self._disk.sync_folder(self._paths.archive)
         self._disk.sync_folder(self._paths.segments)
+        del self._facts[info.segment_id]
+        if self.archiver is not None:
+            self.archiver.forget(info.segment_id)
+        self._retired.add()
+        self._retired_bytes.add(fact.size)
 
     def _remove_warm(self, info: SegmentInfo) -> None:
         cold = self._recorder.cold

@@ -106,6 +106,8 @@ class Sealer:
             is_durable = segment.durable >= segment.end
             watermark = state.coordinator_watermark
         if not is_durable:
+            if self._flusher.is_held_up:
+                return False  # or a full disk would be tried without a pause
             with contextlib.suppress(LakebedError):
                 self._flusher.flush_queued(None)
             return segment.durable >= segment.end

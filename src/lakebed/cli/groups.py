@@ -56,6 +56,11 @@ GROUPS = (
     Group("damage", "lakebed.cli.damage", "List what was found to be lost, and acknowledge it."),
     Group("backup", "lakebed.cli.backup", "Back up the whole store, beside whoever writes it."),
     Group("restore", "lakebed.cli.restore", "Make a store from a backup."),
+    Group(
+        "simulate",
+        "lakebed.cli.simulate",
+        "Run a store on a simulated machine that fails, and check every promise.",
+    ),
     Group("demo", "lakebed.cli.demo", "A guided run that writes, crashes, recovers and verifies."),
     Group(
         "completion",

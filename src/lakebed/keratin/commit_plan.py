@@ -72,7 +72,8 @@ def plan_commit(
             continue
         known_count = verdict.known_count
         base_offset = verdict.base_offset if known_count else plan.next_offset
-        if append.ack is Ack.AFTER_FSYNC and base_offset + append.message_count > durable_offset:
+        end = _end(append, known_count, plan, producers)
+        if append.ack is Ack.AFTER_FSYNC and end > durable_offset:
             plan.is_sync_wanted = True
         if known_count < append.message_count:
             accepted.append(_Accepted(append, plan.next_offset, known_count))
@@ -82,6 +83,18 @@ def plan_commit(
     if accepted:
         _lay_out(accepted, plan)
     return plan
+
+
+def _end(append: Append, known_count: int, plan: CommitPlan, producers: Producers) -> int:
+    """Returns the offset after its last message.
+
+    If a repeated append was stored in part and other messages came after that part, its rest
+    is stored after those.
+    """
+    if append.producer is None or known_count < append.message_count:
+        return plan.next_offset + append.message_count - known_count
+    runs = _runs(append.producer.producer_id, plan, producers)
+    return max(run.base_offset + run.message_count for run in runs)
 
 
 def _judge(append: Append, plan: CommitPlan, producers: Producers) -> Verdict:

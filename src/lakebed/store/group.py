@@ -62,6 +62,7 @@ _log = logging.getLogger(__name__)
 WAIT_S_MAX = 366 * 24 * 3600
 OPENING_NS = 5 * NS_PER_S  # how long a lease waits for partitions to open, from the group's opening
 _DEAD_LETTERS_AT_ONCE = 1000
+_DEAD_LETTERS_LEASE_MS = 60_000  # while they are moved
 _DEAD_LETTERS_BYTES_AT_ONCE = 32 * MIB
 
 
@@ -404,7 +405,7 @@ class Group:
     def _dead_letter(self, number: int) -> None:
         """Moves messages that were delivered too often to the dead-letter topic."""
         part = self._parts.get(number)
-        while (grant := part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE)).leased:
+        while (grant := self._lease_dead_letters(part)).leased:
             moved, left = Grant(), grant
             try:
                 for leased in _read_grant(part, grant):
@@ -417,6 +418,10 @@ class Group:
                 _give_back(part, left)
                 raise
             part.group.dead_lettered(grant.ranges, epoch=grant.epoch)
+
+    def _lease_dead_letters(self, part: _Part) -> Grant:
+        """For long enough that a slow disk can take them: else they would be moved again."""
+        return part.group.lease_dead_letters(_DEAD_LETTERS_AT_ONCE, lease_ms=_DEAD_LETTERS_LEASE_MS)
 
     def _write_letters(self, number: int, messages: Sequence[LeasedMessage]) -> None:
         target = self._dead_letters()

@@ -20,6 +20,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from random import Random
 
 from lakebed.base.clock import NS_PER_MS, Clock
 from lakebed.base.errors import BadName, Corrupt, DiskError, InputError, LakebedError, NotFound
@@ -49,6 +50,11 @@ _log = logging.getLogger(__name__)
 def random_id() -> str:
     """Returns a new id for a pin."""
     return secrets.token_hex(8)
+
+
+def drawn_id(random: Random) -> str:
+    """A name that a simulation repeats with its seed."""
+    return f"{random.getrandbits(64):016x}"
 
 
 class Pins:

@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -66,7 +67,7 @@ from lakebed.store.lake_object_store import LakeObjectStore
 from lakebed.store.logs import log_names
 from lakebed.store.maintenance import Maintenance
 from lakebed.store.pins import FOLDER_NAME as PINS_NAME
-from lakebed.store.pins import Pins
+from lakebed.store.pins import Pins, drawn_id, random_id
 from lakebed.store.read_only import ReadOnlyStore, check_root
 from lakebed.store.settings import aof_config, settings_of
 from lakebed.store.store_state import StoreState
@@ -103,6 +104,7 @@ class StoreOptions(TypedDict, total=False):
     disk: Disk | None
     runner: Runner | None
     connector: Connector | None  # opens the metadata database on `disk`; without it no buckets
+    random: Random | None  # draws ids and delays; a simulation passes one with a seed
 
 
 class Closable(Protocol):
@@ -178,6 +180,7 @@ class Store:
             disk=disk or real_disk(),
             runner=runner,
             connector=connector,
+            random=options.get("random"),
         )
 
     def __init__(
@@ -193,6 +196,7 @@ class Store:
         disk: Disk,
         runner: Runner | None,
         connector: Connector | None,
+        random: Random | None,
     ) -> None:
         """Use `open`."""
         self.root = os.fspath(root)
@@ -202,6 +206,7 @@ class Store:
         configs = (manager_config, tier_config, topic_config, group_config, object_config)
         self._sections = sections_of(config, *configs)
         _refuse_newer(disk, self.root, with_metadata=connector is _connect)
+        self._random = random
         self._is_closed = False
         self._is_lake_closed = False
         with contextlib.ExitStack() as undo:
@@ -209,7 +214,13 @@ class Store:
                 runner = ThreadRunner()
                 undo.callback(runner.close)
             self.runner: Runner = runner
-            self.pins = Pins(disk, self.root, clock=runner.clock, is_writer=True)
+            self.pins = Pins(
+                disk,
+                self.root,
+                clock=runner.clock,
+                is_writer=True,
+                new_id=random_id if random is None else partial(drawn_id, random),
+            )
             open_lake = partial(self._open_lake, object_config, connector)
             self._lakes = OpenRegistry(open_lake, name="the object store", runner=runner)
             undo.callback(
@@ -226,6 +237,7 @@ class Store:
                 runner=runner,
                 is_pinned=self.pins.covers,
                 on_lost=self._record_log_losses,
+                random=random,
             )
             undo.callback(self._manager.close)
             now_ms = runner.clock.wall_ns() // NS_PER_MS
@@ -503,6 +515,7 @@ class Store:
             runner=self.runner,
             config=config,
             connector=connector,
+            random=self._random,
             reserved_buckets=(TIER2_BUCKET,),
         )
         try:
@@ -544,6 +557,7 @@ class Store:
             read_object=lambda bucket, key: self.lake.objects.get(bucket, key, version_id=None),
             damage=self.damage,
             restored_ms=self.version.restored_ms,
+            random=self._random,
         )
 
     def _close_topics(self) -> None:

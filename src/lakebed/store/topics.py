@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from lakebed.base.clock import NS_PER_S
@@ -136,6 +137,7 @@ class StoreTopics:
         read_object: ReadObject | None = None,
         damage: DamageLedger | None = None,
         restored_ms: int = 0,
+        random: Random | None = None,
     ) -> None:
         """The caller holds the root's lock.
 
@@ -152,6 +154,7 @@ class StoreTopics:
         self.read_object = read_object
         self._damage = damage
         self._restored_ms = restored_ms
+        self._random = random
         clean_folder(disk, root)
         self._topics = Topics(
             root,
@@ -161,6 +164,7 @@ class StoreTopics:
             is_pinned=is_pinned,
             spare_budget=spare_budget,
             damage=damage,
+            random=random,
             make_topic=partial(StoreTopic, self),
         )
         self._drive: StepDriver[PartitionGroup] = StepDriver(
@@ -495,6 +499,7 @@ class StoreTopics:
             config=config,
             wake=wake,
             counters=counters,
+            random=self._random,
             damage=self._damage,
         )
         opened.append(part)

@@ -350,6 +350,8 @@ class Journal:
                 self._error = error
                 self._retry_at_ns = self._clock.monotonic_ns() + self._backoff.next_ns()
         elif isinstance(error, DiskError):
+            with self._mutex:
+                self._error = None  # it is not tried again
             self._on_failure(error)
 
     def _log_failure(self, name: str, error: LakebedError) -> None:

@@ -27,6 +27,7 @@ from lakebed.base.clock import NS_PER_S
 from lakebed.base.errors import LakebedError, RetryError
 from lakebed.base.events import RareEvent
 
+_RETRY_NS = NS_PER_S // 10  # after a rollover could not be recorded
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +46,7 @@ class Admission:
     ) -> None:
         """`wake` makes the coordinator look for segments to evict."""
         self._state = context.state
+        self._clock = context.clock
         self._notifier = context.notifier
         self._segment_bytes = context.config.segment_bytes
         self._recorder = recorder
@@ -62,7 +64,8 @@ class Admission:
         )
         self._usage = Usage()  # guarded by the log's mutex, like the next field
         self._is_refused = False  # an append waits for admission
-        self._is_rollover_failed = False  # used only by the maintenance step
+        self._is_rollover_failed = False  # used only by the maintenance step, like the next field
+        self._retry_at_ns = 0
 
     def may_admit(self) -> bool:
         """Returns whether Tier 0 has room for another segment. Called with the log's mutex held."""
@@ -82,19 +85,23 @@ class Admission:
         if is_admitted:
             self._notifier.notify()
 
-    def acknowledge(self) -> None:
+    def acknowledge(self) -> int | None:
         """Takes a requested rollover, records it, and acknowledges it once the record is durable.
 
-        Raises a `RetryError` if that failed and must be retried. The next call then wakes the
-        appends that wait for the rollover, so that they request it again.
+        Raises a `RetryError` if that failed and must be retried. A call a while later then wakes
+        the appends that wait for the rollover, so that they request it again; until then it
+        returns the ns that are left.
         """
         chain, journal = self._state.chain, self._recorder.journal
         if self._is_rollover_failed:
+            wait_ns = self._retry_at_ns - self._clock.monotonic_ns()
+            if wait_ns > 0:
+                return wait_ns
             self._is_rollover_failed = False
             self._notifier.notify()
         with self._state.mutex:
             if not chain.is_rollover_requested:
-                return
+                return None
             chain.take_rollover()
             name = chain.active.name
         try:
@@ -111,13 +118,15 @@ class Admission:
             self._rollover_failed.note(log=self._state.name, error=error)
             if isinstance(error, RetryError):
                 self._is_rollover_failed = True
+                self._retry_at_ns = self._clock.monotonic_ns() + _RETRY_NS
                 raise
             self._notifier.notify()  # the log has failed, and its callers get that error
-            return
+            return None
         with self._state.mutex:
             chain.acknowledge_rollover()
         self._rollover_failed.reset()
         self._notifier.notify()
+        return None
 
     def measure(self, states: Sequence[SegmentState]) -> None:
         """Computes the usage of each tier and reports it to the budget of all logs."""

@@ -51,6 +51,16 @@ def next_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) ->
     return min(delays, default=None)
 
 
+def eviction_due_ns(states: Iterable[SegmentState], circumstances: Circumstances) -> int | None:
+    """Returns how long until an eviction that failed may be retried; None if there is none."""
+    delays = [
+        circumstances.retry_at_ns.get(state.segment_id, 0) - circumstances.now_ns
+        for state in states
+        if _is_kept(state)
+    ]
+    return min((delay for delay in delays if delay > 0), default=None)
+
+
 def waiting(states: Iterable[SegmentState]) -> set[int]:
     """Returns the segments that must be compressed or uploaded."""
     return {
@@ -135,10 +145,12 @@ def _first(
 
 
 def _is_stored(state: SegmentState, circumstances: Circumstances) -> bool:
-    """Returns whether a local copy may be removed: Tier 2 has the segment, and it is not in use."""
+    """Returns whether a local copy may be removed: Tier 2 has the segment, it is not in use, and
+    its removal did not fail a short while ago."""
     return (
         _is_kept(state)
         and state.segment_id not in circumstances.claimed
+        and circumstances.retry_at_ns.get(state.segment_id, 0) <= circumstances.now_ns
         and not circumstances.is_pinned(state.segment_id)
     )
 

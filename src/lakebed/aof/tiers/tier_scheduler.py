@@ -27,6 +27,7 @@ from lakebed.aof.tiers.log_tiers import LogTiers
 from lakebed.aof.tiers.metrics import TierMetrics
 from lakebed.aof.tiers.tier_plan import (
     Circumstances,
+    eviction_due_ns,
     next_compression,
     next_due_ns,
     next_upload,
@@ -210,7 +211,7 @@ class TierScheduler:
             self._watch()
         if not failures:
             self._upkeep_backoff.reset()
-            return None
+            return eviction_due_ns(self._states(), self._circumstances())
         event(
             _log, "tier_upkeep_failed", level=logging.WARNING, log=self._state.name,
             error=failures[0],
@@ -258,8 +259,11 @@ class TierScheduler:
     # Helpers.
 
     def _states(self) -> list[SegmentState]:
+        """None once the log is being closed: every move would be refused."""
         journal = self._recorder.journal
-        return [] if journal is None else list(journal.index().segments())
+        if journal is None or self._state.is_closed:
+            return []
+        return list(journal.index().segments())
 
     def _times_due_ns(
         self, states: Sequence[SegmentState], circumstances: Circumstances

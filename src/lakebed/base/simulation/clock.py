@@ -23,6 +23,11 @@ class SimulatedClock:
     def advance(self, duration_ns: int) -> None:
         self._now_ns += max(duration_ns, 0)
 
+    def reboot(self) -> None:
+        """The machine starts again: monotonic time begins anew, the wall clock goes on."""
+        self._skew_ns += self._now_ns
+        self._now_ns = 0
+
     def skew(self, difference_ns: int) -> None:
         """Steps the wall clock, forward or back."""
         self._skew_ns += difference_ns

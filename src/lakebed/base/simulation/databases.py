@@ -76,7 +76,7 @@ class SimulatedDatabases:
             self._files = None
         if self._files is None:
             self._files = _Files(self._disk)
-        with self._files.call(f"connect {os.fspath(path)}"):
+        with self._files.call("connect"):
             connection = Connection(self._files, os.fspath(path))
         self._files.connections.add(connection)
         return connection
@@ -203,7 +203,7 @@ class _Files(apsw.VFS):
         """Makes one call into SQLite; another thread may run before it."""
         self.check("a connection")
         if self.disk.scheduler is not None:
-            self.disk.scheduler.pause(f"sqlite {label}")
+            self.disk.scheduler.pause("sqlite", label)
         with self.undisturbed_call():
             yield
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -60,6 +61,7 @@ class SimulatedDisk:
         self.faults = Faults()
         self.steps = 0
         self.read_bytes = 0  # by `pread`, of all files
+        self.open_paths: Counter[str] = Counter()  # of the handles that are not closed
         self.trace: list[str] = []
         self.capacity_bytes = capacity_bytes
         self.scheduler = scheduler
@@ -82,6 +84,7 @@ class SimulatedDisk:
         even numbers, in the order they were made.
         """
         self._life += 1
+        self.open_paths.clear()
         self._crashed = False
         self._locked.clear()
         self.faults = Faults()
@@ -108,6 +111,40 @@ class SimulatedDisk:
         twin._temporaries = self._temporaries
         twin._boots = self._boots
         return twin
+
+    def damage(self, path: PathLike, *, offset: int, data: bytes) -> None:
+        """Put other bytes in the place of some that were synced."""
+        self._node(path).overwrite(offset, data)
+
+    def cut(self, path: PathLike, *, size: int) -> None:
+        """Shorten a file that was synced, as a file system that lost some of it."""
+        self._node(path).cut(size)
+
+    def lose(self, path: PathLike) -> None:
+        """A file disappears, with its folder's entry, durably and without an operation."""
+        folder, name = self._parent(path)
+        folder.cached.pop(name, None)
+        folder.device.pop(name, None)
+
+    def place(self, path: PathLike, content: bytes) -> None:
+        """Puts a file there, durably and without an operation; its folder must exist."""
+        folder, name = self._parent(path)
+        node = Node()
+        node.write(0, content)
+        node.sync()
+        folder.cached[name] = folder.device[name] = node
+
+    def size_of(self, path: PathLike) -> int:
+        """Of a file, without an operation."""
+        return len(self._node(path).cached)
+
+    def content_of(self, path: PathLike) -> bytes:
+        """Of a file, without an operation."""
+        return bytes(self._node(path).cached)
+
+    def file_paths(self) -> list[str]:
+        """Of all files, sorted; without an operation."""
+        return self._tree.file_paths()
 
     def flip_bit(self, path: PathLike, *, offset: int, bit: int = 0) -> None:
         """Damages bytes that were synced."""
@@ -267,7 +304,8 @@ class SimulatedDisk:
             if before_crash is not None:
                 before_crash()
             self._crash(f"crash at step {self.steps}: {operation} {os.fspath(path)}")
-        self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
+        if self.scheduler is None or self.scheduler.keeps_trace:
+            self.trace.append(f"{self.steps} {operation} {os.fspath(path)}")
         self.steps += 1
 
     def begin(self, operation: str, path: PathLike) -> None:
@@ -277,7 +315,9 @@ class SimulatedDisk:
 
     def _pause(self, operation: str, path: PathLike) -> None:
         if self.scheduler is not None and not self._crashed and not self._undisturbed:
-            self.scheduler.pause(f"{operation} {os.fspath(path)}")
+            self.scheduler.pause(operation, os.fspath(path))
+            if operation in self.faults.slow_ns:
+                self.scheduler.sleep_ns(self.faults.slow_ns[operation])
         if self.is_down:
             raise SimulatedCrash("the disk is gone")
 
@@ -290,7 +330,7 @@ class SimulatedDisk:
         raise crash
 
     def _fail_if_due(self, operation: str, path: PathLike) -> None:
-        fault = self.faults.due(operation)
+        fault = self.faults.due(operation, os.fspath(path))
         if fault is not None:
             # As the real disk names it.
             raise simulated_error(fault.code, "read" if operation == "pread" else operation, path)

@@ -34,6 +34,9 @@ class Faults:
     crash_at_step: int | None = None
     short_writes: bool = False  # a write may stop early, as write(2) may
     read_only: bool = False  # as a file system that met an error: from then on nothing changes
+    lasting: dict[str, int] = field(default_factory=dict)  # operations that fail, with which code
+    unreadable: set[str] = field(default_factory=set)  # files whose bytes cannot be read: EIO
+    slow_ns: dict[str, int] = field(default_factory=dict)  # operations that take so long
     _planned: dict[tuple[str, int], Fault] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
@@ -48,9 +51,23 @@ class Faults:
         """Makes the nth operation of that kind from now on (1 is the next) fail with `code`."""
         self._planned[operation, self._counts[operation] + nth] = Fault(code, after)
 
-    def due(self, operation: str) -> Fault | None:
+    @property
+    def is_any(self) -> bool:
+        """Whether an operation may fail from now on, crashes apart."""
+        planned = any(nth > self._counts[operation] for operation, nth in self._planned)
+        return planned or self.read_only or bool(self.lasting or self.unreadable)
+
+    def forget_planned(self) -> None:
+        """Drops the faults that `fail` planned."""
+        self._planned.clear()
+
+    def due(self, operation: str, path: str = "") -> Fault | None:
         """Counts one operation and returns the fault planned for it."""
         self._counts[operation] += 1
+        if operation == "pread" and path in self.unreadable:
+            return Fault(errno.EIO, AfterFailedSync.KEPT)
+        if operation in self.lasting:
+            return Fault(self.lasting[operation], AfterFailedSync.KEPT)
         if self.read_only and operation in _CHANGES:
             return Fault(errno.EROFS, AfterFailedSync.KEPT)
         return self._planned.get((operation, self._counts[operation]))

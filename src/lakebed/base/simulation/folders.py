@@ -87,6 +87,18 @@ class Tree:
                 todo.extend(names[name] for name in sorted(names))
         return found
 
+    def file_paths(self) -> list[str]:
+        """Of all files that can be reached, sorted."""
+        paths: list[str] = []
+        todo: list[tuple[str, Entry]] = [("", self.root)]
+        while todo:
+            path, entry = todo.pop()
+            if isinstance(entry, Folder):
+                todo.extend((f"{path}/{name}", child) for name, child in entry.cached.items())
+            else:
+                paths.append(path)
+        return sorted(paths)
+
     def copy(self) -> Tree:
         """Returns an independent tree, including pending changes."""
         twins: dict[int, Entry] = {}

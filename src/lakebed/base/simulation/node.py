@@ -71,6 +71,22 @@ class Node:
             if offset < len(content):
                 content[offset] ^= 1 << bit
 
+    def overwrite(self, offset: int, data: bytes) -> None:
+        """Damage of several bytes that no sync repairs."""
+        for content in (self.cached, self.device):
+            content[offset : offset + len(data)] = data[: max(0, len(content) - offset)]
+
+    def cut(self, size: int) -> None:
+        """Damage that shortens the file."""
+        del self.cached[size:]
+        del self.device[size:]
+        self._versions = {
+            sector: versions
+            for sector, versions in self._versions.items()
+            if (sector + 1) * SECTOR_BYTES <= size
+        }
+        self._sizes = []
+
     def copy(self) -> Node:
         twin = Node()
         twin.cached, twin.device = bytearray(self.cached), bytearray(self.device)

@@ -41,6 +41,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         self._life = disk.life
         self._closed = False
         self._failure: str | None = None
+        disk.open_paths[path] += 1
 
     @property
     def path(self) -> str:
@@ -91,6 +92,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
         one.
         """
         self._check("open")
+        self._disk.open_paths[self._path] -= 1  # it takes the place of this one
         return SimulatedFile(self._disk, self._node, self._path, writable=self._writable)
 
     def declare_sealed(self) -> None:
@@ -100,6 +102,7 @@ class SimulatedFile(AbstractContextManager["SimulatedFile"]):
     def close(self) -> None:
         if not self._closed and self._life == self._disk.life:
             self._closed = True
+            self._disk.open_paths[self._path] -= 1
             self._disk.look("close", self._path)
 
     def __exit__(

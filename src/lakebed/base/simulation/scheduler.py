@@ -59,6 +59,10 @@ class Deadlock(AssertionError):
     """All threads wait, and no deadline will wake any."""
 
 
+class Livelock(AssertionError):
+    """Threads run on and on, and the driver waits for something that does not come."""
+
+
 class _Strand:
     """One simulated thread."""
 
@@ -189,6 +193,11 @@ class Scheduler:
         _alive.add(self)
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
+        self.keeps_trace = True
+        self.stay_share = 0.0  # of the pauses, those in which nobody else is asked
+        self.switch_count = 0  # how often a thread was resumed
+        self.switches_per_s_max: int | None = None  # `Livelock` beyond it
+        self._second = (0, 0)  # the count, and the time, from which on that is counted
         self._random = random
         self._clock = clock
         self._strands: dict[greenlet, _Strand] = {}
@@ -270,14 +279,19 @@ class Scheduler:
         self._strands[strand.greenlet] = strand
         self._ready.append(strand)
 
-    def pause(self, label: str) -> None:
+    def pause(self, *labels: str) -> None:
         """Lets another thread run first. Does nothing for the code that drives the simulation."""
-        self._check_alive()
+        if self.crash is not None:
+            self._check_alive()
         strand = self._strands.get(getcurrent())
-        if strand is not None:
-            self.trace.append(f"{strand.name}: {label}")
-            self._ready.append(strand)
-            self.hub.switch()
+        if strand is None:
+            return
+        if self.keeps_trace:
+            self.trace.append(f"{strand.name}: {' '.join(labels)}")
+        if self.stay_share and self._random.random() < self.stay_share:
+            return
+        self._ready.append(strand)
+        self.hub.switch()
 
     def wait_until(
         self, condition: Callable[[], bool], *, timeout_ns: int | None, name: str
@@ -356,6 +370,10 @@ class Scheduler:
 
     def _resume(self) -> None:
         strand = self._ready.pop(self._random.randrange(len(self._ready)))
+        self.switch_count += 1
+        if self.switches_per_s_max is not None and self._is_spinning(self.switches_per_s_max):
+            running = ", ".join(sorted({strand.name, *(ready.name for ready in self._ready)}))
+            raise Livelock(f"threads do not come to rest: {running}")
         self.hub = getcurrent()
         strand.greenlet.parent = self.hub
         strand.greenlet.switch()
@@ -364,6 +382,18 @@ class Scheduler:
         if self.crash is not None:
             self.kill_all()
             raise self.crash
+
+    def _is_spinning(self, switches_per_s_max: int) -> bool:
+        count, since_ns = self._second
+        now_ns = self._clock.monotonic_ns()
+        if now_ns >= since_ns + NS_PER_S or now_ns < since_ns:
+            self._second = (self.switch_count, now_ns)
+            return False
+        return self.switch_count - count > switches_per_s_max
+
+    def count_anew(self) -> None:
+        """A second begins, for `switches_per_s_max`: the caller did much in no time."""
+        self._second = (self.switch_count, self._clock.monotonic_ns())
 
     def _who_waits(self, name: str) -> str:
         others = ", ".join(f"{strand.name} for {strand.waits_for}" for strand in self._waiting)

@@ -14,6 +14,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.restart_count = 0
         self.random = Random(f"callers {seed}")
         self.clock = SimulatedClock()
         self.runner = Scheduler(Random(f"scheduler {seed}"), self.clock)
@@ -30,7 +31,9 @@ class World:
         self.runner.kill_all()
         self.disk.restart(crash, survivors=survivors)
         self.disk.steps = 0
-        self.runner = Scheduler(Random(f"scheduler {self.seed} again"), self.clock)
+        self.restart_count += 1
+        again = " again" if self.restart_count == 1 else f" again {self.restart_count}"
+        self.runner = Scheduler(Random(f"scheduler {self.seed}{again}"), self.clock)
         self.disk.scheduler = self.runner
         self.disk.trace = self.runner.trace
 

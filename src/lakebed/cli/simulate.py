@@ -1,0 +1,166 @@
+"""`lakebed simulate`: the whole store under one seed, with everything that can go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakebed.base.errors import InputError
+from lakebed.cli.invocation import invocation
+from lakebed.cli.output import Output
+
+if TYPE_CHECKING:
+    from lakebed.simulator.campaign import Campaign
+    from lakebed.simulator.run import RunResult
+
+app = typer.Typer(add_completion=False)
+
+BROKEN_EXIT_CODE = 1
+_SHRINK_S = 60.0
+_TRACE_LINES = 25
+
+
+@app.command()
+def simulate(
+    context: typer.Context,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed; the same seed, the same run.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="The steps of each run.")] = 1000,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="T", min=0.0, help="Run one seed after another for so long."),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Run so many seeds, 1 without --minutes.")
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Run the steps of this file, as a failure was saved."),
+    ] = None,
+    save: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the steps of a failure are saved.")
+    ] = Path(),
+    shrink: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Reduce the steps of a failure.")
+    ] = True,
+    trace: Annotated[bool, typer.Option("--trace", help="Print what happens, step by step.")] = False,
+) -> None:
+    """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
+
+    The exit code is 1 if a promise was broken. Then the steps are reduced to the few that matter
+    and saved, and the last line is the command that repeats the run.
+
+    \b
+    lakebed simulate --seed 7 --steps 1000
+    lakebed simulate --minutes 10
+    lakebed simulate --replay simulation-7.json --trace
+    """
+    _require_greenlet()
+    from lakebed.base.clock import SystemClock
+    from lakebed.simulator.campaign import Campaign, run_seeds
+    from lakebed.simulator.run import run_plan
+
+    output = invocation(context).output
+    if replay is not None:
+        result = run_plan(_plan_of(replay))
+        campaign = Campaign(result.coverage, 1, failed=result if result.violation else None)
+        _print_trace(output, result, whole=trace)
+        _end(output, campaign, f"lakebed simulate --replay {replay}")
+        return
+    if seeds is None and minutes is None:
+        seeds = 1
+    campaign = run_seeds(
+        seed,
+        step_count=steps,
+        seed_count=seeds,
+        seconds_max=None if minutes is None else minutes * 60,
+        clock=SystemClock(),
+    )
+    if campaign.failed is None:
+        if trace and seeds == 1:
+            _print_single(output, seed, steps)
+        _end(output, campaign, "")
+        return
+    failed = campaign.failed
+    _print_trace(output, failed, whole=trace)
+    if shrink:
+        _shrink(output, failed, save)
+    _end(output, campaign, f"lakebed simulate --seed {failed.plan.seed} --steps {steps}")
+
+
+def _require_greenlet() -> None:
+    try:
+        import greenlet  # noqa: F401 - the simulated threads are made of it
+    except ImportError:
+        raise InputError(
+            "the simulator needs greenlet: install lakebed with the extra `simulation`, "
+            "pip install 'lakebed[simulation]'"
+        ) from None
+
+
+def _plan_of(path: Path):  # type: ignore[no-untyped-def]
+    from lakebed.simulator.plan import Plan
+
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    return Plan.decode(text, path=str(path))
+
+
+def _print_single(output: Output, seed: int, steps: int) -> None:
+    from lakebed.simulator.drawing import draw_plan
+    from lakebed.simulator.run import run_plan
+
+    _print_trace(output, run_plan(draw_plan(seed, steps)), whole=True)
+
+
+def _print_trace(output: Output, result: RunResult, *, whole: bool) -> None:
+    lines = result.trace.lines
+    for line in lines if whole else lines[-_TRACE_LINES:] if result.violation else []:
+        output.line(line)
+    for line in result.details.splitlines():
+        output.line(line)
+
+
+def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
+    from lakebed.base.clock import SystemClock
+    from lakebed.simulator.shrinker import Shrinker
+
+    shrinker = Shrinker(failed, clock=SystemClock(), seconds_max=_SHRINK_S)
+    smallest = shrinker.shrink()
+    path = folder / f"simulation-{failed.plan.seed}.json"
+    path.write_text(smallest.plan.encode())
+    count = len(smallest.plan.steps)
+    output.line(f"the same with {count} steps, found in {shrinker.run_count} runs:")
+    for line in smallest.trace.lines[-_TRACE_LINES:]:
+        output.line(line)
+    output.line(f"saved; run it with: lakebed simulate --replay {path}")
+
+
+def _end(output: Output, campaign: Campaign, replay: str) -> None:
+    coverage = campaign.coverage
+    sums = (
+        f"{campaign.seed_count} seeds, {coverage.step_count} steps, {coverage.crash_count} crashes"
+    )
+    if campaign.duration_ns:
+        sums += f", {campaign.steps_per_s:.0f} steps a second"
+    failed = campaign.failed
+    violation = None if failed is None or failed.violation is None else failed.violation
+    document = {
+        "seeds": campaign.seed_count,
+        "steps": coverage.step_count,
+        "crashes": coverage.crash_count,
+        "operations": coverage.document(),
+        "broken": None if violation is None else str(violation),
+        "replay": replay,
+    }
+    lines = [*coverage.lines(), sums]
+    if violation is None:
+        lines.append("no promise was broken")
+    else:
+        lines += [f"BROKEN {violation}", replay]
+    output.result(document, lines=lines)
+    if violation is not None:
+        raise typer.Exit(BROKEN_EXIT_CODE)

@@ -1,0 +1,228 @@
+"""Everything that goes wrong, by name: crashes, the disk, the clocks; and what ends it again."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from lakebed.base.clock import NS_PER_MS, NS_PER_S
+from lakebed.base.simulation.disk import Crash
+from lakebed.base.simulation.faults import AfterFailedSync
+from lakebed.simulator.context import Answer, Context, Outcome
+from lakebed.simulator.damages import draw_damage, draw_vanishing, plant, vanish
+from lakebed.simulator.plan import Step
+from lakebed.simulator.settings import draw_settings
+
+FAILING = (
+    "pwrite",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "create",
+    "unlink",
+    "truncate",
+    "pread",
+    "open",
+)
+SLOW = ("fdatasync", "pwrite", "fsync", "pread", "rename")
+HOUR_NS = 3600 * NS_PER_S
+RECOVERY_MS = 130_000  # until everything that waits for a full disk has tried again
+
+
+class StoreGone(BaseException):
+    """The process ends here: the run restarts the machine and opens the store again."""
+
+    def __init__(self, crash: Crash, survivors: int) -> None:
+        super().__init__(f"{crash.value} {survivors}")
+        self.crash = crash
+        self.survivors = survivors
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """Something that goes wrong: how it is drawn, and made happen."""
+
+    name: str
+    weight: float
+    draw: Callable[[Random], dict[str, Any]]
+    run: Callable[[Context, Step], Answer]
+
+
+def _draw_nothing(_random: Random) -> dict[str, Any]:
+    return {}
+
+
+def _draw_crash(random: Random) -> dict[str, Any]:
+    return {
+        "survivors": random.choice([0, 0, 1, 2, 3, 4, 5]),
+        "after": random.choice([None, 0, 1, 2, 3, 5, 8, 13, 30, 80]),  # steps of the disk
+    }
+
+
+def _crash(crash: Crash) -> Callable[[Context, Step], Answer]:
+    def run(context: Context, step: Step) -> Answer:
+        survivors, after = step.arguments["survivors"], step.arguments["after"]
+        if after is None:
+            raise StoreGone(crash, survivors)
+        disk = context.machine.world.disk
+        disk.faults.crash_at_step = disk.steps + after
+        context.parts["crash"] = (crash, survivors)
+        return Answer(Outcome.OK, f"{_WORDS[crash]} is going to come after {after} writes")
+
+    return run
+
+
+_WORDS = {Crash.KILL: "a kill", Crash.POWER: "a power cut"}
+
+
+def _draw_failure(random: Random) -> dict[str, Any]:
+    return {
+        "operation": random.choice(FAILING),
+        "nth": random.choice([1, 1, 2, 3, 5, 9]),
+        "reverts": random.random() < 0.5,
+    }
+
+
+def _fail(context: Context, step: Step) -> Answer:
+    operation, nth = step.arguments["operation"], step.arguments["nth"]
+    after = AfterFailedSync.REVERTED if step.arguments["reverts"] else AfterFailedSync.KEPT
+    context.machine.world.disk.faults.fail(operation, nth=nth, after=after)
+    _trouble(context, "disk.fail")
+    return Answer(Outcome.OK, f"{operation} number {nth} from now on fails")
+
+
+def _draw_slow(random: Random) -> dict[str, Any]:
+    return {"operation": random.choice(SLOW), "ms": random.choice([1, 20, 700])}
+
+
+def _slow(context: Context, step: Step) -> Answer:
+    operation, duration_ms = step.arguments["operation"], step.arguments["ms"]
+    context.machine.world.disk.faults.slow_ns[operation] = duration_ms * NS_PER_MS
+    context.active_faults.add("disk.slow")
+    return Answer(Outcome.OK, f"every {operation} takes {duration_ms} ms")
+
+
+def _draw_full(random: Random) -> dict[str, Any]:
+    return {"free": random.choice([0, 0, 4096, 40_000])}
+
+
+def _full(context: Context, step: Step) -> Answer:
+    disk = context.machine.world.disk
+    disk.capacity_bytes = disk.used_bytes() + step.arguments["free"]
+    _trouble(context, "disk.full", passes=True)
+    return Answer(Outcome.OK, f"the disk has {step.arguments['free']} bytes left")
+
+
+def _no_descriptors(context: Context, _step: Step) -> Answer:
+    lasting = context.machine.world.disk.faults.lasting
+    for operation in ("open", "create", "list"):
+        lasting[operation] = errno.EMFILE
+    _trouble(context, "disk.no_descriptors", passes=True)
+    return Answer(Outcome.OK, "no file descriptor is left")
+
+
+def _read_only(context: Context, _step: Step) -> Answer:
+    context.machine.world.disk.faults.read_only = True
+    _trouble(context, "disk.read_only")
+    return Answer(Outcome.OK, "the file system is read-only")
+
+
+def _short_writes(context: Context, _step: Step) -> Answer:
+    context.machine.world.disk.faults.short_writes = True
+    context.active_faults.add("disk.short_writes")
+    return Answer(Outcome.OK, "writes stop short")
+
+
+def _heal(context: Context, _step: Step) -> Answer:
+    armed = context.machine.world.disk.faults.crash_at_step
+    context.machine.heal()
+    context.machine.world.disk.faults.crash_at_step = armed
+    context.active_faults.clear()
+    if not context.is_poisoned and context.is_troubled:
+        context.machine.elapse(RECOVERY_MS)
+        context.is_troubled = False
+    return Answer(Outcome.OK, "the disk works again")
+
+
+def _trouble(context: Context, name: str, *, passes: bool = False) -> None:
+    """`passes`: when it is over, everything works again without being opened anew."""
+    context.is_poisoned = context.is_poisoned or not passes
+    context.is_troubled = context.has_ever_troubled = True
+    context.active_faults.add(name)
+
+
+def _draw_step(random: Random) -> dict[str, Any]:
+    return {"minutes": random.choice([-4000, -90, -2, 2, 90, 4000])}
+
+
+def _step_clock(context: Context, step: Step) -> Answer:
+    minutes = step.arguments["minutes"]
+    context.machine.set_clock(minutes * 60 * NS_PER_S)
+    context.parts["leases_vague"] = True
+    return Answer(Outcome.OK, f"the wall clock is set {minutes:+} minutes")
+
+
+def _draw_suspend(random: Random) -> dict[str, Any]:
+    return {"hours": random.choice([1, 9, 80])}
+
+
+def _suspend(context: Context, step: Step) -> Answer:
+    hours = step.arguments["hours"]
+    context.machine.set_clock(hours * HOUR_NS)
+    context.parts["leases_vague"] = True
+    return Answer(Outcome.OK, f"the machine sleeps for {hours} hours")
+
+
+def _draw_time(random: Random) -> dict[str, Any]:
+    return {"ms": random.choice([1, 30, 400, 400, 6_000, 70_000])}
+
+
+def _pass_time(context: Context, step: Step) -> Answer:
+    context.machine.elapse(step.arguments["ms"])
+    return Answer(Outcome.OK, f"{step.arguments['ms']} ms pass")
+
+
+def _draw_reopen(random: Random) -> dict[str, Any]:
+    settings = draw_settings(random) if random.random() < 0.5 else None
+    return {"settings": settings}
+
+
+class Reopen(BaseException):
+    """The store is to be closed in order, and opened again, maybe with other settings."""
+
+    def __init__(self, settings: dict[str, Any] | None) -> None:
+        super().__init__("reopen")
+        self.settings = settings
+
+
+def _reopen(_context: Context, step: Step) -> Answer:
+    raise Reopen(step.arguments["settings"])
+
+
+def _plant(context: Context, step: Step) -> Answer:
+    return context.machine.run("damage", lambda: plant(context, step))
+
+
+FAULTS: Final[dict[str, FaultKind]] = {
+    kind.name: kind
+    for kind in (
+        FaultKind("crash.kill", 1.5, _draw_crash, _crash(Crash.KILL)),
+        FaultKind("crash.power", 3, _draw_crash, _crash(Crash.POWER)),
+        FaultKind("disk.fail", 2, _draw_failure, _fail),
+        FaultKind("disk.slow", 1, _draw_slow, _slow),
+        FaultKind("disk.full", 0.7, _draw_full, _full),
+        FaultKind("disk.no_descriptors", 0.5, _draw_nothing, _no_descriptors),
+        FaultKind("disk.read_only", 0.2, _draw_nothing, _read_only),
+        FaultKind("disk.short_writes", 0.5, _draw_nothing, _short_writes),
+        FaultKind("disk.heal", 4, _draw_nothing, _heal),
+        FaultKind("damage.plant", 0.4, draw_damage, _plant),
+        FaultKind("file.vanishes", 0.2, draw_vanishing, vanish),
+        FaultKind("clock.step", 1, _draw_step, _step_clock),
+        FaultKind("clock.suspend", 0.5, _draw_suspend, _suspend),
+        FaultKind("time.pass", 8, _draw_time, _pass_time),
+        FaultKind("store.reopen", 2, _draw_reopen, _reopen),
+    )
+}

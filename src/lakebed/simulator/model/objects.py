@@ -1,0 +1,187 @@
+"""What a bucket must hold: the versions of each key, newest first.
+
+A key has one state that is known, or several that are possible after an answer was lost; what is
+seen next decides. What was acknowledged is in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakebed.simulator.violation import Promise, Violation
+
+
+class ModelVersion(NamedTuple):
+    """A version of an object; a delete marker has no content."""
+
+    version_id: str | None  # None: not known, for the answer was lost
+    content: bytes | None
+    is_null: bool = False
+
+    def fits(self, seen: ModelVersion) -> bool:
+        is_same = self.version_id in (None, seen.version_id) or (self.is_null and seen.is_null)
+        return is_same and (self.content is None) == (seen.content is None)
+
+
+KeyState = tuple[ModelVersion, ...]
+EMPTY: KeyState = ()
+
+
+class Versions(NamedTuple):
+    """How a bucket keeps versions."""
+
+    is_enabled: bool
+    is_suspended: bool = False
+
+
+@dataclass
+class KeyModel:
+    """All states that the key may be in."""
+
+    states: list[KeyState] = field(default_factory=lambda: [EMPTY])
+
+    @property
+    def is_known(self) -> bool:
+        return len(self.states) == 1
+
+    def changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
+        """It was acknowledged: states in which it could not be are ruled out."""
+        self.states = (
+            _unique(after for after in map(change, self.states) if after is not None) or self.states
+        )
+
+    def maybe_changed(self, change: Callable[[KeyState], KeyState | None]) -> None:
+        """It was carried out or not."""
+        after = [state for state in map(change, self.states) if state is not None]
+        self.states = _unique([*self.states, *after])
+
+    def seen(self, versions: Sequence[ModelVersion], where: str) -> None:
+        """All versions of the key, newest first, as a listing has them."""
+        fitting = [state for state in self.states if _fits(state, versions)]
+        if not fitting:
+            expected = " or ".join(map(shown, self.states))
+            what = f"{where}: its versions are {shown(versions)}, not {expected}"
+            raise Violation(_broken(self.states, versions), what)
+        self.states = [_joined(fitting[0], versions)]
+
+    def identify(self, version_id: str, content: bytes) -> None:
+        """A version whose answer was lost: it was found, and this is its id."""
+        self.states = _unique(
+            tuple(
+                version._replace(version_id=version_id)
+                if version.version_id is None and version.content == content
+                else version
+                for version in state
+            )
+            for state in self.states
+        )
+
+    def resolve(self, version_id: str, content: bytes) -> None:
+        """That version was read: states in which it holds something else are ruled out."""
+        self.states = [
+            state
+            for state in self.states
+            if all(v.content == content for v in state if v.version_id == version_id)
+        ] or self.states
+
+    def current(self) -> set[bytes | None]:
+        """What reading the key may give; None: that there is none."""
+        return {state[0].content if state else None for state in self.states}
+
+    def saw_current(self, content: bytes | None, where: str) -> None:
+        possible = self.current()
+        if content not in possible:
+            what = f"{where}: it holds {_short(content)}, not {' or '.join(sorted(map(_short, possible)))}"
+            raise Violation(Promise.KEPT, what)
+        self.states = [
+            state for state in self.states if (state[0].content if state else None) == content
+        ]
+
+
+@dataclass
+class BucketModel:
+    name: str
+    versions: Versions
+    keys: dict[str, KeyModel] = field(default_factory=dict)
+    damaged_keys: set[str] = field(default_factory=set)
+    maybe_gone: bool = False  # a deletion in doubt
+    maybe_versions: list[Versions] = field(default_factory=list)  # a change in doubt
+
+    def key(self, key: str) -> KeyModel:
+        return self.keys.setdefault(key, KeyModel())
+
+    @property
+    def possible_versions(self) -> list[Versions]:
+        return self.maybe_versions or [self.versions]
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Delete markers alone are in no one's way."""
+        return all(any(map(_is_bare, key.states)) for key in self.keys.values())
+
+    @property
+    def is_empty(self) -> bool:
+        return all(all(map(_is_bare, key.states)) for key in self.keys.values())
+
+
+def _is_bare(state: KeyState) -> bool:
+    return all(version.content is None for version in state)
+
+
+def after_put(state: KeyState, version: ModelVersion, versions: Versions) -> KeyState:
+    if versions.is_enabled:
+        return (version, *state)
+    return (version._replace(is_null=True), *(each for each in state if not each.is_null))
+
+
+def after_delete(state: KeyState, version_id: str | None, versions: Versions) -> KeyState:
+    """Without a version: a marker, or in a bucket without versions nothing is left."""
+    if versions.is_enabled:
+        return (ModelVersion(version_id, None), *state)
+    kept = tuple(each for each in state if not each.is_null)
+    if versions.is_suspended:
+        return (ModelVersion(version_id, None, is_null=True), *kept)
+    return kept
+
+
+def after_removal(state: KeyState, version_id: str) -> KeyState:
+    """Of one version, for good."""
+    return tuple(
+        each
+        for each in state
+        if each.version_id != version_id and not (version_id == "null" and each.is_null)
+    )
+
+
+def shown(state: Sequence[ModelVersion]) -> str:
+    return "[" + ", ".join(_short(version.content) for version in state) + "]"
+
+
+def _short(content: bytes | None) -> str:
+    if content is None:
+        return "nothing"
+    return f"{content[:24].decode('ascii', 'replace')}({len(content)} bytes)"
+
+
+def _fits(state: KeyState, seen: Sequence[ModelVersion]) -> bool:
+    return len(state) == len(seen) and all(map(ModelVersion.fits, state, seen))
+
+
+def _joined(state: KeyState, seen: Sequence[ModelVersion]) -> KeyState:
+    """With the ids that are known now."""
+    return tuple(
+        known._replace(version_id=found.version_id)
+        for known, found in zip(state, seen, strict=True)
+    )
+
+
+def _unique(states: Iterable[KeyState]) -> list[KeyState]:
+    return list(dict.fromkeys(states))
+
+
+def _broken(states: Sequence[KeyState], seen: Sequence[ModelVersion]) -> Promise:
+    if len(seen) > max(map(len, states)):
+        return Promise.DELETED
+    return Promise.KEPT

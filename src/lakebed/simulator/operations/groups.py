@@ -1,0 +1,703 @@
+"""What consumers do: lease, ack, give back, extend, look at dead letters, redrive, seek, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Any, NamedTuple
+
+from lakebed.base.clock import NS_PER_MS
+from lakebed.base.errors import Closed, DiskError, InputError, LakebedError, NotFound
+from lakebed.simulator.context import Answer, Context, Operation, Outcome
+from lakebed.simulator.model.groups import VAGUE_NS, GroupModel, GroupPartitionModel, ModelLease
+from lakebed.simulator.model.topics import PartitionModel, TopicModel
+from lakebed.simulator.operations import topics
+from lakebed.simulator.plan import Step
+from lakebed.simulator.settings import configs_of
+from lakebed.simulator.violation import Promise, require
+from lakebed.store.group import Group
+from lakebed.store.leased_message import LeasedMessage
+from lakebed.stroma.errors import StaleLease
+
+NAMES = ("billing", "audit")
+HELD_MAX = 60  # tokens that consumers keep, the newest ones
+
+
+class Token(NamedTuple):
+    """A message in a consumer's hands, as long as the consumer believes it has it."""
+
+    topic: str
+    group: str
+    model: GroupModel  # of the group it was leased from
+    message: LeasedMessage
+    lease: ModelLease
+
+
+def open_group(
+    context: Context, step: Step, *, creates: bool = True
+) -> tuple[Group, GroupModel, TopicModel]:
+    """`NotFound` if there is no such topic, or no such group and none is created."""
+    topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
+    return open_named(context, topic_name, name, creates=creates)
+
+
+def open_named(
+    context: Context, topic_name: str, name: str, *, creates: bool = True
+) -> tuple[Group, GroupModel, TopicModel]:
+    topic, topic_model = topics.open_topic(context, topic_name)
+    key = (topic_name, name)
+    if not creates and key not in context.model.groups:
+        raise NotFound(f"the topic {topic_name} has no group {name}")
+    group = topic.group(name)
+    if context.model.topics.get(topic_name) is not topic_model:
+        raise Closed(f"{topic_name}: the topic was deleted")
+    model = context.model.groups.get(key)
+    if model is not None and model.maybe_deleted:
+        model = _found_again(group, model)
+    if model is None:
+        parts = [
+            GroupPartitionModel(f"group {name} of {part.name}") for part in topic_model.partitions
+        ]
+        model = context.model.groups[key] = GroupModel(topic_name, name, parts)
+    if context.handles.get(("group", *key)) is not group:
+        context.handles["group", *key] = group
+        config = configs_of(context.machine.settings).group
+        model.delivery_count_max = config.delivery_count_max
+        model.lease_ms = config.lease_ms
+        model.syncs = config.syncs_each
+        model.sync_ms = config.sync_ms
+        model.per_key_order = config.per_key_order
+        model.incarnations = _incarnations(group)
+        for part in model.partitions:
+            part.delivery_count_max = config.delivery_count_max
+    return group, model, topic_model
+
+
+def _incarnations(group: Group) -> list[int]:
+    """One for each partition that is open, by its number."""
+    return [part.incarnation for part in group.parts]
+
+
+def _found_again(group: Group, model: GroupModel) -> GroupModel | None:
+    """After a deletion in doubt: the same group, or None if it is another one by now."""
+    if model.incarnations and model.incarnations != _incarnations(group):
+        return None
+    model.maybe_deleted = False
+    return model
+
+
+@contextmanager
+def _in_flight(model: GroupModel) -> Iterator[None]:
+    for part in model.partitions:
+        part.in_flight += 1
+    try:
+        yield
+    finally:
+        for part in model.partitions:
+            part.in_flight -= 1
+
+
+def _draw_group(random: Random) -> dict[str, Any]:
+    return {"topic": random.randrange(len(topics.NAMES)), "group": random.randrange(len(NAMES))}
+
+
+def _draw_lease(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_group(random),
+        "max": random.choice([1, 2, 5, 20]),
+        "lease_ms": random.choice([None, None, 200, 30_000]),
+        "wait_ms": random.choice([0, 0, 0, 50]),
+    }
+
+
+def _lease(context: Context, step: Step) -> Answer:
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    try:
+        group, model, topic_model = open_group(context, step)
+    except NotFound:
+        return topics.missing(context, topic_name)
+    what = f"lease up to {step.arguments['max']} messages of group {model.name} of {topic_name}"
+    begun_ns = context.machine.now_ns
+    wall_ms = context.machine.wall_ms
+    ends = [min(known.written_ns, default=known.end) for known in topic_model.partitions]
+    lease_ms = step.arguments["lease_ms"]
+    target = context.group_surface(step, group)
+    with _in_flight(model), _may_be_lost(context, model):
+        try:
+            leased = target.lease(
+                max_messages=step.arguments["max"],
+                lease_ms=lease_ms,
+                wait_s=step.arguments["wait_ms"] / 1000,
+            )
+        except LakebedError as error:
+            is_undone = _is_read_failure(error) and model.syncs
+            if not is_undone and not isinstance(error, InputError):
+                _lease_lost(context, model)
+            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+    if context.model.groups.get((topic_name, model.name)) is not model:
+        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    if context.is_troubled:  # what one partition failed with is not told if others gave something
+        _lease_lost(context, model)
+    until_ns = begun_ns + (lease_ms or model.lease_ms) * NS_PER_MS
+    _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
+    if len(leased) < step.arguments["max"] and context.machine.now_ns == begun_ns:
+        _check_nothing_left(context, model, topic_model, ends, wall_ms)
+    places = ", ".join(f"{m.partition}/{m.offset}" for m in leased)
+    outcome = Outcome.OK if leased else Outcome.NOTHING
+    return Answer(outcome, f"{what}: {places or 'none'}")
+
+
+@contextmanager
+def _may_be_lost(context: Context, model: GroupModel) -> Iterator[None]:
+    """A crash inside leaves leases that nobody knows of."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        _lease_lost(context, model)
+        raise
+
+
+def _lease_lost(context: Context, model: GroupModel) -> None:
+    for part in model.partitions:
+        part.lost_lease_count += 1
+        part.vague_until_ns = context.machine.now_ns + VAGUE_NS
+
+
+def _check_nothing_left(
+    context: Context,
+    model: GroupModel,
+    topic_model: TopicModel,
+    ends: Sequence[int],
+    wall_ms: int,
+) -> None:
+    """A lease was given less than it asked for: nothing else was to be had."""
+    if context.is_troubled or model.per_key_order or _is_damaged(model, topic_model):
+        return
+    now_ns = context.machine.now_ns
+    for number, part in enumerate(model.partitions):
+        known = topic_model.partitions[number]
+        if part.in_flight or known.in_flight:
+            continue
+        for offset, message in known.messages.items():
+            is_due = message.not_before_ms <= wall_ms and offset < ends[number]
+            is_there = is_due and _stays(topic_model, number, offset)
+            what = f"{part.name}: offset {offset} is due, and a lease did not get it"
+            require(not (is_there and part.is_available(offset, now_ns)), Promise.SCHEDULE, what)
+
+
+def _is_read_failure(error: LakebedError) -> bool:
+    return isinstance(error, DiskError) and error.operation == "read"
+
+
+def _is_damaged(model: GroupModel, topic_model: TopicModel) -> bool:
+    return (
+        model.is_damaged
+        or topic_model.is_damaged
+        or any(part.is_damaged for part in topic_model.partitions)
+    )
+
+
+def _delivered(
+    context: Context,
+    model: GroupModel,
+    topic_model: TopicModel,
+    leased: Sequence[LeasedMessage],
+    until_ns: int,
+    wall_ms: int,
+) -> None:
+    epochs: dict[int, int] = {}
+    now_ns = context.machine.now_ns
+    for message in leased:
+        part = model.partitions[message.partition]
+        known = topic_model.partitions[message.partition]
+        if epochs.setdefault(message.partition, message.epoch) == message.epoch:
+            pass
+        _compare(known, message, wall_ms)
+        _check_key_order(model, part, topic_model, message, now_ns)
+        what = f"{part.name}: offset {message.offset} was delivered {message.delivery_count} times"
+        limit = model.delivery_count_max
+        require(not limit or message.delivery_count <= limit, Promise.DEAD_LETTERS, what)
+        part.delivered(
+            message.offset,
+            epoch=message.epoch,
+            until_ns=until_ns,
+            delivery_count=message.delivery_count,
+            now_ns=now_ns,
+        )
+        lease = part.leases[message.offset]
+        tokens(context).append(Token(model.topic, model.name, model, message, lease))
+    for partition, epoch in epochs.items():
+        model.partitions[partition].epoch_used(epoch)
+    del tokens(context)[:-HELD_MAX]
+
+
+def _compare(known: PartitionModel, message: LeasedMessage, wall_ms: int) -> None:
+    seen = topics.seen_of(message.message)
+    where = f"{known.name}: a lease of offset {message.offset}"
+    expected = known.messages.get(message.offset)
+    if expected is None:
+        known.adopt(message.offset, seen.message)
+    else:
+        promise = Promise.DAMAGE_NEVER_SERVED if known.is_damaged else Promise.KEPT
+        require(seen.message[:3] == expected[:3], promise, f"{where} has other bytes")
+    what = f"{where} came before its time, {seen.message.not_before_ms} ms"
+    require(seen.message.not_before_ms <= wall_ms, Promise.SCHEDULE, what)
+
+
+def _check_key_order(
+    model: GroupModel,
+    part: GroupPartitionModel,
+    topic_model: TopicModel,
+    message: LeasedMessage,
+    now_ns: int,
+) -> None:
+    if not model.per_key_order or message.key is None or part.in_flight > 0:
+        return
+    known = topic_model.partitions[message.partition]
+    for offset, lease in part.leases.items():
+        other = known.messages.get(offset)
+        is_before = offset < message.offset and _stays(topic_model, message.partition, offset)
+        if is_before and other is not None and other.key == message.key:
+            what = (
+                f"{part.name}: offset {message.offset} was leased while {offset} of the same key "
+                "is in other hands"
+            )
+            is_held = part.is_certain(lease, now_ns) and lease.epoch != message.epoch
+            require(not is_held, Promise.ORDER, what)
+
+
+def lease_all(
+    context: Context, group: Group, model: GroupModel, topic_model: TopicModel
+) -> list[LeasedMessage]:
+    """A lease of many messages, judged; in quiet time."""
+    begun_ns = context.machine.now_ns
+    leased = group.lease(max_messages=200)
+    until_ns = begun_ns + model.lease_ms * NS_PER_MS
+    _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
+    return leased
+
+
+def tokens(context: Context) -> list[Token]:
+    held: list[Token] = context.parts.setdefault("tokens", [])
+    return held
+
+
+def _draw_settle(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_group(random),
+        "first": random.randrange(1000),
+        "count": random.choice([1, 1, 2, 6]),
+        "delay_ms": random.choice([0, 0, 100, 4_000]),
+    }
+
+
+def _chosen(context: Context, step: Step) -> list[Token]:
+    """Some that were leased together from one group of these names, however long ago."""
+    topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
+    mine = [token for token in tokens(context) if (token.topic, token.group) == (topic_name, name)]
+    if not mine:
+        return []
+    first = mine[step.arguments["first"] % len(mine)]
+    message = first.message
+    together = [
+        token
+        for token in mine
+        if token.model is first.model
+        and (token.message.partition, token.message.epoch) == (message.partition, message.epoch)
+    ]
+    return together[: step.arguments["count"]]
+
+
+def _settle(context: Context, step: Step, verb: str) -> Answer:
+    """Ack, give back or extend messages that were leased, maybe long ago, maybe from a group or
+    topic that was deleted since."""
+    chosen = _chosen(context, step)
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    if not chosen:
+        return Answer(Outcome.NOTHING, f"{verb}: nobody holds a message")
+    try:
+        group, model, topic_model = open_group(context, step, creates=False)
+    except NotFound:
+        return Answer(Outcome.NOTHING, f"{verb}: the group is gone")
+    except Closed as error:
+        return context.refused(error, verb)
+    places = ", ".join(f"{t.message.partition}/{t.message.offset}" for t in chosen)
+    what = f"{verb} {places} of group {model.name} of {topic_name}, epoch {chosen[0].message.epoch}"
+    part = model.partitions[chosen[0].message.partition % len(model.partitions)]
+    is_same_group = chosen[0].model is model
+    leases = [token.lease for token in chosen]
+    now_ns = context.machine.now_ns
+    is_certain = is_same_group and all(
+        part.is_certain(lease, now_ns)
+        and _stays(topic_model, chosen[0].message.partition, lease.offset)
+        for lease in leases
+    )
+    is_stale = not is_same_group or any(
+        part.is_stale(lease, is_ack=verb == "ack")
+        and _stays(topic_model, chosen[0].message.partition, lease.offset)
+        for lease in leases
+    )
+    is_alone = part.in_flight == 0
+    if is_same_group:
+        part.doubt([lease.offset for lease in leases if part.holds(lease)])
+    fresh: list[int] = []
+    if is_same_group and verb == "ack":
+        fresh = part.maybe_acked([lease.offset for lease in leases])
+    counts = {lease.offset: part.deliveries.get(lease.offset, (0, 0)) for lease in leases}
+    if is_same_group and verb == "give back":
+        part.maybe_uncount(list(counts))
+    with _in_flight(model):
+        try:
+            extended = _call(context, step, group, verb, chosen)
+        except StaleLease as error:
+            if is_same_group:
+                part.not_acked(fresh)
+                part.deliveries.update(counts)
+            wrong = f"{what}: refused, and the lease was in force: {error}"
+            require(not (is_certain and is_alone and not model.is_damaged), Promise.HOLDER, wrong)
+            _drop(context, chosen)
+            return Answer(Outcome.REFUSED, f"{what}: stale")
+        except LakebedError as error:
+            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+    wrong = f"{what}: taken, though the messages are in other hands, or were settled"
+    require(not (is_stale and is_alone), Promise.HOLDER, wrong)
+    if not is_same_group or context.model.groups.get((topic_name, model.name)) is not model:
+        return Answer(Outcome.OK, f"{what}: of another group")
+    if verb == "ack":
+        part.acked(leases, context.machine.now_ns, is_certain=is_certain)
+        _drop(context, chosen)
+    elif verb == "extend":
+        _extended(context, step, part, chosen, extended, now_ns)
+    else:
+        delay_ms = step.arguments["delay_ms"] if verb == "nack" else 0
+        until_ns = now_ns + delay_ms * NS_PER_MS if delay_ms else None
+        part.given_back(leases, until_ns=until_ns)
+        if verb == "give back":
+            part.deliveries.update(counts)
+            part.uncount(list(counts), is_durable=model.syncs)
+        _drop(context, chosen)
+    return Answer(Outcome.OK, what)
+
+
+def _stays(topic_model: TopicModel, number: int, offset: int) -> bool:
+    """Whether the message is in the log, and nothing may remove it meanwhile."""
+    known, rule = topic_model.partitions[number], topic_model.rule
+    is_removable = rule.compact or rule.retention_bytes or rule.retention_ms
+    is_old = offset < max(known.start, known.maybe_truncated_before)
+    return not is_removable and not is_old and not known.is_damaged
+
+
+def _call(
+    context: Context, step: Step, group: Group, verb: str, chosen: list[Token]
+) -> list[LeasedMessage]:
+    messages = [token.message for token in chosen]
+    target = context.group_surface(step, group)
+    if verb == "ack":
+        target.ack_all(messages)
+    elif verb == "nack":
+        target.nack_all(messages, delay_ms=step.arguments["delay_ms"])
+    elif verb == "give back":
+        target.give_back(messages)
+    else:
+        return [target.extend(message, lease_ms=20_000) for message in messages]
+    return []
+
+
+def _extended(
+    context: Context,
+    step: Step,
+    part: GroupPartitionModel,
+    chosen: list[Token],
+    extended: list[LeasedMessage],
+    now_ns: int,
+) -> None:
+    held = tokens(context)
+    for token, message in zip(chosen, extended, strict=True):
+        lease = token.lease._replace(until_ns=now_ns + 20_000 * NS_PER_MS)
+        part.maybe_leases.pop(lease.offset, None)
+        part.leases[lease.offset] = lease
+        if token in held:
+            held[held.index(token)] = token._replace(message=message, lease=lease)
+
+
+def _drop(context: Context, chosen: list[Token]) -> None:
+    """Most consumers forget what they settled. Some do not, and settle it again later."""
+    if chosen and chosen[0].message.offset % 4:
+        gone = {id(token) for token in chosen}
+        context.parts["tokens"] = [token for token in tokens(context) if id(token) not in gone]
+
+
+def _ack(context: Context, step: Step) -> Answer:
+    return _settle(context, step, "ack")
+
+
+def _nack(context: Context, step: Step) -> Answer:
+    return _settle(context, step, "nack")
+
+
+def _give_back(context: Context, step: Step) -> Answer:
+    return _settle(context, step, "give back")
+
+
+def _extend(context: Context, step: Step) -> Answer:
+    return _settle(context, step, "extend")
+
+
+def _release(context: Context, step: Step) -> Answer:
+    return _change_all(context, step, "release", lambda group: group.release())
+
+
+def _reset(context: Context, step: Step) -> Answer:
+    return _change_all(context, step, "reset", lambda group: group.reset())
+
+
+def _draw_seek(random: Random) -> dict[str, Any]:
+    return {**_draw_group(random), "to_end": random.random() < 0.4, "share": random.random()}
+
+
+def _seek(context: Context, step: Step) -> Answer:
+    if step.arguments["to_end"]:
+        return _change_all(context, step, "seek to the end", lambda group: group.seek(to_end=True))
+    return _change_all(context, step, "seek", None)
+
+
+def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    try:
+        group, model, topic_model = open_group(context, step, creates=False)
+    except NotFound:
+        return Answer(Outcome.NOTHING, f"{verb}: there is no such group")
+    what = f"{verb}: group {model.name} of {topic_name}"
+    if any(part.in_flight for part in model.partitions):
+        return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+    places = {}
+    if verb == "seek":
+        known = topic_model.partitions[0]
+        places = {0: known.start + int((known.end - known.start) * step.arguments["share"])}
+        change = lambda group: group.seek(places[0], partition=0)  # noqa: E731
+    affected = model.partitions[:1] if places else model.partitions
+    for number, part in enumerate(affected):
+        part.doubt_all()
+        if verb != "release":
+            part.doubt_everything()
+        if "seek" in verb:
+            ends_at = group.topic.partition(number).high_watermark()
+            part.maybe_settled.update(range(places.get(number, ends_at)))
+    with _in_flight(model):
+        try:
+            change(group)
+        except LakebedError as error:
+            return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+    if context.model.groups.get((topic_name, model.name)) is not model:
+        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    for number, part in enumerate(affected):
+        if verb == "release":
+            part.released()
+        else:
+            known = topic_model.partitions[number]
+            end = min(known.written_ns, default=known.end) if "end" in verb else 0
+            part.started_over(places.get(number, end), context.machine.now_ns)
+            if "end" in verb:  # what was appended meanwhile is settled, or not
+                ends_at = group.topic.partition(number).high_watermark()
+                part.maybe_settled.update(range(end, ends_at))
+    return Answer(Outcome.OK, what)
+
+
+def _delete(context: Context, step: Step) -> Answer:
+    topic_name, name = topics.NAMES[step.arguments["topic"]], NAMES[step.arguments["group"]]
+    what = f"delete group {name} of {topic_name}"
+    key = (topic_name, name)
+    known = context.model.groups.get(key)
+    if known is not None:
+        for part in known.partitions:
+            part.doubt_everything()
+    try:
+        topic, _ = topics.open_topic(context, topic_name)
+        topic.delete_group(name)
+    except NotFound:
+        if known is not None and not known.maybe_deleted and context.model.groups.get(key) is known:
+            is_there = topic_name in context.model.topics
+            require(
+                not is_there or topic_name in context.model.maybe_deleted,
+                Promise.KEPT,
+                f"{what}: it is gone",
+            )
+        context.model.groups.pop(key, None)
+        return Answer(Outcome.NOTHING, f"{what}: there is none")
+    except LakebedError as error:
+        if known is not None:
+            known.maybe_deleted = True
+        return context.refused(error, what, is_damaged=known is not None and known.is_damaged)
+    except BaseException:
+        if known is not None:
+            known.maybe_deleted = True
+        raise
+    if context.model.groups.get(key) is known:
+        context.model.groups.pop(key, None)
+    return Answer(Outcome.OK, what)
+
+
+def _dead_letters(context: Context, step: Step) -> Answer:
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    try:
+        group, model, topic_model = open_group(context, step, creates=False)
+    except NotFound:
+        return Answer(Outcome.NOTHING, "dead letters: there is no such group")
+    return look_at_letters(context, group, model, topic_model, topic_name)
+
+
+def look_at_letters(
+    context: Context, group: Group, model: GroupModel, topic_model: TopicModel, topic_name: str
+) -> Answer:
+    """The dead letters of a group: each is a message of the topic that was delivered too often,
+    and those that were there are still there."""
+    what = f"dead letters of group {model.name} of {topic_name}"
+    try:
+        letters = group.dead_letters()
+    except LakebedError as error:
+        return context.refused(
+            error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+        )
+    if model.in_flight_any or context.model.groups.get((topic_name, model.name)) is not model:
+        return Answer(Outcome.OK, f"{what}: {len(letters)}")
+    found = {(letter.partition, letter.offset) for letter in letters}
+    lost = sorted(model.letters - found)
+    wrong = f"{what}: {lost[:3]} were there, and are gone"
+    may = model.is_damaged or context.is_any_damaged or context.machine.has_retained_topics
+    require(not lost or may, Promise.DEAD_LETTERS, wrong)
+    model.letters &= found
+    for letter in letters:
+        part = model.partitions[letter.partition]
+        expected = topic_model.partitions[letter.partition].messages.get(letter.offset)
+        wrong = f"{what}: the letter of {letter.partition}/{letter.offset} has other bytes"
+        same = expected is None or (letter.value or None, letter.key) == (
+            expected.value or None,
+            expected.key,
+        )
+        require(same, Promise.DEAD_LETTERS, wrong)
+        wrong = f"{what}: {letter.partition}/{letter.offset} is one, and was acked"
+        may = letter.offset not in part.acked_in_force or part.has_started_over
+        may = may or (letter.partition, letter.offset) in model.letters
+        require(may, Promise.HOLDER, wrong)
+        part.buried.add(letter.offset)
+    model.letters |= found
+    return Answer(Outcome.OK, f"{what}: {len(letters)}")
+
+
+def _redrive(context: Context, step: Step) -> Answer:
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    try:
+        group, model, topic_model = open_group(context, step, creates=False)
+    except NotFound:
+        return Answer(Outcome.NOTHING, "redrive: there is no such group")
+    what = f"redrive group {model.name} of {topic_name}"
+    if model.in_flight_any:
+        return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+    try:
+        letters = group.dead_letters()
+    except LakebedError as error:
+        return context.refused(
+            error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+        )
+    if not letters:
+        return Answer(Outcome.NOTHING, f"{what}: there is no dead letter")
+    before = set(model.letters)
+    model.letters.clear()
+    for letter in letters:
+        known = topic_model.partitions[letter.partition]
+        known.copies[letter.value] += 1
+        known.copied.add(letter.value)
+        model.partitions[letter.partition].buried.add(letter.offset)
+    with _in_flight(model):
+        try:
+            count = group.redrive()
+        except LakebedError as error:
+            if isinstance(error, InputError):
+                model.letters = before
+            return context.refused(
+                error, what, is_damaged=_is_damaged(model, topic_model) or context.is_any_damaged
+            )
+    if context.model.topics.get(topic_name) is not topic_model:
+        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    words = topics.read_topic(context, topic_name).words
+    if not _is_damaged(model, topic_model) and count >= len(letters):
+        _check_redriven(context, topic_model, letters, what)
+    return Answer(Outcome.OK, f"{what}: {count}; {words}")
+
+
+def _check_redriven(
+    context: Context, topic_model: TopicModel, letters: Sequence[Any], what: str
+) -> None:
+    """What was sent back is in the topic again, unless a later message of its key is."""
+    for letter in letters:
+        known = topic_model.partitions[letter.partition]
+        is_there = any(
+            message.value == letter.value or (letter.key is not None and message.key == letter.key)
+            for offset, message in known.messages.items()
+            if offset > letter.offset
+        )
+        wrong = f"{what}: {letter.partition}/{letter.offset} is not in the topic"
+        require(
+            is_there or known.in_flight > 0 or known.start > letter.offset, Promise.ACCOUNTED, wrong
+        )
+
+
+def _draw_peek(random: Random) -> dict[str, Any]:
+    return {**_draw_group(random), "max": random.choice([1, 10])}
+
+
+def _peek(context: Context, step: Step) -> Answer:
+    topic_name = topics.NAMES[step.arguments["topic"]]
+    try:
+        group, model, topic_model = open_group(context, step, creates=False)
+    except NotFound:
+        return Answer(Outcome.NOTHING, "peek: there is no such group")
+    what = f"peek into group {model.name} of {topic_name}"
+    try:
+        peeked = group.peek(max_messages=step.arguments["max"])
+        lag = group.lag()
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
+    for message in peeked:
+        part = model.partitions[message.partition]
+        wrong = f"{part.name}: offset {message.offset} was settled, and is next"
+        require(message.offset not in part.settled or part.in_flight > 0, Promise.HOLDER, wrong)
+    return Answer(Outcome.OK, f"{what}: {len(peeked)} messages, lag {sum(lag.values())}")
+
+
+class _Broken(Exception):
+    """What a careless listener raises."""
+
+
+def _listen(context: Context, step: Step) -> Answer:
+    """A listener that raises must be in nobody's way."""
+    try:
+        group, model, _ = open_group(context, step)
+    except NotFound:
+        return topics.missing(context, topics.NAMES[step.arguments["topic"]])
+
+    def listener() -> None:
+        raise _Broken
+
+    group.on_change(listener)
+    return Answer(Outcome.OK, f"a listener of group {model.name} fails from now on")
+
+
+OPERATIONS = (
+    Operation("group.lease", 14, _draw_lease, _lease),
+    Operation("group.ack", 9, _draw_settle, _ack),
+    Operation("group.nack", 3, _draw_settle, _nack),
+    Operation("group.give_back", 1, _draw_settle, _give_back),
+    Operation("group.extend", 2, _draw_settle, _extend),
+    Operation("group.release", 0.5, _draw_group, _release),
+    Operation("group.reset", 0.3, _draw_group, _reset),
+    Operation("group.seek", 0.5, _draw_seek, _seek),
+    Operation("group.delete", 0.5, _draw_group, _delete),
+    Operation("group.dead_letters", 1.5, _draw_group, _dead_letters),
+    Operation("group.redrive", 0.8, _draw_group, _redrive),
+    Operation("group.peek", 1, _draw_peek, _peek),
+    Operation("group.listen", 0.3, _draw_group, _listen),
+)

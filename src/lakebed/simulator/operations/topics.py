@@ -1,0 +1,711 @@
+"""What clients do with topics: create, produce, read, truncate, configure, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from lakebed.base.errors import (
+    AlreadyExists,
+    Busy,
+    InputError,
+    LakebedError,
+    NoSpace,
+    NotFound,
+    TooManyFiles,
+)
+from lakebed.keratin.config import TopicConfig
+from lakebed.keratin.errors import OffsetOutOfRange, OutOfOrderSequence, PartlyAppended
+from lakebed.keratin.headers import Producer
+from lakebed.keratin.message import NOT_BEFORE_HEADER, Message
+from lakebed.keratin.paths import PARTITIONS_CREATED_MAX
+from lakebed.keratin.record_batch import build
+from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
+from lakebed.simulator.model.topics import (
+    Doubt,
+    ModelMessage,
+    PartitionModel,
+    SeenMessage,
+    TopicModel,
+    TopicRule,
+)
+from lakebed.simulator.plan import Step
+from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.store.dead_letters import dead_letter_topic
+from lakebed.store.topics import StoreTopic
+
+NAMES = ("orders", "events")
+KEYS = (b"red", b"green", b"blue")
+SIZES = (8, 8, 100, 3_000, 9_000)
+WAIT_S = 20.0
+PRODUCER_MS = 20_000  # a producer that was quiet for longer goes on with another id
+PARTITIONS_TOO_MANY = PARTITIONS_CREATED_MAX + 1
+
+NOTHING_DONE = (InputError, Busy, NoSpace, TooManyFiles)
+"""Errors that say that nothing was appended, nor will be. After any other one a look at the topic,
+once it was opened again, decides."""
+_OWN_HEADERS = "lakebed-"
+
+
+def rule_of(config: TopicConfig) -> TopicRule:
+    return TopicRule(
+        compact=config.compact,
+        retention_ms=config.retention_ms,
+        retention_bytes=config.retention_bytes,
+        tombstone_ms=config.tombstone_ms,
+        syncs=config.ack == "after_fsync",
+    )
+
+
+def new_model(name: str, topic_id: str, partitions: int) -> TopicModel:
+    models = [PartitionModel(f"topic {name}/{number}") for number in range(partitions)]
+    return TopicModel(name, topic_id, models)
+
+
+def open_topic(context: Context, name: str) -> tuple[StoreTopic, TopicModel]:
+    """The topic and its model; `NotFound` if there is none, which must then be so."""
+    topic = context.store.topics.open(name)
+    model = learn(context, topic)
+    return topic, model
+
+
+def learn(context: Context, topic: StoreTopic) -> TopicModel:
+    """The model of a topic that is there: one that is known, or was created in doubt."""
+    model = context.model.topics.get(topic.name)
+    if model is None:
+        what = f"topic {topic.name} is there, and was deleted, or never created"
+        may = topic.name in context.model.maybe_created
+        require(may or context.is_any_damaged, Promise.DELETED, what)
+        model = new_model(topic.name, topic.topic_id, topic.partition_count)
+        context.model.topics[topic.name] = model
+    context.model.maybe_created.discard(topic.name)
+    if context.handles.get(("topic", topic.name)) is not topic:
+        context.handles["topic", topic.name] = topic
+        what = f"topic {topic.name} is another one than the one that was created"
+        require(model.topic_id == topic.topic_id, Promise.DELETED, what)
+        model.rule = model.rule.or_else(rule_of(topic.config))
+        for partition in model.partitions:
+            partition.settled()
+    return model
+
+
+def missing(context: Context, name: str) -> Answer:
+    """A topic is not there: that must be so."""
+    known = context.model.topics.get(name)
+    if known is not None and not known.is_damaged:
+        may = name in context.model.maybe_deleted
+        require(may, Promise.KEPT, f"topic {name} was created, and is not there")
+        forget(context, name)
+    return Answer(Outcome.NOTHING, f"topic {name}: there is none")
+
+
+def forget(context: Context, name: str) -> None:
+    """A topic was deleted: with its groups and its dead letters."""
+    context.model.topics.pop(name, None)
+    context.model.maybe_deleted.discard(name)
+    for key in [key for key in context.model.groups if key[0] == name]:
+        del context.model.groups[key]
+
+
+def seen_of(message: Message) -> SeenMessage:
+    headers = tuple(pair for pair in message.headers if not pair[0].startswith(_OWN_HEADERS))
+    model = ModelMessage(
+        message.key, message.value, headers, message.not_before_ms, message.timestamp_ms
+    )
+    return SeenMessage(message.offset, model)
+
+
+def _draw_topic(random: Random) -> dict[str, Any]:
+    return {"topic": random.randrange(len(NAMES))}
+
+
+def _draw_create(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "partitions": random.choice([1, 1, 2, 3] + [PARTITIONS_TOO_MANY] * (random.random() < 0.1)),
+        "compact": random.choice([None, None, True, False]),
+        "message_bytes_max": random.choice([None, None, 4_000]),
+    }
+
+
+def _create(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    partitions = step.arguments["partitions"]
+    given = {key: step.arguments[key] for key in ("compact", "message_bytes_max")}
+    settings = {key: value for key, value in given.items() if value is not None}
+    what = f"create topic {name} with {partitions} partitions"
+    is_known = name in context.model.topics
+    context.model.maybe_created.add(name)
+    topics = context.surface(step).topics
+    try:
+        topic = topics.create(name, partitions=partitions, settings=settings)
+    except AlreadyExists:
+        if not is_known:
+            require(
+                name in context.model.topics
+                or context.is_any_damaged
+                or name in context.model.maybe_created,
+                Promise.DELETED,
+                f"{what}: there is one",
+            )
+        else:
+            context.model.maybe_created.discard(name)
+        return Answer(Outcome.REFUSED, f"{what}: there is one")
+    except InputError as error:
+        if not is_known:
+            context.model.maybe_created.discard(name)
+        return context.refused(error, what)
+    finally:
+        if is_known and name in context.model.topics:
+            context.model.maybe_created.discard(name)
+    found = context.model.topics.get(name)
+    if found is not None and found.topic_id == topic.topic_id:  # others were faster to find it
+        return Answer(Outcome.OK, what)
+    what_wrong = f"{what}: it was created over one that is there"
+    may = name in context.model.maybe_deleted or context.is_any_damaged
+    require(not is_known or may or name not in context.model.topics, Promise.KEPT, what_wrong)
+    require(partitions < PARTITIONS_TOO_MANY, Promise.BOUNDED, f"{what}: it was not refused")
+    forget(context, name)
+    context.model.maybe_created.discard(name)
+    context.model.topics[name] = new_model(name, topic.topic_id, partitions)
+    return Answer(Outcome.OK, what)
+
+
+def _delete(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    what = f"delete topic {name}"
+    known = context.model.topics.get(name)
+    if known is not None:
+        context.model.maybe_deleted.add(name)
+    try:
+        context.surface(step).topics.delete(name)
+    except NotFound:
+        return missing(context, name)
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=known is not None and known.is_damaged)
+    if context.model.topics.get(name) is known:
+        forget(context, name)
+        context.model.maybe_created.discard(name)
+    context.parts["deletions"] = context.parts.get("deletions", 0) + 1
+    letters = dead_letter_topic(name)
+    is_left = letters in context.store.topics.names() and name not in context.model.topics
+    is_known = known is not None and not context.is_any_damaged and not context.has_ever_troubled
+    wrong = f"{what}: its dead letters are left"
+    require(not (is_left and is_known and not context.parts.get("doubtful_letters")), Promise.DELETED, wrong)
+    return Answer(Outcome.OK, what)
+
+
+def _draw_produce(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "partition": random.randrange(3),
+        "count": random.choice([1, 1, 2, 4]),
+        "size": random.choice(SIZES),
+        "key": random.choice([None, 0, 1, 2]),
+        "tombstone": random.random() < 0.05,
+        "header": random.random() < 0.2,
+        "delay_ms": random.choice([0] * 8 + [300, 5_000, 600_000]),
+        "producer": random.choice([None, None, None, 0, 1]),
+        "ack": random.choice([None, None, "after_write", "after_fsync"]),
+        "waits": random.random() < 0.85,
+    }
+
+
+def _messages_of(context: Context, step: Step) -> list[ModelMessage]:
+    arguments = step.arguments
+    key = None if arguments["key"] is None else KEYS[arguments["key"]]
+    delay_ms = arguments["delay_ms"]
+    not_before_ms = context.machine.wall_ms + delay_ms if delay_ms else 0
+    headers = (("trace", str(step.number).encode()),) if arguments["header"] else ()
+    is_tombstone = arguments["tombstone"] and key is not None
+    return [
+        ModelMessage(
+            key,
+            None if is_tombstone else _value(step, index, arguments["size"]),
+            headers,
+            not_before_ms,
+        )
+        for index in range(1 if is_tombstone else arguments["count"])
+    ]
+
+
+def _value(step: Step, index: int, size: int) -> bytes:
+    return f"{step.number}.{index} ".encode().ljust(size, b"m")
+
+
+def _produce(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    number = step.arguments["partition"] % topic.partition_count
+    partition = model.partitions[number]
+    messages = _messages_of(context, step)
+    drawn = messages
+    producer, messages = _producer_of(context, step, model, number, messages)
+    what = f"produce {len(messages)} messages of {step.arguments['size']} bytes to {partition.name}"
+    doubt = Doubt(messages)
+    partition.doubts.append(doubt)
+    rule = rule_of(topic.config)
+    ack = step.arguments["ack"]
+    if ack is not None:
+        rule.syncs = ack == "after_fsync"
+    partition.in_flight += 1
+    try:
+        future = _append(context, step, topic, number, messages, producer)
+        if not step.arguments["waits"] and producer is None:
+            context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
+            return Answer(Outcome.UNKNOWN, f"{what}, without waiting")
+        base, count = future.result(WAIT_S)
+    except OutOfOrderSequence as error:
+        partition.refused(doubt)
+        return _out_of_order(context, model, number, step, what, error)
+    except LakebedError as error:
+        if isinstance(error, NOTHING_DONE):
+            partition.refused(doubt)
+            if producer is not None:
+                _rewind(context, model, number, step)
+        return context.refused(error, what, is_damaged=model.is_damaged or partition.is_damaged)
+    finally:
+        partition.in_flight -= 1
+    require(count == len(messages), Promise.ONCE, f"{what}: {count} were stored")
+    if context.model.topics.get(name) is model:
+        if messages is drawn:
+            partition.acknowledged(doubt, base, rule, context.machine.now_ns)
+        elif rule.syncs:  # else readers see it later
+            _check_repeated(context, topic, model, number, messages)
+        if producer is not None:
+            _confirm(context, model, number, step)
+    return Answer(Outcome.OK, f"{what}: from offset {base}")
+
+
+def _check_repeated(
+    context: Context,
+    topic: StoreTopic,
+    model: TopicModel,
+    number: int,
+    messages: Sequence[ModelMessage],
+) -> None:
+    """An append that was sent again: some of it may have been there, with others after it."""
+    known = model.partitions[number]
+    answer = _read_partition(context, topic, model, number)
+    is_sure = answer.outcome is Outcome.OK and model.is_kept_whole
+    if is_sure and not known.in_flight and not known.written_ns:
+        missing = [m for m in messages if m.value is not None and m.value not in known.places]
+        what = f"{known.name}: {len(missing)} messages that were sent again are not there"
+        require(not missing or known.is_damaged, Promise.KEPT, what)
+
+
+def _append(
+    context: Context,
+    step: Step,
+    topic: StoreTopic,
+    number: int,
+    messages: Sequence[ModelMessage],
+    producer: Producer | None,
+) -> Any:
+    key, not_before_ms = messages[0].key, messages[0].not_before_ms
+    surface = context.surface(step)
+    target = topic if surface is context.machine.store else surface.topics.open(topic.name)
+    named: dict[str, Any] = {} if producer is None else {"producer": producer}
+    ack = step.arguments["ack"]
+    if ack is not None:
+        from lakebed.keratin.config import Ack
+
+        named["ack"] = Ack(ack)
+    return target.append_batch(
+        [message.value for message in messages],
+        key=key,
+        partition=number,
+        headers=[message.headers for message in messages],
+        not_before_ms=not_before_ms,
+        **named,
+    )
+
+
+# Producers: what was not acknowledged is sent again as it was, until it is.
+
+
+def _producer_of(
+    context: Context, step: Step, model: TopicModel, number: int, messages: list[ModelMessage]
+) -> tuple[Producer | None, list[ModelMessage]]:
+    index = step.arguments["producer"]
+    if index is None or model.partitions[number].in_flight:  # it may be another one of its id
+        return None, messages
+    kept = _producers(context).setdefault((model.topic_id, number, index), [0, None, index, 0])
+    if abs(context.machine.wall_ms - kept[3]) > PRODUCER_MS:  # it may be forgotten by now
+        kept[:3] = [0, None, kept[2] + 10]
+    kept[3] = context.machine.wall_ms
+    if kept[1] is None:
+        kept[1] = messages
+    else:
+        doubts = model.partitions[number].doubts
+        for doubt in [
+            doubt for doubt in doubts if doubt.messages is kept[1] or doubt.messages == kept[1]
+        ]:
+            doubts.remove(doubt)
+    return Producer(100 + kept[2], 0, kept[0]), kept[1]
+
+
+def _producers(context: Context) -> dict[tuple[str, int, int], list[Any]]:
+    producers: dict[tuple[str, int, int], list[Any]] = context.parts.setdefault("producers", {})
+    return producers
+
+
+def _kept(context: Context, model: TopicModel, number: int, step: Step) -> list[Any] | None:
+    return _producers(context).get((model.topic_id, number, step.arguments["producer"]))
+
+
+def _confirm(context: Context, model: TopicModel, number: int, step: Step) -> None:
+    kept = _kept(context, model, number, step)
+    if kept is not None:
+        kept[0] += len(kept[1])
+        kept[1] = None
+
+
+def _rewind(context: Context, model: TopicModel, number: int, step: Step) -> None:
+    """It was refused: the next one has its sequence."""
+    kept = _kept(context, model, number, step)
+    if kept is not None:
+        kept[1] = None
+
+
+def _out_of_order(
+    context: Context, model: TopicModel, number: int, step: Step, what: str, error: LakebedError
+) -> Answer:
+    """The producer was forgotten, or what it had sent was lost: it goes on with another id."""
+    kept = _kept(context, model, number, step)
+    assert kept is not None, f"{what}: {error}"
+    kept[:3] = [0, None, kept[2] + 10]
+    return Answer(Outcome.REFUSED, f"{what}: the producer was forgotten")
+
+
+def settle_appends(context: Context) -> None:
+    """Look at the appends that nobody waited for."""
+    left = []
+    for partition, doubt, rule, future in context.parts.pop("appends", []):
+        if not future.done():
+            left.append((partition, doubt, rule, future))
+        elif doubt in partition.doubts:
+            try:
+                base, _ = future.result(0)
+            except LakebedError as error:
+                if isinstance(error, NOTHING_DONE):
+                    partition.refused(doubt)
+            else:
+                partition.acknowledged(doubt, base, rule, context.machine.now_ns)
+    if left:
+        context.parts["appends"] = left
+
+
+def _draw_keyed(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "count": random.choice([2, 3, 6]),
+        "size": random.choice([8, 100]),
+    }
+
+
+def _produce_keyed(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    pairs = [
+        (KEYS[(step.number + index) % len(KEYS)], _value(step, index, step.arguments["size"]))
+        for index in range(step.arguments["count"])
+    ]
+    what = f"produce {len(pairs)} messages by their keys to topic {name}"
+    by_number: dict[int, list[ModelMessage]] = {}
+    for key, value in pairs:
+        by_number.setdefault(topic.partition_for(key), []).append(ModelMessage(key, value))
+    doubts = {number: Doubt(messages) for number, messages in by_number.items()}
+    rule = rule_of(topic.config)
+    for number, doubt in doubts.items():
+        model.partitions[number].doubts.append(doubt)
+    try:
+        futures = topic.append_keyed(pairs, timeout=WAIT_S)
+    except LakebedError as error:
+        for number, doubt in doubts.items():
+            if isinstance(error, NOTHING_DONE):
+                model.partitions[number].refused(doubt)
+        if isinstance(error, PartlyAppended):
+            return Answer(Outcome.UNKNOWN, f"{what}: in part")
+        return context.refused(error, what, is_damaged=model.is_damaged)
+    answers = []
+    for future in futures:
+        partition, doubt = model.partitions[future.partition], doubts[future.partition]
+        try:
+            base, _ = future.result(WAIT_S)
+        except LakebedError as error:
+            if isinstance(error, NOTHING_DONE):
+                partition.refused(doubt)
+            answers.append(context.refused(error, what, is_damaged=partition.is_damaged))
+        else:
+            if context.model.topics.get(name) is model:
+                partition.acknowledged(doubt, base, rule, context.machine.now_ns)
+    return answers[0] if answers else Answer(Outcome.OK, what)
+
+
+def read_topic(context: Context, name: str) -> Answer:
+    """All partitions, compared with the model."""
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    answers = [_read_partition(context, topic, model, n) for n in range(topic.partition_count)]
+    wrong = [answer for answer in answers if answer.outcome is not Outcome.OK]
+    words = ", ".join(answer.words for answer in answers)
+    return wrong[0] if wrong else Answer(Outcome.OK, f"read topic {name}: {words}")
+
+
+def _read_partition(context: Context, topic: StoreTopic, model: TopicModel, number: int) -> Answer:
+    known = model.partitions[number]
+    settle_appends(context)
+    what = f"read {known.name}"
+    end_before, begun_ns = known.end, context.machine.now_ns
+    try:
+        partition = topic.partition(number)
+        seen = [seen_of(message) for message in partition.read()]
+        start, end = partition.start_offset(), partition.high_watermark()
+    except OffsetOutOfRange as error:  # retention was faster
+        return Answer(Outcome.REFUSED, f"{what}: {error}")
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=known.is_damaged or model.is_damaged)
+    if context.model.topics.get(topic.name) is not model:
+        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    if known.in_flight or known.end != end_before:  # others were faster, or slower
+        return Answer(Outcome.OK, f"{len(seen)} messages")
+    seen = [each for each in seen if each.offset >= start]
+    now_ns = 0 if context.is_troubled else begun_ns  # a sync may have failed
+    known.read(seen, start=start, end=end, rule=model.rule, now_ns=now_ns)
+    return Answer(Outcome.OK, f"{len(seen)} messages from {start} to {end}")
+
+
+def _read(context: Context, step: Step) -> Answer:
+    return read_topic(context, NAMES[step.arguments["topic"]])
+
+
+def _open_to_read(context: Context, step: Step) -> Answer:
+    """A topic is read also while the disk takes no writes."""
+    name = NAMES[step.arguments["topic"]]
+    if name not in context.model.topics:
+        return Answer(Outcome.NOTHING, f"open topic {name} to read: there is none")
+    what = f"open topic {name} to read"
+    model = context.model.topics[name]
+    try:
+        topic = context.store.topics.open_to_read(name)
+        count = sum(1 for number in range(topic.partition_count) for _ in topic.partition(number).read())
+    except NotFound:
+        return missing(context, name) if not context.is_troubled else Answer(Outcome.REFUSED, what)
+    except NoSpace as error:
+        is_whole = not model.is_damaged and not any(p.is_damaged for p in model.partitions)
+        require(not is_whole, Promise.DAMAGE_ISOLATED, f"{what}: {error}")
+        return Answer(Outcome.REFUSED, what)
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=context.is_any_damaged)
+    return Answer(Outcome.OK, f"{what}: {count} messages")
+
+
+def _draw_get(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "partition": random.randrange(3),
+        "message": random.randrange(1000),
+    }
+
+
+def _get(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    number = step.arguments["partition"] % topic.partition_count
+    known = model.partitions[number]
+    if not known.messages:
+        return Answer(Outcome.NOTHING, f"get a message of {known.name}: there is none")
+    offset = pick(sorted(known.messages), step.arguments["message"])
+    expected = known.messages[offset]
+    what = f"get offset {offset} of {known.name}"
+    try:
+        message = topic.partition(number).get(offset)
+    except NotFound as error:
+        rule = model.rule
+        may = rule.compact or rule.retention_bytes or rule.retention_ms or known.in_flight
+        may = may or known.maybe_truncated_before > offset or known.is_damaged or known.written_ns
+        require(bool(may), Promise.KEPT, f"{what}: {error}")
+        return Answer(Outcome.REFUSED, f"{what}: removed")
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=known.is_damaged or model.is_damaged)
+    promise = Promise.DAMAGE_NEVER_SERVED if known.is_damaged else Promise.KEPT
+    require(seen_of(message).message[:3] == expected[:3], promise, f"{what}: other bytes")
+    return Answer(Outcome.OK, what)
+
+
+def _seal(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    number = step.arguments["partition"] % topic.partition_count
+    what = f"seal {model.partitions[number].name}"
+    try:
+        is_sealed = topic.partition(number).seal()
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=model.partitions[number].is_damaged)
+    return Answer(Outcome.OK if is_sealed else Outcome.NOTHING, what)
+
+
+def _draw_truncate(random: Random) -> dict[str, Any]:
+    return {**_draw_get(random), "share": random.choice([0.1, 0.5, 1.0])}
+
+
+def _truncate(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    number = step.arguments["partition"] % topic.partition_count
+    known = model.partitions[number]
+    before = known.start + int((known.end - known.start) * step.arguments["share"])
+    what = f"truncate {known.name} before {before}"
+    known.maybe_truncated_before = max(known.maybe_truncated_before, before)
+    try:
+        durable = topic.partition(number).high_watermark()
+        topic.partition(number).truncate_before(before)
+    except LakebedError as error:
+        return context.refused(error, what, is_damaged=known.is_damaged)
+    if context.model.topics.get(name) is model:
+        known.truncated_before = max(known.truncated_before, min(before, durable))
+    return Answer(Outcome.OK, what)
+
+
+def _draw_configure(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "setting": random.choice(["compact", "retention_bytes", "ack", "message_bytes_max"]),
+        "value": random.randrange(2),
+    }
+
+
+_VALUES: dict[str, tuple[object, object]] = {
+    "compact": (False, True),
+    "retention_bytes": (0, 40_000),
+    "ack": ("after_fsync", "after_write"),
+    "message_bytes_max": (24_576, 4_000),
+}
+
+
+def _configure(context: Context, step: Step) -> Answer:
+    name = NAMES[step.arguments["topic"]]
+    setting = step.arguments["setting"]
+    value = _VALUES[setting][step.arguments["value"]]
+    what = f"configure topic {name}: {setting} = {value}"
+    try:
+        context.store.topics.configure(name, {setting: value})
+    except NotFound:
+        return missing(context, name)
+    except LakebedError as error:
+        model = context.model.topics.get(name)
+        return context.refused(error, what, is_damaged=model is not None and model.is_damaged)
+    return Answer(Outcome.OK, what)
+
+
+def _draw_commit(random: Random) -> dict[str, Any]:
+    return {
+        **_draw_topic(random),
+        "application": random.randrange(2),
+        "repeats": random.random() < 0.3,
+        "count": random.choice([1, 3]),
+    }
+
+
+def _commit_batches(context: Context, step: Step) -> Answer:
+    """Staged batches, handed over once: what is repeated is stored once."""
+    name = NAMES[step.arguments["topic"]]
+    try:
+        topic, model = open_topic(context, name)
+    except NotFound:
+        return missing(context, name)
+    application = f"application {step.arguments['application']}"
+    kept = context.parts.setdefault("commits", {}).setdefault(
+        (model.topic_id, application), [0, None, None]
+    )
+    is_repeated = kept[1] is not None and (step.arguments["repeats"] or kept[2])
+    if not is_repeated:
+        kept[0] += 1
+        kept[1] = {
+            number: [
+                ModelMessage(None, _value(step, 10 * number + index, 60))
+                for index in range(step.arguments["count"])
+            ]
+            for number in range(topic.partition_count)
+        }
+    doubts: dict[int, Doubt] = {}
+    for number, messages in kept[1].items():
+        partition = model.partitions[number]
+        if not any(message.value in partition.places for message in messages):
+            partition.doubts = [d for d in partition.doubts if d.messages != messages]
+            doubts[number] = Doubt(messages)
+            partition.doubts.append(doubts[number])
+    kept[2] = True  # it may have to be repeated
+    batches = {
+        number: [
+            build([message.value for message in messages], timestamps_ms=context.machine.wall_ms)
+        ]
+        for number, messages in kept[1].items()
+    }
+    what = f"commit version {kept[0]} of {application} to topic {name}"
+    rule = TopicRule()
+    try:
+        done = topic.commit_batches(application, kept[0], batches)
+    except LakebedError as error:
+        # Some partitions may have it; the next opening of the topic completes what was begun.
+        return context.refused(
+            error, what, is_damaged=model.is_damaged or any(p.is_damaged for p in model.partitions)
+        )
+    if context.model.topics.get(name) is not model:
+        return Answer(Outcome.OK, f"{what}: deleted meanwhile")
+    for committed in done:
+        doubt = doubts.get(committed.partition)
+        partition = model.partitions[committed.partition]
+        is_known = doubt is not None and doubt in partition.doubts
+        if is_known and len(doubt.messages) == committed.count:
+            partition.acknowledged(doubt, committed.base_offset, rule, context.machine.now_ns)
+    kept[2] = None
+    return Answer(Outcome.OK, what)
+
+
+def check_names(context: Context) -> None:
+    """The topics that are there are those that were created and not deleted."""
+    names = [name for name in context.store.topics.names() if name in NAMES]
+    for name in NAMES:
+        if name not in names:
+            missing(context, name)
+            context.model.maybe_created.discard(name)
+        elif name not in context.model.topics and name not in context.model.maybe_created:
+            if not context.is_any_damaged:
+                what = f"topic {name} is there, and was deleted, or never created"
+                raise Violation(Promise.DELETED, what)
+        context.model.maybe_deleted.discard(name)
+
+
+OPERATIONS = (
+    Operation("topic.create", 3, _draw_create, _create),
+    Operation("topic.delete", 0.6, _draw_topic, _delete),
+    Operation("topic.produce", 16, _draw_produce, _produce),
+    Operation("topic.produce_keyed", 3, _draw_keyed, _produce_keyed),
+    Operation("topic.read", 2, _draw_topic, _read),
+    Operation("topic.open_to_read", 1.5, _draw_topic, _open_to_read, is_alone=True),
+    Operation("topic.get", 2, _draw_get, _get),
+    Operation("topic.seal", 2, _draw_get, _seal),
+    Operation("topic.truncate", 1, _draw_truncate, _truncate),
+    Operation("topic.configure", 0.7, _draw_configure, _configure),
+    Operation("topic.commit_batches", 1.5, _draw_commit, _commit_batches),
+)

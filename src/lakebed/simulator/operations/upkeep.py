@@ -1,0 +1,246 @@
+"""What operators do with a whole store: pins, backup and restore, verification, damage on record."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from lakebed.base.errors import LakebedError, NotFound
+from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
+from lakebed.simulator.machine import ROOT
+from lakebed.simulator.model.logs import LogModel, Pinned
+from lakebed.simulator.operations import logs, topics
+from lakebed.simulator.plan import Step
+from lakebed.simulator.violation import Promise, Violation, require
+from lakebed.store.backup import create_backup, open_vault, restore
+from lakebed.store.store import Store
+from lakebed.store.store_check import StoreReport, verify_store
+
+VAULT = "/vault"
+RESTORED = "/restored"
+
+
+def _draw_nothing(_random: Random) -> dict[str, Any]:
+    return {}
+
+
+# Pins.
+
+
+def _draw_pin(random: Random) -> dict[str, Any]:
+    return {
+        "log": random.randrange(len(logs.NAMES)),
+        "segment": random.randrange(8),
+        "ms": random.choice([1_000, 100_000, 3_600_000]),
+    }
+
+
+def _pin(context: Context, step: Step) -> Answer:
+    """Pin a segment: retention leaves it alone, and all that follow it."""
+    name = logs.NAMES[step.arguments["log"]]
+    log, model = logs.open_log(context, name)
+    segments = log.segments()
+    if not segments:
+        return Answer(Outcome.NOTHING, f"pin a segment of log {name}: there is none")
+    info = pick(list(segments), step.arguments["segment"])
+    what = f"pin segment {info.segment_id} of log {name} for {step.arguments['ms']} ms"
+    expires_ms = context.machine.wall_ms + step.arguments["ms"]
+    try:
+        pin = context.store.pins.pin(
+            name,
+            segment_start=info.segment_id,
+            segment_end=info.segment_id + 1,
+            duration_ms=step.arguments["ms"],
+            owner="simulator",
+        )
+    except LakebedError as error:
+        return context.refused(error, what)
+    if any(each.segment_id == info.segment_id for each in log.segments()):
+        model.pins[pin.pin_id] = Pinned(info.segment_id << 32, expires_ms)
+    return Answer(Outcome.OK, what)
+
+
+def _unpin(context: Context, step: Step) -> Answer:
+    name = logs.NAMES[step.arguments["log"]]
+    model = context.model.logs.setdefault(name, LogModel(name))
+    if not model.pins:
+        return Answer(Outcome.NOTHING, f"unpin log {name}: there is no pin")
+    pin_id = pick(list(model.pins), step.arguments["segment"])
+    del model.pins[pin_id]
+    try:
+        context.store.pins.release(pin_id)
+    except LakebedError as error:
+        return context.refused(error, f"unpin log {name}")
+    return Answer(Outcome.OK, f"unpin log {name}")
+
+
+# Verification.
+
+
+def verify(context: Context) -> tuple[StoreReport, list[str]]:
+    """What verification reports of the store as it is now."""
+    with context.machine.read_only() as store:
+        report = verify_store(store)
+    found: list[str] = []
+    for log in report.logs:
+        found += [f"log {log.name}: {problem}" for problem in log.problems]
+        if log.unreached is not None:
+            found.append(f"log {log.name}: {log.unreached}")
+    for topic in report.topics:
+        found += [f"topic {topic.name}: {problem}" for problem in topic.report.problems]
+    found += [f"group: {problem}" for problem in report.groups.problems]
+    found += [f"objects: {problem}" for problem in report.objects.problems]
+    found += [f"unchecked: {unchecked}" for unchecked in report.unchecked]
+    found += [f"damage on record: {record}" for record in report.damage]
+    return report, found
+
+
+def _verify(context: Context, _step: Step) -> Answer:
+    return check_verification(context)
+
+
+def check_verification(context: Context) -> Answer:
+    """Nothing is reported but what was damaged."""
+    context.store  # noqa: B018 - one must be open
+    try:
+        _, found = verify(context)
+    except LakebedError as error:
+        return context.refused(error, "verify", is_damaged=context.is_any_damaged)
+    bugs = [line for line in found if "this is a bug" in line]
+    require(not bugs, Promise.ERRORS, f"verification failed: {bugs[:1]}")
+    if context.may_have_gaps or context.has_ever_troubled:
+        found = [line for line in found if not line.startswith(("damage on record", "group"))]
+    if not context.is_any_damaged and not context.is_troubled:
+        wrong = f"nothing was damaged, and verification reports {found[:2]}"
+        require(not found, Promise.DAMAGE_ONLY, wrong)
+    return Answer(Outcome.OK, f"verify: {len(found)} problems")
+
+
+def _list_damage(context: Context, _step: Step) -> Answer:
+    """What was lost stays on record until it is acknowledged."""
+    known: set[int] = context.parts.setdefault("losses", set())
+    try:
+        records = context.store.damage.list()
+    except LakebedError as error:
+        return context.refused(error, "list damage", is_damaged=context.is_any_damaged)
+    ids = {record.id for record in records if record.acknowledged_ms is None}
+    deleted = context.parts.get("deletions", 0)
+    gone = known - ids
+    wrong = f"damage {sorted(gone)} was on record, and is not, and nobody acknowledged it"
+    require(not gone or bool(deleted), Promise.DAMAGE_ON_RECORD, wrong)
+    may = context.is_any_damaged or context.has_ever_troubled or context.may_have_gaps
+    if records and not may:
+        raise Violation(Promise.DAMAGE_ONLY, f"nothing was damaged, and on record is {records[0]}")
+    context.parts["losses"] = ids
+    return Answer(Outcome.OK, f"list damage: {len(records)} on record")
+
+
+def _acknowledge(context: Context, step: Step) -> Answer:
+    known: set[int] = context.parts.setdefault("losses", set())
+    if not known:
+        return Answer(Outcome.NOTHING, "acknowledge damage: there is none")
+    record_id = pick(sorted(known), step.arguments["damage"])
+    known.discard(record_id)
+    context.parts["acknowledged"] = True
+    try:
+        context.store.damage.acknowledge(record_id)
+    except NotFound:
+        return Answer(Outcome.REFUSED, f"acknowledge damage {record_id}: it is not on record")
+    except LakebedError as error:
+        return context.refused(error, "acknowledge damage", is_damaged=True)
+    return Answer(Outcome.OK, f"acknowledge damage {record_id}")
+
+
+# Backups.
+
+
+def _back_up(context: Context, step: Step) -> Answer:
+    """Back up the store while it is open, restore it elsewhere, and compare."""
+    machine = context.machine
+    context.store  # noqa: B018 - one must be open
+    if any(model.in_flight for model in context.model.logs.values()):
+        return Answer(Outcome.NOTHING, "back up: others are busy")
+    acknowledged = {
+        name: [record.record_id for record in model.records[model.first : model.durable_count]]
+        for name, model in context.model.logs.items()
+    }
+    produced = {
+        (name, number): {
+            offset for offset in part.messages if offset < min(part.written_ns, default=part.end)
+        }
+        for name, topic in context.model.topics.items()
+        for number, part in enumerate(topic.partitions)
+    }
+    disk, runner = machine.world.disk, machine.world.runner
+    try:
+        with machine.read_only() as beside:
+            vault = open_vault(VAULT, disk=disk, runner=runner)
+            taken = create_backup(
+                beside,
+                vault,
+                connector=machine.databases.connect,
+                new_token=lambda: f"{step.number:08x}",
+            )
+        restore(vault, taken.snapshot, RESTORED, disk=disk, connector=machine.databases.connect)
+        _compare(context, acknowledged, produced)
+    except LakebedError as error:
+        return context.refused(error, "back up and restore", is_damaged=context.is_any_damaged)
+    finally:
+        machine.remove(RESTORED)
+        machine.remove(VAULT)
+    return Answer(Outcome.OK, f"back up and restore: {len(taken.snapshot.files)} files")
+
+
+def _compare(
+    context: Context,
+    acknowledged: dict[str, list[int]],
+    produced: dict[tuple[str, int], set[int]],
+) -> None:
+    """Everything that was acknowledged before is in the restored store, and nothing else."""
+    if context.is_any_damaged:
+        return
+    with context.machine.open_at(RESTORED) as store:
+        for name, ids in acknowledged.items():
+            model = context.model.logs[name]
+            seen = [logs.seen_of(record) for record in store.log(name).read()]
+            model.read(seen, is_partial=True)
+            missing = set(ids) - {record.record_id for record in seen}
+            may = any(rule.is_any for rule in model.rules)
+            wrong = f"log {name}: {len(missing)} records are missing in a restored backup"
+            require(not missing or may, Promise.BACKUP, wrong)
+        for (name, number), offsets in produced.items():
+            _compare_partition(context, store, name, number, offsets)
+
+
+def _compare_partition(
+    context: Context, store: Store, name: str, number: int, offsets: set[int]
+) -> None:
+    topic = context.model.topics.get(name)
+    if topic is None or name not in store.topics.names():
+        return
+    known = topic.partitions[number]
+    found = {message.offset: message for message in store.topics.open(name).partition(number).read()}
+    rule = topic.rule
+    may = rule.compact or rule.retention_bytes or rule.retention_ms or known.maybe_truncated_before
+    wrong = f"{known.name}: messages are missing in a restored backup"
+    require(offsets <= set(found) or bool(may), Promise.BACKUP, wrong)
+    for offset, message in found.items():
+        expected = known.messages.get(offset) or known.removed.get(offset)
+        if expected is not None:
+            is_same = topics.seen_of(message).message[:3] == expected[:3]
+            require(is_same, Promise.BACKUP, f"{known.name}: offset {offset} differs in a backup")
+
+
+def _draw_damage(random: Random) -> dict[str, Any]:
+    return {"damage": random.randrange(10)}
+
+
+OPERATIONS = (
+    Operation("pin.create", 1, _draw_pin, _pin),
+    Operation("pin.release", 0.5, _draw_pin, _unpin),
+    Operation("store.verify", 0.7, _draw_nothing, _verify, is_alone=True),
+    Operation("store.backup", 0.3, _draw_nothing, _back_up, is_alone=True),
+    Operation("damage.list", 0.5, _draw_nothing, _list_damage, is_alone=True),
+    Operation("damage.acknowledge", 0.3, _draw_damage, _acknowledge, is_alone=True),
+)
+__all__ = ["OPERATIONS", "ROOT", "check_verification", "verify"]

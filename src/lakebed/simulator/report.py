@@ -1,0 +1,66 @@
+"""The table of a simulation: how often each operation and fault was attempted and succeeded, and
+which operations met which faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakebed.simulator.context import Outcome
+from lakebed.simulator.faults import FAULTS
+from lakebed.simulator.operations import OPERATIONS
+
+
+@dataclass
+class Coverage:
+    """Counts of one run, or of many."""
+
+    attempted: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
+    met: Counter[tuple[str, str]] = field(default_factory=Counter)  # operation and fault
+    step_count: int = 0
+    crash_count: int = 0
+
+    def count(self, name: str, outcome: Outcome, faults: Iterable[str]) -> None:
+        self.attempted[name] += 1
+        self.outcomes[name, outcome] += 1
+        for fault in faults:
+            self.met[name, fault] += 1
+
+    def add(self, other: Coverage) -> None:
+        self.attempted.update(other.attempted)
+        self.outcomes.update(other.outcomes)
+        self.met.update(other.met)
+        self.step_count += other.step_count
+        self.crash_count += other.crash_count
+
+    def document(self) -> dict[str, dict[str, int]]:
+        """The same for a program."""
+        return {
+            name: {
+                "attempted": self.attempted[name],
+                **{kind.name.lower(): self.outcomes[name, kind] for kind in Outcome},
+                **{f"met {fault}": self.met[name, fault] for fault in MEETING},
+            }
+            for name in [*OPERATIONS, *FAULTS]
+        }
+
+    def lines(self) -> list[str]:
+        """One line for each operation and fault; pairs that never met stand at the end of it."""
+        rows = [f"{'':24}{'attempted':>10}{'done':>9}{'refused':>9}{'unknown':>9}  met with"]
+        for name in [*OPERATIONS, *FAULTS]:
+            counts = [
+                self.outcomes[name, kind] for kind in (Outcome.OK, Outcome.REFUSED, Outcome.UNKNOWN)
+            ]
+            numbers = "".join(f"{count:>9}" for count in counts)
+            met = [fault for fault in MEETING if self.met[name, fault]]
+            missing = [fault for fault in MEETING if not self.met[name, fault]]
+            pairs = f"{len(met)} of {len(MEETING)}" if name in OPERATIONS else ""
+            left = f", not {', '.join(missing)}" if missing and name in OPERATIONS else ""
+            rows.append(f"{name:24}{self.attempted[name]:>10}{numbers}  {pairs}{left}")
+        return rows
+
+
+MEETING = tuple(name for name in FAULTS if name not in ("disk.heal", "time.pass"))
+"""What an operation meets: a fault that lasts, or a crash or step while it runs or just before."""

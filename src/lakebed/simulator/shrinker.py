@@ -1,0 +1,111 @@
+"""Removes steps from a plan while the same promise stays broken.
+
+Runs of steps are left out, long ones first, then single ones; steps that were carried out at the
+same time are tried one after the other; settings go back to the plainest. Each try is a whole run,
+so a time limit ends it: what is left then is smaller, if not smallest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from lakebed.base.clock import NS_PER_S, Clock
+from lakebed.simulator.plan import Plan, Step
+from lakebed.simulator.run import RunResult, run_plan
+
+PLAIN_SETTINGS = {
+    "log_count_max": 0,
+    "log_bytes_max": 0,
+    "log_age_ms_max": 0,
+    "log_archive": False,
+    "log_spares": 0,
+    "log_index": False,
+    "tiering": False,
+    "topic_ack": "after_fsync",
+    "topic_compact": False,
+    "topic_retention_bytes": 0,
+    "topic_retention_ms": 0,
+    "group_ack": "after_fsync",
+    "per_key_order": False,
+    "delivery_count_max": 0,
+    "if_match_bucket": False,
+}
+
+
+class Shrinker:
+    """Of one failure."""
+
+    def __init__(self, failed: RunResult, *, clock: Clock, seconds_max: float) -> None:
+        assert failed.violation is not None, "there is nothing to shrink"
+        self._promise = failed.violation.promise
+        self._clock = clock
+        self._until_ns = clock.monotonic_ns() + round(seconds_max * NS_PER_S)
+        self.best = failed
+        self.run_count = 0
+
+    def shrink(self) -> RunResult:
+        """The smallest run that was found; it breaks the same promise."""
+        plan = self.best.plan
+        if self.best.step_index < len(plan.steps):
+            self._try(replace(plan, steps=plan.steps[: self.best.step_index + 1]))
+        while not self._is_over and self._pass():
+            pass
+        return self.best
+
+    def _pass(self) -> bool:
+        """Whether anything could be left out."""
+        before = self.best
+        size = max(1, len(before.plan.steps) // 2)
+        while size and not self._is_over:
+            start = 0
+            while start < len(self.best.plan.steps) and not self._is_over:
+                steps = self.best.plan.steps
+                if not self._try_steps([*steps[:start], *steps[start + size :]]):
+                    start += size
+            size //= 2
+        self._each(_without_company)
+        self._each(_without_lasting)
+        self._plain_settings()
+        return self.best is not before
+
+    def _each(self, simpler: Callable[[Step], Sequence[Step] | None]) -> None:
+        index = 0
+        while index < len(self.best.plan.steps) and not self._is_over:
+            steps = self.best.plan.steps
+            instead = simpler(steps[index])
+            if instead is not None:
+                self._try_steps([*steps[:index], *instead, *steps[index + 1 :]])
+            index += 1
+
+    def _plain_settings(self) -> None:
+        for name, plain in PLAIN_SETTINGS.items():
+            settings = dict(self.best.plan.settings)
+            if settings.get(name) != plain and not self._is_over:
+                self._try(replace(self.best.plan, settings={**settings, name: plain}))
+
+    def _try_steps(self, steps: Sequence[Step]) -> bool:
+        return self._try(replace(self.best.plan, steps=tuple(steps)))
+
+    def _try(self, plan: Plan) -> bool:
+        self.run_count += 1
+        result = run_plan(plan)
+        if result.violation is None or result.violation.promise is not self._promise:
+            return False
+        self.best = result
+        return True
+
+    @property
+    def _is_over(self) -> bool:
+        return self._clock.monotonic_ns() > self._until_ns
+
+
+def _without_company(step: Step) -> Sequence[Step] | None:
+    return step.together or None
+
+
+def _without_lasting(step: Step) -> Sequence[Step] | None:
+    """A reopening that changes nothing."""
+    if step.arguments.get("settings"):
+        return [replace(step, arguments={**step.arguments, "settings": None})]
+    return None

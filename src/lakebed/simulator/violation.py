@@ -1,0 +1,48 @@
+"""A promise that was broken, and which one."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Promise(Enum):
+    """What `docs/guarantees.md` promises: each sentence there names one of these."""
+
+    KEPT = "acknowledged-data-is-kept"
+    ORDER = "order-is-kept"
+    ONCE = "stored-once"
+    NEVER_LATER = "refused-never-appears-later"
+    NOT_INVENTED = "nothing-is-invented"
+    ACCOUNTED = "every-message-is-accounted-for"
+    HOLDER = "settled-by-its-holder"
+    LEASE = "leased-to-one-holder"
+    SCHEDULE = "delivered-when-due"
+    DEAD_LETTERS = "dead-letters-are-kept"
+    DELETED = "deleted-stays-deleted"
+    REMOVAL = "removed-as-the-settings-allow"
+    TIMES = "times-follow-the-clock"
+    DAMAGE_FOUND = "damage-is-found"
+    DAMAGE_ONLY = "nothing-else-is-reported"
+    DAMAGE_NEVER_SERVED = "damage-is-never-served"
+    DAMAGE_ISOLATED = "damage-stops-nothing-else"
+    DAMAGE_ON_RECORD = "damage-stays-on-record"
+    OPENS = "a-store-opens-again"
+    TASKS = "no-task-dies-silently"
+    BOUNDED = "resources-are-bounded"
+    QUIET = "background-work-ends"
+    ERRORS = "failures-are-named-errors"
+    BACKUP = "a-backup-restores"
+
+
+class Violation(AssertionError):
+    """`str(violation)` names the promise and says what was seen."""
+
+    def __init__(self, promise: Promise, what: str) -> None:
+        super().__init__(f"{promise.value}: {what}")
+        self.promise = promise
+        self.what = what
+
+
+def require(holds: bool, promise: Promise, what: str) -> None:
+    if not holds:
+        raise Violation(promise, what)
