@@ -36,7 +36,7 @@ def test_it_is_told_what_is_waited_for_and_what_was_appended(store: Any) -> None
     with pytest.raises(WouldBlock) as told:
         fill(log)
     assert told.value.kind is BackpressureKind.FLUSH
-    assert str(told.value).endswith("(waits for: flush)")
+    assert str(told.value).endswith("(waiting for: flush)")
     log.flush()
     stored = [record.record_id for record in log.read()]
     assert stored[len(stored) - len(told.value.record_ids) :] == list(told.value.record_ids)

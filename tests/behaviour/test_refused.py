@@ -111,7 +111,7 @@ def test_a_key_that_is_disabled_is_refused_from_then_on(scene: Scene) -> None:
 def test_a_certificate_that_nobody_vouches_for_is_told(scene: Scene) -> None:
     with (
         RemoteStore.open(scene.endpoint.http_url, access_key="a", secret_key="b") as store,  # noqa: S106
-        pytest.raises(Unreachable, match="its certificate is not trusted"),
+        pytest.raises(Unreachable, match="certificate is not trusted"),
     ):
         store.logs()
 
@@ -140,7 +140,7 @@ def test_the_socket_of_another_user_is_refused_with_a_clear_error() -> None:
             )
     assert found.stdout == (
         f"Unauthenticated {folder}/lakebed.sock: permission denied: "
-        "it is for the user who opened the store\n"
+        "only the user that opened the store may connect\n"
     )
     assert found.stderr == ""
 

@@ -82,24 +82,32 @@ MISTAKES = [
     (["repaly"], 2, "No such command 'repaly'. Did you mean 'replay'?"),
     (["replay", "a"], 2, "Missing argument 'TOPIC'"),
     (["replay", "a", "b", "--nope"], 2, "No such option: --nope"),
-    (["replay", "nope", "b"], 66, "there is no topic nope; topics that there are: orders"),
-    (["replay", "orders", "nope"], 66, "no topic nope, and it is not to be created"),
-    (["replay", "orders", "orders", "--partition", "7"], 66, "there is no partition 7: it has 1"),
+    (["replay", "nope", "b"], 66, "there is no topic nope; existing topics: orders"),
+    (["replay", "orders", "nope"], 66, "no topic nope, and creating it was not requested"),
+    (
+        ["replay", "orders", "orders", "--partition", "7"],
+        66,
+        "partition 7 does not exist (it has 1)",
+    ),
     (["replay", "orders", "orders", "--from-offset", "x"], 64, "expected OFFSET"),
     (["replay", "orders", "orders", "--from-time", "noon"], 64, "not a time: 'noon'"),
     (["replay", "orders", "orders", "--partitions", "2"], 64, "for a topic that is created"),
     (["replay", "orders", "orders", "--conf", "x=y"], 64, "--conf 'x=y': expected NAME=VALUE"),
     (["replay", "nope", "orders", "--log"], 66, "no log nope"),
     (["export", "orders", "x", "--file-size", "big"], 64, "'big' is not a size"),
-    (["import", "nowhere", "orders"], 66, "nowhere: there is nothing"),
+    (["import", "nowhere", "orders"], 66, "nowhere: no such file or folder"),
     (["import", "x", "nope"], 66, "no topic nope"),
-    (["land", "lake/t"], 78, "which topics, or which logs?"),
+    (["land", "lake/t"], 78, "name at least one topic or log"),
     (["land", "lake/t", "--topic", "nope"], 66, "there is no topic nope"),
     (["land", "lake", "--topic", "orders"], 78, "it must be bucket/prefix"),
     (["land", "lake/t", "--topic", "orders", "--format", "orc"], 2, "--format"),
-    (["land", "lake/t", "--topic", "orders", "--vacuum-hours", "1"], 64, "the least is 168"),
-    (["land", "lake/t", "--topic", "orders", "--widen"], 78, "nothing was rescued"),
-    (["land", "lake/t", "--topic", "orders", "--retry-dead-letters"], 78, "or is a dead letter"),
+    (["land", "lake/t", "--topic", "orders", "--vacuum-hours", "1"], 64, "the minimum is 168"),
+    (["land", "lake/t", "--topic", "orders", "--widen"], 78, "nothing to widen"),
+    (
+        ["land", "lake/t", "--topic", "orders", "--retry-dead-letters"],
+        78,
+        "no dead letters to retry",
+    ),
     (["replay", "orders", "orders", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
     (["tier-history", "nope"], 66, "there is no log nope; logs that there are: none"),
     (["tier-history", "--endpoint", NOBODY], 75, "127.0.0.1:9"),
@@ -167,7 +175,7 @@ def test_a_java_that_is_missing_is_told(lakebed: Lakebed, tmp_path: Path) -> Non
         "from lakebed.spark import java\njava.candidates = lambda environment: iter(())\n"
     )
     done = lakebed("--root", "root", "spark", "run", "verify", PYTHONPATH=str(tmp_path))
-    assert done.error_line().startswith("Spark needs Java 17 or newer: install one")
+    assert done.error_line().startswith("Spark needs Java 17 or newer: install it")
     assert done.exit_code == 69
 
 

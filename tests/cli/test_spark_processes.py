@@ -158,7 +158,9 @@ def test_what_fails_is_one_line_with_the_place_of_the_log(
     line = failed.stderr.removesuffix("\n")
     assert "\n" not in line
     assert re.fullmatch(
-        rf"lakebed: {folder}/b\.parquet: no Parquet: .* \(Spark's log: {scratch}/spark\.log\)", line
+        rf"lakebed: {folder}/b\.parquet: not a Parquet file: .* "
+        rf"\(Spark's log: {scratch}/spark\.log\)",
+        line,
     )
     assert "Traceback" in (scratch / "spark.log").read_text()
     assert told(root, "t") == [[]], "all of it, or nothing"

@@ -84,7 +84,7 @@ def test_a_killed_writer_is_told_with_what_was_acknowledged(door: Door, tmp_path
     acknowledged, why = err.decode().splitlines()
     assert (produce.returncode, out) == (75, b"")
     assert acknowledged == "lakebed: orders: acknowledged before the error: 2 messages, up to 0:1"
-    assert "nobody serves root/lakebed.sock" in why
+    assert "root/lakebed.sock is not served" in why
     # Whoever comes next has it all.
     assert door.run("topic", "produce", "orders", stdin=b"four\n").returncode == 0
     assert door.run(*CONSUME).stdout == b"one\ntwo\nfour\n"
@@ -150,7 +150,8 @@ def test_a_program_that_has_its_logs_alone_open_is_told(door: Door, tmp_path: Pa
         refused = door.run("aof", "append", "orders", stdin=b"two\n")
     assert (refused.returncode, refused.stdout) == (75, b"")
     assert refused.stderr == (
-        b"lakebed: root/lakebed.lock: locked by process %d; and whoever holds it serves no socket: "
-        b"it has its logs alone open, or does not finish opening or closing the store\n" % other.pid
+        b"lakebed: root/lakebed.lock: locked by process %d; that process serves no socket: it has "
+        b"only logs open, or is still opening or closing the store; try again, or stop that "
+        b"process\n" % other.pid
     )
     assert door.run("aof", "cat", "orders").stdout == b"one\n"

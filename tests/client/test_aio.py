@@ -319,7 +319,7 @@ def test_a_server_that_does_not_answer_is_given_up() -> None:
     async def work(port: int) -> None:
         address = Address(host="127.0.0.1", port=port)
         async with AsyncStore(address, retry_s=0.0, answer_s=0.05) as store:
-            with pytest.raises(Unreachable, match=r"no answer within 0\.05 s"):
+            with pytest.raises(Unreachable, match=r"no response within 0\.05 s"):
                 await store.health()
         done.set()
 

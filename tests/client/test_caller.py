@@ -204,7 +204,7 @@ def test_a_lost_answer_is_asked_for_again_where_that_is_safe() -> None:
 def test_a_lost_answer_is_not_asked_for_again_where_that_is_not_safe() -> None:
     with (
         calling(hangs_up, says(CREATED)) as (server, caller, runner),
-        pytest.raises(Unreachable, match="whether the call was carried out is not known"),
+        pytest.raises(Unreachable, match="it is unknown whether the call ran"),
     ):
         caller.call(topics.CREATE_TOPIC, body=NEW)
     assert (len(server.seen), runner.slept_s) == (1, [])
@@ -288,7 +288,7 @@ def test_an_earlier_doubt_is_not_forgotten() -> None:
             sleep(duration_ns)
 
         runner.sleep_ns = stop_then_sleep  # type: ignore[method-assign]
-        with pytest.raises(Unreachable, match="refused; whether the call was carried out is not"):
+        with pytest.raises(Unreachable, match="refused; it is unknown whether the call ran"):
             caller.call(topics.CREATE_TOPIC, body=NEW, is_repeatable=True)
 
 
@@ -303,7 +303,7 @@ def test_a_refusal_behind_a_lost_answer_does_not_say_that_nothing_was_done(
         pytest.raises(Unreachable, match=r"full|closed") as found,
     ):
         caller.call(topics.PRODUCE, ORDERS, body=topics.Produce([b"x"]), is_repeatable=True)
-    assert str(found.value).endswith("; whether the call was carried out is not known")
+    assert str(found.value).endswith("; it is unknown whether the call ran")
     assert len(server.seen) > 1
 
 

@@ -44,18 +44,18 @@ def told_by(address: Address, *, retry_s: float = 0.0) -> tuple[str, HastyRunner
 def test_a_root_that_nobody_has_open(tmp_path: Path) -> None:
     text, _ = told_by(address_of(tmp_path))
     assert text == (
-        f"nobody serves {tmp_path}/lakebed.sock: no program has the store open for writing; "
-        "the call was not carried out"
+        f"{tmp_path}/lakebed.sock is not served: no program has the store open for writing; "
+        "the call did not run"
     )
     missing, _ = told_by(address_of(tmp_path / "missing"))
-    assert missing.startswith(f"nobody serves {tmp_path}/missing/lakebed.sock")
+    assert missing.startswith(f"{tmp_path}/missing/lakebed.sock is not served")
 
 
 def test_a_socket_that_a_killed_writer_left(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "lakebed.sock"))
     text, runner = told_by(address_of(tmp_path), retry_s=10)
-    assert text.startswith("nobody serves")
+    assert "lakebed.sock is not served" in text
     assert 9 <= sum(runner.slept_s) <= 10, "it may come back: that is waited for"
 
 
@@ -63,7 +63,7 @@ def test_a_path_longer_than_an_address_is_reached(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 100) / ("y" * 100)
     folder.mkdir(parents=True)
     text, _ = told_by(address_of(folder))
-    assert text.startswith("nobody serves")
+    assert "lakebed.sock is not served" in text
 
 
 def test_a_port_that_nobody_listens_on() -> None:
@@ -71,7 +71,7 @@ def test_a_port_that_nobody_listens_on() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         text, _ = told_by(Address(host="127.0.0.1", port=port))
-    assert text == f"127.0.0.1:{port}: connection refused; the call was not carried out"
+    assert text == f"127.0.0.1:{port}: connection refused; the call did not run"
 
 
 def test_what_changes_nothing_says_nothing_of_being_carried_out(tmp_path: Path) -> None:
@@ -83,15 +83,19 @@ def test_what_changes_nothing_says_nothing_of_being_carried_out(tmp_path: Path) 
 
 def test_another_users_socket_is_no_question_of_patience() -> None:
     denied = PermissionError(errno.EACCES, "Permission denied")
-    with pytest.raises(Unauthenticated, match="for the user who opened the store"):
+    with pytest.raises(Unauthenticated, match="only the user that opened the store may connect"):
         raise_unconnected(Address(path="/a/lakebed.sock"), denied, 1.0)
 
 
 @pytest.mark.parametrize(
     ("error", "text", "heals"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "Name unknown"), "no such host", False),
-        (socket.gaierror(socket.EAI_AGAIN, "Later"), "no such host", True),
+        (
+            socket.gaierror(socket.EAI_NONAME, "Name unknown"),
+            "the host name cannot be resolved",
+            False,
+        ),
+        (socket.gaierror(socket.EAI_AGAIN, "Later"), "the host name cannot be resolved", True),
         (TimeoutError(), "no connection within 5 s", True),
         (OSError(errno.EHOSTUNREACH, "No route to host"), "no route to host", True),
         (ssl.SSLEOFError(8, "EOF"), "eof", True),
@@ -107,9 +111,9 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path) -> None:
     with scripted(HEALTH, tls=server_context(tmp_path)) as server:
         address = address_of(f"https://localhost:{server.port}", environment={})
         text, runner = told_by(address, retry_s=10)
-    assert "its certificate is not trusted" in text
+    assert "the server's certificate is not trusted" in text
     assert "ca_file" in text
-    assert text.endswith("the call was not carried out")
+    assert text.endswith("the call did not run")
     assert (runner.slept_s, server.seen) == ([], [])
 
 
@@ -118,7 +122,7 @@ def test_a_certificate_of_another_host(tmp_path: Path) -> None:
         url = f"https://127.0.0.1:{server.port}"
         address = address_of(url, ca_file=tmp_path / "cert.pem", environment={})
         text, _ = told_by(address)
-    assert "its certificate is not trusted" in text
+    assert "the server's certificate is not trusted" in text
     assert server.seen == []
 
 
@@ -136,7 +140,7 @@ def test_a_server_without_tls() -> None:
     thread.start()
     url = f"https://localhost:{listening.getsockname()[1]}"
     text, runner = told_by(address_of(url, environment={}), retry_s=10)
-    assert "no TLS connection" in text
+    assert "the TLS handshake failed" in text
     assert runner.slept_s == []
     thread.join(GIVE_UP_S)
     listening.close()
@@ -152,11 +156,11 @@ def test_a_server_that_never_answers(is_repeatable: bool) -> None:
 
     with calling(*[waits] * 3, answer_s=0.05, retry_s=0.02) as (server, caller, runner):
         try:
-            with pytest.raises(Unreachable, match=r"no answer within 0\.05 s") as told:
+            with pytest.raises(Unreachable, match=r"no response within 0\.05 s") as told:
                 caller.call(topics.CREATE_TOPIC, body=NEW, is_repeatable=is_repeatable)
         finally:
             stuck.set()
-    assert str(told.value).endswith("whether the call was carried out is not known")
+    assert str(told.value).endswith("it is unknown whether the call ran")
     assert bool(runner.slept_s) == is_repeatable
     assert len(server.seen) == len(runner.slept_s) + 1
 

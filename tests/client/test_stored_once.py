@@ -94,7 +94,7 @@ def test_an_outcome_that_stays_unknown_is_told_and_its_producer_is_never_used_ag
         on_new_connections(client)
         proxy.cuts = [0]
         lost = topic.append_batch([b"lost"])
-        with pytest.raises(Unreachable, match="whether the call was carried out is not known"):
+        with pytest.raises(Unreachable, match="it is unknown whether the call ran"):
             lost.result()
         assert isinstance(lost.exception(), Unreachable)
         assert client._producing._producers._free.producers == []

@@ -72,7 +72,7 @@ async def settle() -> None:
 def test_so_many_requests_are_let_in_and_each_makes_room_again() -> None:
     budget = budget_of(requests_max=2)
     first, _ = admitted(budget, EXEMPT), admitted(budget, ONE)
-    with pytest.raises(Busy, match="requests are under way"):
+    with pytest.raises(Busy, match="requests are running"):
         budget.try_admit(EXEMPT)
     first.release()
     first.release()  # which changes nothing
@@ -84,7 +84,7 @@ def test_bytes_are_held_until_they_are_released() -> None:
     budget = budget_of(body_bytes_max=64 * KIB)
     share = admitted(budget, EXEMPT, held_bytes=1)
     share.take(64 * KIB - 1)
-    with pytest.raises(Busy, match="no room for 1B"):
+    with pytest.raises(Busy, match="no memory for a body of 1B"):
         share.take(1)
     with pytest.raises(Busy):
         budget.try_admit(EXEMPT, held_bytes=1)
@@ -205,7 +205,7 @@ def test_one_that_waited_is_refused_if_there_is_no_room_for_its_body() -> None:
         admitted(budget, EXEMPT, held_bytes=8)
         first.release()
         await settle()
-        with pytest.raises(Busy, match="no room for 6B"):
+        with pytest.raises(Busy, match="no memory for a body of 6B"):
             waiting[0].result()
         waiting[1].result().release()
         assert (budget.requests, budget.body_bytes) == (1, 8)

@@ -89,7 +89,7 @@ def test_what_stays_locked_is_told_at_the_deadline() -> None:
     def open_here() -> str:
         raise Locked("data/lakebed.lock: locked by process 7")
 
-    with pytest.raises(Locked, match="locked by process 7; and whoever holds it serves no socket"):
+    with pytest.raises(Locked, match="locked by process 7; that process serves no socket"):
         first_of(lambda: None, open_here, runner=runner, random=Random(1), wait_s=10)
     assert 9 <= sum(runner.slept_s) <= 10
 

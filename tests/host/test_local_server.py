@@ -114,7 +114,7 @@ def test_a_store_whose_socket_cannot_be_made_is_open_all_the_same(
         store.log("orders").append_record(b"hello")
     (record,) = caplog.records
     assert record.message.startswith(f"socket_not_made path={path} ")
-    assert f"is a {kind} and no socket" in record.message
+    assert f"is a {kind}, not a socket" in record.message
     assert os.path.lexists(path)
     assert threads() == []
 

@@ -84,17 +84,17 @@ def test_anything_else_at_the_path_is_left_alone(path: Path) -> None:
     other = path.with_name("other")
     bind(other).close()
     path.mkdir()
-    with pytest.raises(AlreadyExists, match="is a folder and no socket"):
+    with pytest.raises(AlreadyExists, match="is a folder, not a socket"):
         bind(path)
     assert path.is_dir()
     path.rmdir()
     path.write_text("precious")
-    with pytest.raises(AlreadyExists, match="is a file and no socket"):
+    with pytest.raises(AlreadyExists, match="is a file, not a socket"):
         bind(path)
     assert path.read_text() == "precious"
     path.unlink()
     path.symlink_to("other")
-    with pytest.raises(AlreadyExists, match="is a link and no socket"):
+    with pytest.raises(AlreadyExists, match="is a link, not a socket"):
         bind(path)
     assert path.is_symlink()
     assert other.is_socket()

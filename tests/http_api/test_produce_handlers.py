@@ -171,8 +171,8 @@ def test_lines_are_messages_as_people_write_them(live_api: LiveApi) -> None:
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (b"", "it is empty"),
-        (b"   ", "it is empty"),
+        (b"", "the line is empty"),
+        (b"   ", "the line is empty"),
         (b"plain text", "malformed"),
         (b'"text"', "Expected `object`"),
         (b'{"value": "a", "colour": 1}', "unknown field `colour`"),
@@ -292,7 +292,7 @@ def test_a_document_of_the_wrong_kind(live_api: LiveApi, body: Any) -> None:
 
 
 def test_bodies_and_queries_that_do_not_go_together(live_api: LiveApi) -> None:
-    with pytest.raises(Refused, match="a document says all of it itself"):
+    with pytest.raises(Refused, match="a document has its own fields"):
         live_api.call(topics.PRODUCE, ORDERS, {"partition": 0}, Produce([b"a"]))
     assert lines(live_api, b'{"value": 1}', "?key=k").status == 400
     assert lines(live_api, b'{"value": 1}', "?colour=red").status == 400
@@ -374,7 +374,7 @@ def test_what_is_appended_in_part_says_what_is_there(live_api: LiveApi) -> None:
         {"partition": number, "base_offset": 0, "message_count": counts[number]}
         for number in (0, 1)
     ]
-    assert answer.json["facts"]["cause"] == "wide-2: the queue of writes is full"
+    assert answer.json["facts"]["cause"] == "wide-2: the queue of writes is full; retry later"
     assert isinstance(answer.problem, PartlyAppended)
     assert [len(fetched(live_api, "wide", number).values) for number in range(3)] == [
         counts[0],

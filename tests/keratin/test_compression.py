@@ -107,7 +107,7 @@ def test_snappy_frames_of_a_newer_version_that_says_it_can_be_read_are_read() ->
     framed[11] = 2
     assert inflate(framed, Compression.SNAPPY, bytes_max=LIMIT).tobytes() == b"abc"
     framed[15] = 2
-    with pytest.raises(Corrupt, match="another version"):
+    with pytest.raises(Corrupt, match="unsupported version of the snappy framing"):
         inflate(framed, Compression.SNAPPY, bytes_max=LIMIT)
 
 
@@ -118,7 +118,7 @@ def test_data_that_ends_too_early_is_corrupt(compression: Compression) -> None:
     for size in [*range(40), *range(len(whole) - 40, len(whole)), len(whole) // 2]:
         if compression is Compression.SNAPPY and size in blocks_end:
             continue
-        with pytest.raises(Corrupt, match="cannot be read"):
+        with pytest.raises(Corrupt, match="data is damaged"):
             inflate(whole[:size], compression, bytes_max=LIMIT)
 
 
@@ -126,7 +126,7 @@ def test_data_that_ends_too_early_is_corrupt(compression: Compression) -> None:
 def test_bytes_behind_the_data_are_corrupt(compression: Compression) -> None:
     whole = compress(noise(1000), compression)
     for behind in (b"\0", b"x" * 3, b"\xff" * 100):
-        with pytest.raises(Corrupt, match="cannot be read"):
+        with pytest.raises(Corrupt, match="data is damaged"):
             inflate(whole + behind, compression, bytes_max=LIMIT)
 
 

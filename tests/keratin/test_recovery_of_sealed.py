@@ -227,7 +227,7 @@ def test_the_next_offset_is_the_larger_of_manifest_and_log(written: Written) -> 
     manifest = load_manifest(world.disk, PATHS.manifest)
     replace_manifest(world.disk, PATHS.manifest, manifest._replace(next_offset=20))
     partition = opened(world)
-    assert any("offsets 12 to 19 were given out" in text for text in partition.problems)
+    assert any("offsets 12 to 19 were assigned" in text for text in partition.problems)
     assert append(partition, b"the next one") == 20
     partition.close()
     world.restart(Crash.POWER)

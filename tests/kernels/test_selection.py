@@ -66,7 +66,7 @@ def test_one_that_was_made_from_older_sources_is_as_good_as_none() -> None:
     done = run(old + REPORT)
     assert done.stdout == "False lakebed.kernels.reference ()\n"
     reported = run(old + OPEN_TWICE)
-    assert "old.so is out of date: it has no aof_batch" in reported.stderr
+    assert "old.so is out of date and must be rebuilt: it has no aof_batch" in reported.stderr
     assert "out of date" in run(old + REPORT, "compiled").stderr
 
 

@@ -157,7 +157,7 @@ def test_a_header_without_a_name_is_refused(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("counts", [(1,), (3,), (2, 1), ((1 << 32) - 1, 3), ()])
 def test_counts_of_other_headers_are_refused(kernels: Kernels, counts: tuple[int, ...]) -> None:
-    message = f"counts are of {sum(counts)} headers, and there are 2"
+    message = f"the header counts add up to {sum(counts)}, but 2 headers were given"
     with pytest.raises(InputError, match=message):
         kernels.record_batch_sections(
             column("I", *counts), sliced([b"a", b"b"]), sliced([b"", b""])

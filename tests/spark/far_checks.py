@@ -21,7 +21,7 @@ def check_nothing_is_seen(driver: Driver, far: Far) -> None:
     seen = driver.run(scenes.what_tasks_see, far.path)
     assert len(seen) == 2
     assert {*seen} <= {"PermissionError", "FileNotFoundError"}
-    with pytest.raises(RuntimeError, match=r"no such root .* read it by the option endpoint"):
+    with pytest.raises(RuntimeError, match=r"no such root .* set the option endpoint"):
         driver.run(scenes.count_by_path, far)
 
 

@@ -48,7 +48,7 @@ def staged_names(root: Path) -> list[str]:
 
 class DyingTopicWriter(DyingWriter):
     @contextlib.contextmanager
-    def staged_commit(self) -> Iterator[None]:
+    def committing(self) -> Iterator[None]:
         self._fate.die("staged")
         hand_over = staged_commit.hand_over
 

@@ -91,7 +91,7 @@ def test_a_micro_batch_looks_at_all_logs_and_plans_them_at_once(live_api: LiveAp
 def test_a_plan_says_what_is_missing_or_lost(live_api: LiveApi) -> None:
     names = make_many(live_api)
     logs = {"log": "", "logs": f"{names[0]},missing", "endpoint": url(live_api)}
-    with pytest.raises(NotFound, match=r"missing.*logs that there are: many-0, "):
+    with pytest.raises(NotFound, match=r"missing.*existing logs: many-0, "):
         log_reader("", **logs).partitions()
     assert "missing" not in live_api.store.logs()
     only = {"log": names[1], "endpoint": url(live_api)}
@@ -99,7 +99,7 @@ def test_a_plan_says_what_is_missing_or_lost(live_api: LiveApi) -> None:
         log_reader("", startingOffsets=json.dumps({names[1]: {"3": "0:64"}}), **only).partitions()
     for name in ("startingOffsets", "endingOffsets"):
         beyond = log_reader("", **only, **{name: json.dumps({names[1]: "9:64"})})
-        with pytest.raises(DataLost, match="9:64 was asked for, and it ends at "):
+        with pytest.raises(DataLost, match="9:64 was requested, but it ends at "):
             beyond.partitions()
     assert live_api.store.pins.active() == []
 

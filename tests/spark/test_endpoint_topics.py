@@ -67,7 +67,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(
     assert len(live_api.store.pins.active_offsets()) == 2
     assert numbers(rows(reader, splits)) == [*range(300)] * 2
     make_again(live_api.store)
-    with pytest.raises(DataLost, match="deleted and made again"):
+    with pytest.raises(DataLost, match="deleted and created again"):
         rows(reader, splits)
     assert numbers(rows(topic_reader("", endpoint=url(live_api)))) == [*range(300)] * 2
 
@@ -78,7 +78,7 @@ def test_a_stream_notices_a_topic_that_was_made_again(live_api: LiveApi) -> None
     end = reader.latestOffset(start, ALL)
     assert numbers(rows(reader, reader.partitions(start, end))) == [*range(300)] * 2
     make_again(live_api.store)
-    with pytest.raises(DataLost, match="deleted and made again since the stream's checkpoint"):
+    with pytest.raises(DataLost, match="deleted and created again after the stream's checkpoint"):
         reader.latestOffset(json.loads(json.dumps(end)), ALL)
     reader.stop()
     lenient = topic_stream("", endpoint=url(live_api), failOnDataLoss="false")
@@ -150,20 +150,20 @@ def test_a_micro_batch_takes_as_many_calls_however_many_topics_there_are(live_ap
 
 
 def test_a_plan_through_an_endpoint_says_what_is_missing(live_api: LiveApi) -> None:
-    with pytest.raises(NotFound, match=r"missing.*topics that there are: events"):
+    with pytest.raises(NotFound, match=r"missing.*existing topics: events"):
         topic_reader("", topics="events,missing", topic="", endpoint=url(live_api)).partitions()
     beyond = {"startingOffsets": '{"2": 17}', "endpoint": url(live_api)}
     with pytest.raises(NotFound, match=r"events: there is no partition 2: it has 2$"):
         topic_reader("", **beyond).partitions()
     for name in ("startingOffsets", "endingOffsets"):
-        with pytest.raises(DataLost, match="301 was asked for, and it ends at 300"):
+        with pytest.raises(DataLost, match="301 was requested, but it ends at 300"):
             topic_reader("", endpoint=url(live_api), **{name: '{"1": 301}'}).partitions()
     assert live_api.store.pins.active_offsets() == []
 
 
 def test_numbers_that_no_offset_can_have_are_understood(live_api: LiveApi) -> None:
     beyond = {"startingOffsets": json.dumps({"0": 10**30}), "endpoint": url(live_api)}
-    with pytest.raises(DataLost, match=f"{10**30} was asked for, and it ends at 300"):
+    with pytest.raises(DataLost, match=f"{10**30} was requested, but it ends at 300"):
         topic_reader("", **beyond).partitions()
     lenient = topic_reader("", failOnDataLoss="false", **beyond)
     assert {row["partition"] for row in rows(lenient)} == {1}

@@ -60,7 +60,7 @@ def test_without_a_java_the_error_says_what_was_found_and_what_to_do() -> None:
     with pytest.raises(SparkUnavailable) as refusal:
         choose([probed("old", 11), probed("broken", None)])
     message = str(refusal.value)
-    assert message.startswith("Spark needs Java 17 or newer: install one, or lakebed[java]")
+    assert message.startswith("Spark needs Java 17 or newer: install it, or install lakebed[java]")
     assert "/old (test) is version 11" in message
     assert "/broken (test) does not run" in message
     with pytest.raises(SparkUnavailable, match=r"lakebed\[java\]$"):
@@ -143,7 +143,7 @@ def test_a_place_that_cannot_be_written_is_passed_over(tmp_path: Path) -> None:
     trimmed = probed("jdk", 25, whole=False)
     places = [tmp_path / "file", tmp_path / "good"]
     assert home(trimmed, wrapper_folders=places).parent == tmp_path / "good"
-    with pytest.raises(SparkUnavailable, match="no place for a Java wrapper"):
+    with pytest.raises(SparkUnavailable, match="cannot write a wrapper for the Java at"):
         home(trimmed, wrapper_folders=places[:1])
 
 

@@ -141,7 +141,7 @@ def test_a_given_schema_must_fit_the_table(spark: SparkSession, lake: Lake) -> N
     assert (report.row_count, report.facts["rescued"]) == (2, 1)
     assert set(lake.rows(topic)[0]) >= {"id", "at", "_key"}
     assert columns(lake.rows(topic), "id", "_rescued") == [(1, None), (None, '{"id":2147483648}')]
-    with pytest.raises(InputError, match="id is int, and here string"):
+    with pytest.raises(InputError, match="id is int in the table, but string in the rows"):
         land(spark, lake.config(topic, values="json", schema="id STRING"))
 
 
@@ -262,7 +262,7 @@ def test_a_topic_that_was_made_again_ends_the_job(spark: SparkSession, lake: Lak
     lake.store.topics.delete(topic)
     lake.store.topics.create(topic)
     lake.add(topic, b"3")
-    with pytest.raises(PySparkException, match="deleted and made again"):
+    with pytest.raises(PySparkException, match="deleted and created again"):
         land(spark, chosen)
     assert spark.streams.active == []
     assert columns(lake.rows(topic), "value") == [(b"1",), (b"2",)]
@@ -274,7 +274,7 @@ def test_a_bucket_that_does_not_exist_is_created_only_on_request(
     topic = lake.new_topic()
     lake.add(topic, b"1")
     mistyped = lake.config(topic, table="laek/{name}")
-    with pytest.raises(InputError, match="there is no bucket laek"):
+    with pytest.raises(InputError, match="bucket laek does not exist"):
         land(spark, mistyped)
     assert "laek" not in [one.name for one in lake.store.buckets()]
     assert land(spark, lake.config(topic, table="new/{name}", creates_bucket=True)).row_count == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 from pyspark.sql.types import (
     ArrayType,
@@ -61,7 +61,7 @@ def rows_of(
     schema: StructType, *values: bytes | None
 ) -> tuple[list[Any], dict[int, str], dict[int, str]]:
     """The rows, without those that are none; what is wrong with these, and what was rescued."""
-    decoder = JsonDecoder(schema, tells_more=True)
+    decoder = JsonDecoder(schema, lists_extra=True)
     found = decoder.decode(values)
     columns = decoder.columns(found)
     cells = [column.to_pylist() for column in columns]
@@ -80,31 +80,37 @@ def rows_of(
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"topics": ()}, "which topics"),
-        ({"logs": ("a",), "table": "lake/t", "topics": ("t",)}, "other columns"),
-        ({"topics": ("a",), "logs": ("a",)}, "one name"),
-        ({"schema": "a INT"}, "for JSON"),
+        ({"topics": ()}, "name at least one topic or log"),
+        ({"logs": ("a",), "table": "lake/t", "topics": ("t",)}, "different columns"),
+        ({"topics": ("a",), "logs": ("a",)}, "of the same name"),
+        ({"schema": "a INT"}, "needs values of the kind json"),
         ({"table": "lake"}, "bucket/prefix"),
-        ({"dead_letters": "lake/x"}, "so must those"),
-        ({"dead_letters": "lake/{name}"}, "of its own"),
-        ({"dead_letters": "lake/{name}/dead"}, "lake/events/dead needs a place of its own"),
+        ({"dead_letters": "lake/x"}, "the name for dead letters needs it too"),
+        ({"dead_letters": "lake/{name}"}, "must not be the same as lake/events"),
+        (
+            {"dead_letters": "lake/{name}/dead"},
+            "lake/events/dead must not be the same as lake/events, or inside it",
+        ),
         (
             {"table": "lake/{name}/rows", "dead_letters": "s3://lake/{name}"},
-            "lake/events/rows needs",
+            "lake/events/rows must not be",
         ),
-        ({"topics": ("t", "t_dead_letters")}, "lake/t_dead_letters needs a place"),
+        ({"topics": ("t", "t_dead_letters")}, "lake/t_dead_letters must not be"),
         ({"compression": "brotli"}, "zstd"),
-        ({"starting_offsets": "latest", "starting_timestamp": "1"}, "or at a timestamp"),
-        ({"task_bytes": 0}, "1 at least"),
+        (
+            {"starting_offsets": "latest", "starting_timestamp": "1"},
+            "or a starting timestamp, not both",
+        ),
+        ({"task_bytes": 0}, "at least 1"),
         ({"interval_s": -1.0}, "negative"),
         ({"table_format": "parquet", "optimizes_at_end": True}, "only Delta"),
         ({"source": Backend(endpoint="http://node")}, "the folder of the checkpoint"),
-        ({"vacuum_retention_h": 0.0}, "the least is 168"),
-        ({"vacuum_retention_h": 167.9}, "the least is 168"),
-        ({"vacuum_retention_h": float("nan")}, "the least is 168"),
-        ({"table_format": "parquet", "vacuum_retention_h": -1.0}, "the least is 168"),
-        ({"message_columns": ()}, "need columns"),
-        ({"message_columns": ("nothing",)}, "there is no column"),
+        ({"vacuum_retention_h": 0.0}, "the minimum is 168"),
+        ({"vacuum_retention_h": 167.9}, "the minimum is 168"),
+        ({"vacuum_retention_h": float("nan")}, "the minimum is 168"),
+        ({"table_format": "parquet", "vacuum_retention_h": -1.0}, "the minimum is 168"),
+        ({"message_columns": ()}, "must name at least one column"),
+        ({"message_columns": ("nothing",)}, "column 'nothing' does not exist"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changed: dict[str, Any], problem: str) -> None:
@@ -323,10 +329,11 @@ _JSON = some.recursive(
 )
 
 
+@example([{"a": 1, "b": {"c": 1}}, {"a": 2}, {"a": "no", "b": {"c": 2, "x y": 3}}])
 @given(some.lists(some.dictionaries(_NAMES, _JSON, max_size=4), max_size=6))
 def test_a_document_is_a_row_and_what_does_not_fit_is_rescued(documents: list[Any]) -> None:
     schema = shape_of(*documents).struct()
-    decoder = JsonDecoder(schema, tells_more=True)
+    decoder = JsonDecoder(schema, lists_extra=True)
     found = decoder.decode([json.dumps(one).encode() for one in documents])
     columns = decoder.columns(found)
     rescued = [json.loads(text) if text else {} for text in found.rescued()]

@@ -132,6 +132,16 @@ def test_more_columns_than_there_may_be_are_rescued(lake: Lake) -> None:
     assert values(lake.rows("many")[-1:], "a", "b") == [(1, 2)]
 
 
+def test_an_unknown_nested_field_of_a_document_with_a_misfit_is_not_lost(lake: Lake) -> None:
+    landing = landing_of(lake, "nested")
+    first = messages({"a": 1, "s": {"x": 1}})
+    second = messages({"a": "no", "s": {"x": 2, "y": 3, "z z": 4}}, first=1)
+    commit(lake, landing, written(landing, lake, first, second))
+    rows = lake.rows("nested")
+    assert values(rows, "a", "s") == [(1, {"x": 1, "y": None}), (None, {"x": 2, "y": 3})]
+    assert json.loads(rows[1]["_rescued"]) == {"a": "no", "s": {"x": 2, "y": 3, "z z": 4}}
+
+
 def test_a_given_schema_is_kept_and_other_fields_are_left_out(lake: Lake) -> None:
     schema = Shape()
     schema.add_value({"a": 1.5})
@@ -228,7 +238,7 @@ def test_what_a_killed_task_staged_is_vacuumed_and_only_that(lake: Lake) -> None
     written(landing, lake, messages({"a": 2}))  # and killed
     target = target_of(landing, lake.s3)
     assert target.vacuum(retention_h=WEEK_H) == 0
-    with pytest.raises(InputError, match="the least is 168"):
+    with pytest.raises(InputError, match="the minimum is 168"):
         target.vacuum(retention_h=0)
     assert a_week_later(lake, landing).vacuum(retention_h=WEEK_H) == 1
     assert lake.keys("_land/tables/staged/staged") == []

@@ -226,9 +226,9 @@ def test_a_chunk_that_is_removed_before_it_is_read_is_missed(tmp_path: Path) -> 
         telling, _ = reader_of(ManifestSource, onDamage="tell", **options)
         (planned,), (told,) = reader.partitions(), telling.partitions()
         chunk_files(root)[0].unlink()
-        with pytest.raises(Busy, match="it was removed before it was read"):
+        with pytest.raises(Busy, match="the chunk was removed before it was read"):
             read_one(reader, planned)
-        assert read_one(telling, told)[0]["problem"] == "missing: missing"
+        assert read_one(telling, told)[0]["problem"] == "missing: the chunk is missing"
 
 
 def test_a_task_fetches_its_own_chunks_and_no_others(

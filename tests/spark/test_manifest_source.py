@@ -139,7 +139,7 @@ def test_records_go_up_to_the_moment_that_is_asked_for(root: Path) -> None:
 def test_moments_that_are_not_there_are_told(root: Path) -> None:
     count = len(records_of(root))
     for as_of, told in [
-        (count, f"there is no record {count}; the last one is {count - 1}"),
+        (count, f"record {count} does not exist; the last one is {count - 1}"),
         ("0:65", "no record begins at 0:65"),
         ("900:64", "is after the end"),
         ("1980-01-01", "is before the history"),
@@ -158,7 +158,7 @@ def test_history_that_is_gone_begins_with_a_snapshot(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == left
     assert left[0]["record"] == sum(row["chunk_index"] < 2 for row in everything)
     check_state(state_rows(tmp_path), tmp_path, None)
-    with pytest.raises(NotFound, match="record 0 is before the history"):
+    with pytest.raises(NotFound, match="record 0 was removed; the history begins"):
         state_rows(tmp_path, asOf=0)
 
 
@@ -212,11 +212,14 @@ def test_a_chunk_that_is_missing_fails_the_query_or_is_told(tmp_path: Path) -> N
         path.unlink()
     forget_snapshots(tmp_path)
     for view in VIEWS:
-        with pytest.raises(Corrupt, match=r"^[^:]*0001\.mlog: [^:]*missing[^:]*up to number 2"):
+        with pytest.raises(
+            Corrupt,
+            match=r"^[^:]*0001\.mlog: the chunk is missing, and so are those up to number 2",
+        ):
             read(reader_of(ManifestSource, path=tmp_path, log="orders", view=view)[0])
     rows = rows_of(tmp_path, onDamage="tell")
     (bad,) = (row for row in rows if row["problem"] is not None)
-    assert bad["problem"] == "missing: missing, with all up to number 2"
+    assert bad["problem"] == "missing: the chunk is missing, and so are those up to number 2"
     assert bad["chunk_index"] == 1
     assert all(row["is_doubtful"] for row in state_rows(tmp_path, onDamage="tell"))
 
@@ -247,9 +250,9 @@ def test_a_chunk_that_is_removed_before_it_is_read_is_missed(tmp_path: Path) -> 
     telling, _ = reader_of(ManifestSource, path=tmp_path, log="orders", onDamage="tell")
     (planned,), (told,) = reader.partitions(), telling.partitions()
     chunk_files(tmp_path)[0].unlink()
-    with pytest.raises(Busy, match="it was removed before it was read"):
+    with pytest.raises(Busy, match="the chunk was removed before it was read"):
         read_one(reader, planned)
-    assert read_one(telling, told)[0]["problem"] == "missing: missing"
+    assert read_one(telling, told)[0]["problem"] == "missing: the chunk is missing"
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -284,9 +287,12 @@ def test_it_is_found_by_its_stream(root: Path) -> None:
 def test_options_that_are_wrong_are_told() -> None:
     for options, told in [
         ({"view": "segments"}, "one of records, state"),
-        ({"asOf": "yesterday"}, "a time as 2026-01-31T12:00:00Z, a record's number, or a place"),
-        ({"columns": "name"}, "there is no column 'name'"),
-        ({"chunk": "1"}, "there is no option"),
+        (
+            {"asOf": "yesterday"},
+            "a time such as 2026-01-31T12:00:00Z, a record number, or a position",
+        ),
+        ({"columns": "name"}, "column 'name' does not exist"),
+        ({"chunk": "1"}, "unknown option"),
     ]:
         with pytest.raises(BadConfig, match=re.escape(told)):
             reader_of(ManifestSource, path="/nowhere", log="orders", **options)

@@ -286,13 +286,13 @@ def test_a_manifest_that_cannot_be_read_fails_the_query_or_is_told(tmp_path: Pat
         bad = store.bucket("one").head("bad").version_id
     change_rows(tmp_path, "UPDATE manifests SET data = ? WHERE version_id = ?", b"x" * 99, bad)
     for view in ("manifests", "chunks"):
-        with pytest.raises(Corrupt, match="wrong magic number of a manifest"):
+        with pytest.raises(Corrupt, match="the manifest starts with the wrong magic number"):
             read(reader_of(ObjectsSource, path=tmp_path, view=view)[0])
         rows = read(reader_of(ObjectsSource, path=tmp_path, view=view, onDamage="tell")[0])
         assert [(row["key"], row["problem"] is None) for row in rows] == [
             ("bad", False), ("good", True),
         ]  # fmt: skip
-        assert "wrong magic number of a manifest" in rows[0]["problem"]
+        assert "the manifest starts with the wrong magic number" in rows[0]["problem"]
         assert rows[0]["version_id"] == bad
     (bad_row, _) = read(reader_of(ObjectsSource, path=tmp_path, view="chunks", onDamage="tell")[0])
     assert bad_row["chunk_index"] is bad_row["segment_id"] is bad_row["length"] is None
@@ -342,14 +342,14 @@ def test_reading_ends_its_transactions_so_that_the_log_can_be_carried_over(
 def test_options_that_are_wrong_are_told() -> None:
     for options, told in [
         ({"view": "keys"}, "one of buckets, objects, versions, manifests, chunks"),
-        ({"columns": "name"}, "there is no column 'name'"),
+        ({"columns": "name"}, "column 'name' does not exist"),
         ({"buckets": "one"}, "did you mean bucket?"),
-        ({"partitionRows": "0"}, "a whole number from 1 on"),
+        ({"partitionRows": "0"}, "a whole number of at least 1"),
         ({"onDamage": "skip"}, "one of fail, tell"),
     ]:
         with pytest.raises(BadConfig, match=re.escape(told)):
             reader_of(ObjectsSource, path="/nowhere", **options)
-    with pytest.raises(BadConfig, match="path or endpoint is missing"):
+    with pytest.raises(BadConfig, match="set the option path or endpoint"):
         reader_of(ObjectsSource)
     with pytest.raises(NotFound, match="no such root"):
         reader_of(ObjectsSource, path="/nowhere")[0].partitions()

@@ -52,19 +52,19 @@ def test_the_keys_are_for_their_owner_and_only_while_it_is_served(tmp_path: Path
     path = tmp_path / FILE_NAME
     with own_s3(tmp_path) as own:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert own.found is not None
-        assert own.found.secret_key not in repr(own.found)
+        assert own.published is not None
+        assert own.published.secret_key not in repr(own.published)
         assert own.store.keys.list() == []
         place = place_of(path=tmp_path, table="lake/t")
         own.close()
         own.close()
     assert not path.exists()
-    with pytest.raises(NotFound, match="nobody serves the S3"):
+    with pytest.raises(NotFound, match="no program serves the S3"):
         place_of(path=tmp_path, table="lake/t")
     with own_s3(tmp_path) as again:
         again.ensure_bucket("lake")
-        assert again.found is not None
-        old = TableLocation(again.found.url, place.access_key, place.secret_key, "lake", "t")
+        assert again.published is not None
+        old = TableLocation(again.published.url, place.access_key, place.secret_key, "lake", "t")
         with pytest.raises(InputError, match="refused the access key"):
             load_table(old)
 
@@ -96,7 +96,7 @@ def test_what_a_killed_run_left_is_not_taken_for_a_server(tmp_path: Path) -> Non
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
     assert (tmp_path / FILE_NAME).exists()
-    with pytest.raises(NotFound, match="nobody serves"):
+    with pytest.raises(NotFound, match="no program serves"):
         find_own_s3(str(tmp_path))
     with Store.open(tmp_path), pytest.raises(NotFound, match="open in another program"):
         find_own_s3(str(tmp_path))
@@ -111,12 +111,12 @@ def test_options_that_do_not_go_together_are_refused(
         monkeypatch.delenv(name, raising=False)
     url = "http://127.0.0.1:9000"
     for options, problem in (
-        ({}, "path or s3Endpoint is missing"),
+        ({}, "set the option path or s3Endpoint"),
         ({"path": tmp_path, "s3Endpoint": url}, "only one of"),
-        ({"path": tmp_path, "accessKey": "a"}, "goes with s3Endpoint"),
+        ({"path": tmp_path, "accessKey": "a"}, "needs the option s3Endpoint, not path"),
         ({"s3Endpoint": "127.0.0.1:9000"}, "a URL"),
         ({"s3Endpoint": f"{url}/x"}, "a URL"),
-        ({"s3Endpoint": url, "accessKey": "a"}, "one of both is missing"),
+        ({"s3Endpoint": url, "accessKey": "a"}, "set both options accessKey and secretKey"),
         ({"s3Endpoint": url}, "needs the options accessKey and secretKey"),
     ):
         with pytest.raises(BadConfig, match=problem):

@@ -187,7 +187,7 @@ def test_an_option_that_is_not_sparks_is_refused() -> None:
 
 
 def test_a_session_is_here_or_elsewhere() -> None:
-    with pytest.raises(InputError, match="master or remote: one of both"):
+    with pytest.raises(InputError, match="set master or remote, not both"):
         session(master="local[1]", remote="sc://127.0.0.1:9")
 
 

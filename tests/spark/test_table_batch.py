@@ -174,7 +174,7 @@ def test_columns_are_read_alone_and_in_their_order(
     assert found.columns == ["c", "b"]
     assert sorted(tuple(row) for row in found.collect()) == [("x", 1), ("x", 2), ("x", 3)]
     assert load(spark, place, columns="c").count() == 3
-    with pytest.raises(PySparkException, match="there is no column 'nope'"):
+    with pytest.raises(PySparkException, match="the column 'nope' does not exist"):
         load(spark, place, columns="nope")
 
 
@@ -195,7 +195,7 @@ def test_a_table_is_read_as_it_was(
     assert load(spark, place, timestampAsOf=moment.isoformat()).count() == 3
     before = (moment - timedelta(milliseconds=1)).isoformat()
     assert load(spark, place, timestampAsOf=before).count() == 1
-    with pytest.raises(PySparkException, match="no version 77"):
+    with pytest.raises(PySparkException, match="version 77 does not exist"):
         load(spark, place, versionAsOf=77)
 
 
@@ -204,7 +204,7 @@ def test_schemas_are_checked_and_evolve_if_they_may(
 ) -> None:
     save(spark.range(2), place)
     more = spark.range(2, 4).selectExpr("id", "named_struct('a', 1) AS s")
-    with pytest.raises(PySparkException, match=r"no column s struct<a:int>.*mergeSchema"):
+    with pytest.raises(PySparkException, match=r"the table lacks s struct<a:int>.*mergeSchema"):
         save(more, place)
     save(more, place, mergeSchema=True)
     save(spark.range(4, 5).selectExpr("id", "named_struct('b', 'x') AS s"), place, mergeSchema=True)
@@ -216,7 +216,7 @@ def test_schemas_are_checked_and_evolve_if_they_may(
         (3, 1, None),
         (4, None, "x"),
     ]
-    with pytest.raises(PySparkException, match="id is bigint, and here string"):
+    with pytest.raises(PySparkException, match="id is bigint in the table, but string in the rows"):
         save(spark.range(1).selectExpr("CAST(id AS STRING) AS id"), place)
     assert len(rows_of(place)) == 5
 
@@ -264,16 +264,16 @@ def test_a_write_that_fails_leaves_neither_rows_nor_files(
 def test_what_cannot_be_is_told(spark: SparkSession, place: TableLocation) -> None:
     one = spark.range(1)
     for options, problem in (
-        ({"txnAppId": "x"}, "one of both is missing"),
+        ({"txnAppId": "x"}, "set both options"),
         ({"compression": "best"}, "one of zstd, snappy"),
-        ({"partitionBy": "nope"}, "there is no column 'nope'"),
+        ({"partitionBy": "nope"}, "the column 'nope' does not exist"),
         ({"partionBy": "id"}, "did you mean partitionBy"),
     ):
         with pytest.raises(PySparkException, match=problem):
             save(one, place, **options)
-    with pytest.raises(PySparkException, match="no Delta table"):
+    with pytest.raises(PySparkException, match="not a Delta table"):
         load(spark, place)
-    with pytest.raises(PySparkException, match="Delta has no such"):
+    with pytest.raises(PySparkException, match="which Delta does not support"):
         save(one.selectExpr("INTERVAL '1' DAY AS i"), place)
 
 

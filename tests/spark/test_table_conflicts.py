@@ -124,7 +124,7 @@ def test_who_loses_to_others_too_often_is_busy_and_its_files_are_removed(
     message = FilesWritten(write(place, plan, [batch(2)]), plan)
     other = write(place, plan, [batch(3)])
     Interrupted(before=lambda: commit(place, other, plan, TARGET)).put_in_place(monkeypatch)
-    with pytest.raises(Busy, match="faster 1 times"):
+    with pytest.raises(Busy, match="committed first 1 times"):
         commit_messages(place, TARGET, [message], transaction=None)
     assert numbers_of(place) == [1, 3]
     assert len(list(keys_below(node, place))) == 2

@@ -272,7 +272,7 @@ def test_other_writers_moments_are_read() -> None:
 
 
 def test_a_partition_value_of_another_type_is_damage() -> None:
-    with pytest.raises(DataError, match="no int32"):
+    with pytest.raises(DataError, match="not of type int32"):
         from_text("blue", pa.int32())
 
 
@@ -303,7 +303,7 @@ class TestSchemas:
 
     @pytest.mark.parametrize("kind", [VariantType(), DayTimeIntervalType(), NullType()], ids=str)
     def test_what_delta_has_no_type_for_is_refused(self, kind: DataType) -> None:
-        with pytest.raises(SchemaMismatch, match=r"s\.b\[\] is .*: Delta has no such"):
+        with pytest.raises(SchemaMismatch, match=r"s\.b\[\] is .*, which Delta does not support"):
             as_table_schema(StructType().add("s", StructType().add("b", ArrayType(kind))))
 
     def test_names_that_differ_in_case_alone_are_refused(self) -> None:
@@ -313,32 +313,40 @@ class TestSchemas:
     def test_rows_may_lack_columns_and_have_smaller_numbers(self) -> None:
         table = ddl("a long; b double; c string")
         assert evolved(table, ddl("a byte; b float"), may_add=False) == table
-        with pytest.raises(SchemaMismatch, match="a is bigint, and here tinyint"):
+        with pytest.raises(
+            SchemaMismatch, match="a is bigint in the table, but tinyint in the rows"
+        ):
             evolved(table, ddl("a byte"), may_add=False, may_widen=False)
 
     def test_a_larger_type_or_another_one_is_refused(self) -> None:
-        with pytest.raises(SchemaMismatch, match="a is int, and here bigint"):
+        with pytest.raises(SchemaMismatch, match="a is int in the table, but bigint in the rows"):
             evolved(ddl("a integer"), ddl("a long"), may_add=True)
 
     def test_new_columns_are_added_behind_if_they_may_be(self) -> None:
         table, rows = ddl("a integer; s {x integer}"), ddl("n string; s {y integer}; a integer")
-        with pytest.raises(SchemaMismatch, match=r"no column s\.y int, n string .*mergeSchema"):
+        with pytest.raises(
+            SchemaMismatch, match=r"the table lacks s\.y int, n string .*mergeSchema"
+        ):
             evolved(table, rows, may_add=False)
         assert evolved(table, rows, may_add=True) == ddl(
             "a integer; s {x integer, y integer}; n string"
         )
 
     def test_another_case_is_another_name_and_refused(self) -> None:
-        with pytest.raises(SchemaMismatch, match="Id is called id there"):
+        with pytest.raises(SchemaMismatch, match="Id is called id in the table"):
             evolved(ddl("id integer"), ddl("Id integer"), may_add=True)
 
     def test_partition_columns_are_checked(self) -> None:
         schema = ddl("a integer; b binary")
         check_partitioning(schema, ["a"])
-        for columns, problem in ((["c"], "no column"), (["b"], "binary"), (["a", "b"], "binary")):
+        for columns, problem in (
+            (["c"], "'c' does not exist"),
+            (["b"], "binary"),
+            (["a", "b"], "binary"),
+        ):
             with pytest.raises(InputError, match=problem):
                 check_partitioning(schema, columns)
-        with pytest.raises(InputError, match="needs a column"):
+        with pytest.raises(InputError, match="at least one column must not"):
             check_partitioning(ddl("a integer"), ["a"])
 
     def test_an_older_schema_is_readable_as_a_newer_one_and_not_the_other_way(self) -> None:

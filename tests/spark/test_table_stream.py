@@ -149,7 +149,7 @@ def test_removed_rows_end_a_stream_unless_it_is_told_what_to_do(
     follow(spark, source, sink, tmp_path / "c")
     delta(source).delete("id = 0")  # rewrites the file
     save(spark.range(4, 6, 1, 1), source)
-    with pytest.raises(PySparkException, match="changed rows, which a stream cannot tell"):
+    with pytest.raises(PySparkException, match="changed rows, which a stream cannot return"):
         follow(spark, source, sink, tmp_path / "c")
     assert follow(spark, source, sink, tmp_path / "c", skipChangeCommits=True) == [2]
     assert ids(sink) == list(range(6))
@@ -174,7 +174,7 @@ def test_new_columns_come_after_a_restart_and_a_new_table_is_told(
     for page in list(store.list(source.prefix)):
         store.delete([one["path"] for one in page])
     save(spark.range(1), source)
-    with pytest.raises(PySparkException, match="deleted and made again"):
+    with pytest.raises(PySparkException, match="deleted and created again"):
         follow(spark, source, sink, tmp_path / "c")
 
 

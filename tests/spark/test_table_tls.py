@@ -80,7 +80,7 @@ def test_a_table_is_written_and_kept_up_with_the_given_certificates(place: Table
 def test_without_the_certificates_the_table_cannot_be_reached(place: TableLocation) -> None:
     with pytest.raises(LakebedError, match="cannot be reached"):
         append(replace(place, ca_file=""), batch(1), SCHEMA)
-    with pytest.raises(InputError, match="certificates cannot be read"):
+    with pytest.raises(InputError, match="cannot read the certificates"):
         append(replace(place, ca_file="/missing.pem"), batch(1), SCHEMA)
 
 

@@ -157,13 +157,13 @@ def test_a_read_begins_and_ends_where_it_is_told(
     ("options", "said"),
     [
         ({"startingOffsets": "soon"}, "startingOffsets"),
-        ({"startingOffsets": '{"other": {"0": 1}}'}, "is no position|no partition"),
-        ({"startingOffsets": '{"0": 1.5}'}, "is no position"),
-        ({"startingOffsets": "[]"}, "is no object"),
+        ({"startingOffsets": '{"other": {"0": 1}}'}, "is not a position|is not a partition number"),
+        ({"startingOffsets": '{"0": 1.5}'}, "is not a position"),
+        ({"startingOffsets": "[]"}, "not a JSON object"),
         ({"startingOffsets": "earliest", "startingTimestamp": "1"}, "only one of"),
-        ({"columns": "offset,colour"}, "there is no column 'colour'"),
-        ({"maxRowsPerTrigger": "5"}, "is for a stream"),
-        ({"topics": "a,b"}, "only one of topic or topics"),
+        ({"columns": "offset,colour"}, "column 'colour' does not exist"),
+        ({"maxRowsPerTrigger": "5"}, "is only for a stream"),
+        ({"topics": "a,b"}, "only one of the options topic or topics"),
     ],
     ids=str,
 )
@@ -189,7 +189,7 @@ def test_an_empty_topic_has_no_rows(root: Path) -> None:
 
 
 def test_a_topic_that_is_not_there_is_told_with_those_that_are(root: Path) -> None:
-    with pytest.raises(NotFound, match="no topic other; topics that there are: empty, events"):
+    with pytest.raises(NotFound, match="no topic other; existing topics: empty, events"):
         topic_reader(root, topic="other").partitions()
 
 
@@ -219,7 +219,7 @@ def test_without_a_pin_what_is_gone_is_an_error_or_skipped(root: Path) -> None:
     assert pin_count(root) == 0
     starts = retain(root)
     assert min(starts) > 0
-    with pytest.raises(DataLost, match=r"was removed up to .* failOnDataLoss=false"):
+    with pytest.raises(DataLost, match=r"was removed before it was read; .* failOnDataLoss=false"):
         rows(strict, splits)
     left = [*range(starts[0], 600), *range(starts[1], 600)]
     assert numbers(rows(lenient, splits)) == left
@@ -257,7 +257,7 @@ def test_what_was_asked_for_and_goes_before_it_is_pinned_is_missed(
 ) -> None:
     reader = topic_reader(root, startingOffsets=f'{{"0": {first}, "1": {first}}}')
     starts = retain_before_pinning(root, monkeypatch)
-    with pytest.raises(DataLost, match=f"what was to be read from {first} on"):
+    with pytest.raises(DataLost, match=f"the range from {first} up to"):
         reader.partitions()
     assert min(starts) > first
     assert pin_count(root) == 0
@@ -363,7 +363,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_one_that_was_planned(r
         store.topics.delete("events")
         for partition in store.topic("events", partitions=2).partitions:
             fill(partition, 600)
-    with pytest.raises(DataLost, match="deleted and made again"):
+    with pytest.raises(DataLost, match="deleted and created again"):
         rows(reader, splits)
 
 
@@ -422,7 +422,7 @@ def test_an_endpoint_wants_its_keys(root: Path, live_api: LiveApi) -> None:
     options = through(live_api) | {"secretKey": "wrong"}
     with pytest.raises(LakebedError, match="access key"):
         topic_reader("", **options).partitions()
-    with pytest.raises(BadConfig, match="one of both is missing"):
+    with pytest.raises(BadConfig, match="set both options accessKey and secretKey"):
         topic_reader("", **(through(live_api) | {"secretKey": ""}))
 
 

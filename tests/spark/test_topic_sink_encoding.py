@@ -98,7 +98,7 @@ def test_a_given_partition_counts_before_the_key() -> None:
 
 @pytest.mark.parametrize("number", [-1, 4, 1 << 40])
 def test_a_partition_that_there_is_not_is_refused(number: int) -> None:
-    with pytest.raises(InputError, match=f"no partition {number}: it has 4"):
+    with pytest.raises(InputError, match=rf"partition {number} does not exist \(the topic has 4\)"):
         encode(rows(value=[b"a", b"b"], partition=[None, number]), partition_count=4)
 
 
@@ -144,7 +144,7 @@ def test_every_compression_is_what_it_says(compression: Compression) -> None:
 
 
 def test_a_message_that_the_topic_would_refuse_is_refused_in_its_task() -> None:
-    with pytest.raises(TooLarge, match="size of a message, in bytes, is 101"):
+    with pytest.raises(TooLarge, match="size of a message in bytes is 101"):
         encode(rows(value=[b"v" * 99], key=[b"kk"]), message_bytes_max=100)
     headers = [[{"name": "n", "value": b"x" * 5000}]]
     with pytest.raises(TooLarge, match="a message with its headers"):
@@ -153,14 +153,14 @@ def test_a_message_that_the_topic_would_refuse_is_refused_in_its_task() -> None:
 
 @pytest.mark.parametrize("key", [{}, {"key": [None, b"k", None]}])
 def test_a_row_without_key_and_value_is_refused_as_an_append_is(key: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="rows have neither a value nor a key to delete"):
+    with pytest.raises(InputError, match="rows with neither a value nor a key: "):
         encode(rows(value=[b"v", None, None], **key))
     assert encode(rows(value=[None], key=[b"k"]))
 
 
 def test_a_header_without_a_name_is_refused() -> None:
     for header in ({"name": None, "value": b""}, None):
-        with pytest.raises(InputError, match="a header has no name"):
+        with pytest.raises(InputError, match="a header has a null name"):
             encode(rows(value=[b"v"], headers=[[header]]))
 
 
@@ -173,15 +173,15 @@ def test_a_time_before_1970_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("key string", "no column 'value'"),
+        ("key string", "the column 'value' is missing"),
         ("value int", "'value' is int: it must be binary or string"),
         ("value string, key bigint", "'key' is bigint"),
         ("value string, partition string", "'partition' is string: it must be tinyint or"),
         ("value string, timestamp bigint", "'timestamp' is bigint: it must be timestamp"),
         ("value string, headers map<string,string>", "'headers' is map<string,string>"),
         ("value string, headers array<struct<key:string,value:binary>>", "'headers' is array"),
-        ("value string, offset bigint", "a column 'offset' cannot be written; .* select"),
-        ("value string, Value binary", "two columns 'value'"),
+        ("value string, offset bigint", "the column 'offset' cannot be written: select only"),
+        ("value string, Value binary", "the column 'value' appears twice"),
     ],
 )
 def test_other_columns_are_refused(ddl: str, message: str) -> None:

@@ -105,7 +105,7 @@ def test_every_query_of_a_frame_has_all_its_rows(spark: SparkSession, root: Path
 
 
 def test_filters_of_queries_are_not_pushed(spark: SparkSession, root: Path) -> None:
-    with pytest.raises(PySparkException, match="pushFilters is 'true': it must be left out"):
+    with pytest.raises(PySparkException, match="pushFilters is 'true': it must be removed"):
         load(spark, root, topic="events", pushFilters="true").count()
 
 
@@ -171,7 +171,7 @@ def test_columns_can_be_chosen_by_option_and_by_schema(spark: SparkSession, root
 def test_damage_and_wrong_options_are_told_in_words(
     spark: SparkSession, root: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(Exception, match=r"no option 'topik'.*did you mean topic"):
+    with pytest.raises(Exception, match=r"unknown option 'topik'.*did you mean topic"):
         load(spark, root, topik="events")
     with writing(tmp_path) as store:
         fill(store.topic("events").partition(0), 400)

@@ -115,7 +115,7 @@ def test_files_of_others_come_in_by_their_names(
     for name, texts in (("b.parquet", ["3", "4"]), ("2026/a.parquet", ["1", "2"])):
         table = pa.table({"value": pa.array(texts, pa.large_string()), "timestamp": stamps})
         parquet.write_table(table, folder / name)
-    (folder / "notes.txt").write_text("no Parquet")
+    (folder / "notes.txt").write_text("not a Parquet file")
     (folder / "_delta_log").mkdir()
     (folder / "_delta_log" / "0.parquet").write_bytes(b"of somebody else")
     report = import_topic(

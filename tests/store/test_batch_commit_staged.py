@@ -152,7 +152,7 @@ def test_files_are_read_by_the_writer(topic: StoreTopic, world: World) -> None:
     for path, error in (("/stage/none", NotFound), ("/stage", InputError)):
         with pytest.raises(error, match="partition 1, batch 0"):
             topic.commit_batches(APPLICATION, 2, {0: [GOOD], 1: [StagedFile(path)]})
-    with pytest.raises(InputError, match="no objects"):
+    with pytest.raises(InputError, match="there is no object store"):
         topic.commit_batches(APPLICATION, 2, {1: [StagedObject("stage", "part")]})
     assert values_of(topic, 1) == []
     # Who repeats may have removed them.

@@ -254,7 +254,7 @@ def test_headers_that_no_letter_can_have_are_left_out_and_that_is_said(
     assert (group.lease(), letters(group)) == ([], [b"bad", b"next"])
     assert "dead_letter_headers_dropped" in caplog.text
     headers = dict(group.dead_letters()[0].message.headers)
-    assert b"header's name" in (headers["lakebed-dead-letter-dropped-headers"] or b"")
+    assert b"a header name" in (headers["lakebed-dead-letter-dropped-headers"] or b"")
     assert group.redrive() == 2
     assert [one.headers for one in group.lease()] == [(), ()]
 

@@ -142,7 +142,7 @@ def test_marks_of_folds_that_were_never_finished_change_nothing(world: World) ->
 
 def test_a_delta_whose_snapshot_is_missing_is_refused(world: World) -> None:
     write(world, delta=delta_bytes(ACKS, generation=2))
-    with pytest.raises(Corrupt, match="snapshot that the delta log continues is missing"):
+    with pytest.raises(Corrupt, match="snapshot of the delta log's generation is missing"):
         Opened(world)
     write(world, snapshot=encode_snapshot(Snapshot(generation=1), NAME))
     with pytest.raises(Corrupt, match="expected 1, found 2"):

@@ -1,13 +1,13 @@
-"""Lakebed for programs with an event loop.
+"""Lakebed for asyncio programs.
 
 import lakebed.aio
 
-async with lakebed.aio.connect("data") as store:          # what another program has open
+async with lakebed.aio.connect("data") as store:          # a store that another process has open
     topic = await store.topic("orders")
     await topic.append_batch([b"..."])
     async for message in await topic.partition(0).follow(): ...
 
-record_id = await append_record_async(log, b"...")        # logs of this process
+record_id = await append_record_async(log, b"...")        # a log of this process
 async for record in AsyncFollower(log): ...
 """
 

@@ -1,7 +1,7 @@
-"""A log for programs with an event loop: thin shells over the notifiers of the engine.
+"""Logs of this process for asyncio programs: waits without blocking the event loop.
 
-Nothing here decides anything about the log; it only waits without blocking the loop. What may
-touch the disk runs in the loop's executor, one hop a batch.
+This module makes no decisions about the log. Calls that may access the disk run in the loop's
+executor, once per batch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from lakebed.base.layout import Buffer
 
 
 class AsyncFollower(AsyncIterator[Record]):
-    """What `Follower` is, for one event loop: `async for record in AsyncFollower(log)`.
+    """The asyncio form of `Follower`, for one event loop: `async for record in AsyncFollower(log)`.
 
-    A wait that is cancelled loses nothing: what was being read meanwhile is given out next. In the
-    writer's process retention spares what it has not given out. One that is dropped without being
-    closed keeps nothing.
+    A cancelled wait loses nothing: the records that were being read are returned by the next call.
+    In the writer's process, retention keeps the records that this follower has not returned yet,
+    until it is closed or garbage-collected.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AsyncFollower(AsyncIterator[Record]):
         self._cursor = LogCursor(view, start, batch_bytes_max=batch_bytes_max)
         self._position = self._cursor.position
         self._batch: RecordBatch | None = None
-        self._index = 0  # of the next record in _batch
+        self._index = 0  # index of the next record in _batch
         self._is_closed = False
         self._moved = asyncio.Event()
         self._turn = asyncio.Lock()  # one task at a time waits for a batch
@@ -52,17 +52,17 @@ class AsyncFollower(AsyncIterator[Record]):
 
     @property
     def position(self) -> RecordId:
-        """Behind the last record given out."""
+        """The position after the last record that was returned."""
         return self._position
 
     async def next_batch(self) -> RecordBatch:
-        """The next records; waits for one. `Closed` if the follower or its log was closed."""
+        """Waits for the next records. Raises `Closed` if the follower or its log is closed."""
         async with self._turn:
             batch = await self._filled()
-            rest = batch.part(self._index, len(batch))
+            remaining = batch.part(self._index, len(batch))
             self._batch = None
-            self._position = rest.end
-            return rest
+            self._position = remaining.end
+            return remaining
 
     async def __anext__(self) -> Record:
         if self._batch is None or self._is_closed:
@@ -77,7 +77,7 @@ class AsyncFollower(AsyncIterator[Record]):
         return self._next_record()
 
     def close(self) -> None:
-        """Wake whoever waits, and end. Idempotent; to be called in the loop's thread."""
+        """Ends the follower and wakes its waiters. Idempotent. Call in the loop's thread."""
         self._is_closed = True
         self._moved.set()
         if self._unsubscribe is not None:
@@ -103,14 +103,14 @@ class AsyncFollower(AsyncIterator[Record]):
         return record
 
     async def _filled(self) -> RecordBatch:
-        """The batch with records that were not given out. Holds `_turn`."""
+        """Returns a batch that has unreturned records. Requires `_turn`."""
         if self._unsubscribe is None:
             self._loop = asyncio.get_running_loop()
             self._unsubscribe = listen_weakly(self._view, self._wake, on_dropped=self._cursor.close)
         while not self._is_closed:
             if self._batch is not None:
                 return self._batch
-            # First the event, then the look: a move in between is seen or waited for.
+            # Clear the event first, then read: a later change is either read or sets the event.
             self._moved.clear()
             self._batch = await self._take()
             self._index = 0
@@ -120,7 +120,7 @@ class AsyncFollower(AsyncIterator[Record]):
         raise Closed("the follower was closed")
 
     async def _take(self) -> RecordBatch | None:
-        """What the cursor gives; a read that nobody waits for any more is the next one's."""
+        """Returns the cursor's next batch. A read that was cancelled is used by the next call."""
         if self._reading is None:
             loop = asyncio.get_running_loop()
             self._reading = loop.run_in_executor(None, self._cursor.take)
@@ -132,7 +132,7 @@ class AsyncFollower(AsyncIterator[Record]):
     def _wake(self) -> None:
         """Called by the log, in any thread."""
         assert self._loop is not None
-        # If it is set, its waiter has not looked yet, and will see this move as well.
+        # If it is already set, its waiter has not read yet and will see this change too.
         if not self._moved.is_set():
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._moved.set)
@@ -141,17 +141,17 @@ class AsyncFollower(AsyncIterator[Record]):
 async def append_record_async(
     log: Aof, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
 ) -> RecordId:
-    """`Aof.append_record`, waiting where that would block.
+    """Appends a record like `Aof.append_record`, but waits where that would block.
 
-    Cancelled, it has appended nothing. If the log is closed meanwhile, the `WouldBlock` that it
-    waited out is raised.
+    If it is cancelled, nothing was appended. If the log is closed while it waits, it raises the
+    `WouldBlock` that it was waiting for.
     """
     changed = asyncio.Event()
     stop: Callable[[], None] | None = None
     blocked: WouldBlock | None = None
     try:
         while True:
-            # First the event, then the try: a change in between is tried again or waited for.
+            # Clear the event first, then append: a change in between sets the event again.
             changed.clear()
             try:
                 return log.append_record(payload, ext_id=ext_id, timestamp=timestamp)
@@ -173,7 +173,7 @@ async def append_record_async(
 
 
 async def flush_async(log: Aof, record_id: RecordId | None = None) -> None:
-    """`Aof.flush`, led in the loop's executor."""
+    """Runs `Aof.flush` in the loop's executor."""
     await asyncio.get_running_loop().run_in_executor(None, log.flush, record_id)
 
 

@@ -54,9 +54,10 @@ class Archiver:
             return bool(self._requested)
 
     def is_ready(self, info: SegmentInfo) -> bool:
-        """Returns whether the segment may leave the log.
+        """Returns whether retention may remove the segment from the log.
 
-        It may if the archive already has it, or if its Tier 0 file is good and will be moved there.
+        It may if the archive already has the segment, or if its Tier 0 file is intact and can be
+        moved to the archive.
         """
         with self._mutex:
             is_archived = info.segment_id in self._archived

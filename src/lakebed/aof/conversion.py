@@ -257,7 +257,7 @@ def _power_of_two(size: int) -> int:
 def _publish(disk: Disk, folder: PathLike, name: SegmentName, build: Callable[[File], None]) -> str:
     target = os.path.join(os.fspath(folder), str(name))
     if disk.exists(target):
-        raise AlreadyExists(f"{target}: the file exists already")
+        raise AlreadyExists(f"{target}: the file already exists")
     build_atomically(disk, target, build)
     return target
 

@@ -90,7 +90,9 @@ def _restored(hint: Any, value: Any, place: str) -> Any:
         try:
             return hint(value)
         except ValueError:
-            raise BadDocument(f"{place}: {str(value)[:80]!r} is not a {hint.__name__}") from None
+            raise BadDocument(
+                f"{place}: must be of type {hint.__name__}, not {str(value)[:80]!r}"
+            ) from None
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise BadDocument(f"{place}: expected {hint.__name__}, found {str(value)[:80]!r}")
     return value
@@ -104,7 +106,7 @@ def _list(value: object, place: str) -> list[Any]:
 
 def _error(kind: type[LakebedError], value: object, place: str) -> LakebedError:
     if not isinstance(value, Mapping):
-        raise BadDocument(f"{place}: expected a problem, found {str(value)[:80]!r}")
+        raise BadDocument(f"{place}: expected a problem document, found {str(value)[:80]!r}")
     error = error_of(value)
     if not isinstance(error, kind):
         raise BadDocument(f"{place}: expected a {kind.__name__}, found {type(error).__name__}")

@@ -1,4 +1,4 @@
-"""Encodes structs as JSON, with bytes as base64, or as MessagePack."""
+"""Encodes structs as MessagePack or as JSON. In JSON, bytes are base64."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ class Nothing(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Operation(Generic[Result]):
-    """One call. `result` is a struct, or `bytes` if the response is raw bytes or lines."""
+    """Describes one API call. `result` is the type of its result: a struct type, or `bytes` if
+    the response is raw bytes or lines.
+    """
 
     name: str  # snake_case; names the handler and the OpenAPI operation
     method: str

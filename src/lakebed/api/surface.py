@@ -114,8 +114,9 @@ class Group(Protocol):
         """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
         none.
 
-        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
-        With `wait_s` the call waits that long for the first message.
+        Their total size is at most `max_bytes` (itself at most 32 MiB), except that a single larger
+        message is still returned. With `wait_s` the call waits up to that long for the first
+        message.
         """
 
     def ack(self, message: LeasedMessage) -> None:
@@ -146,7 +147,7 @@ class Group(Protocol):
         """
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """Returns messages that were not processed. Does not count as a delivery."""
+        """Gives back messages that were not processed. This does not count as a delivery."""
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
         """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""

@@ -110,7 +110,7 @@ class Layout(Generic[Record]):
         """Returns the record at `offset`. Raises `Torn` if the buffer ends inside it."""
         if offset < 0 or len(buffer) - offset < self.size:
             raise Torn(
-                f"{self.record.__name__} is cut short",
+                f"{self.record.__name__} is truncated",
                 offset=offset,
                 expected=f"{self.size} bytes",
                 found=f"{max(0, len(buffer) - offset)}",
@@ -118,8 +118,8 @@ class Layout(Generic[Record]):
         return self._make(self._struct.unpack_from(buffer, offset))  # type: ignore[no-any-return]
 
     def values(self, buffer: Buffer, offset: int) -> tuple[Any, ...]:
-        """Returns the bare field values, for loops over many records. The caller guarantees that
-        the bytes are there.
+        """Returns the field values as a plain tuple, for tight loops over many records. The
+        caller guarantees that the buffer holds the whole record.
         """
         return self._struct.unpack_from(buffer, offset)
 
@@ -127,7 +127,7 @@ class Layout(Generic[Record]):
         """Iterates over a buffer that holds records of this layout and nothing else."""
         if len(buffer) % self.size:
             raise Torn(
-                f"{self.record.__name__} array is cut short",
+                f"{self.record.__name__} array is truncated",
                 offset=len(buffer) - len(buffer) % self.size,
                 expected=f"a multiple of {self.size} bytes",
                 found=len(buffer),

@@ -94,7 +94,7 @@ def load_settings(
         if name not in sections and name not in elsewhere:
             raise unknown(name, known={*sections, *elsewhere}, noun="section", where=str(file))
         if not isinstance(table, dict):
-            raise BadConfig(f"{file}: {name} = {shown(table)}: expected a table, as [{name}]")
+            raise BadConfig(f"{file}: {name} = {shown(table)}: expected a table, such as [{name}]")
     overrides = _overrides(sections, environment)
     origins: dict[tuple[str, str], str] = {}
     configs: dict[str, ConfigClass] = {}

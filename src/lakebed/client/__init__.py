@@ -1,15 +1,15 @@
-"""A store that another process has open, with the classes of the embedded API.
+"""The client: the classes of the embedded API, for a store that another process has open.
 
     import lakebed
 
-    with lakebed.connect("data") as store:                     # its socket, if somebody writes
+    with lakebed.connect("data") as store:                     # its socket, if it is open elsewhere
         store.topic("orders").append_batch([b"..."]).result()
     with lakebed.connect("https://key:secret@host:9100") as store: ...
 
-- `address`: what is connected to, and as whom;
+- `address`: where to connect, and with which credentials;
 - `connection`, `response`, `connection_pool`: HTTP/1.1 on sockets that are kept open;
-- `caller`, `retry_schedule`: one call of the table of `lakebed.api`, repeated where that is safe;
+- `caller`, `retry_schedule`: one operation of `lakebed.api`, retried where that is safe;
 - `store`, `topics`, `topic`, `partition`, `group`, `log`, `bucket`, `access_keys`, `pins`: what a
   program uses;
-- `producer_pool`: what makes an append that is sent twice be stored once.
+- `producer_pool`: producer ids, so that an append that is sent twice is stored once.
 """

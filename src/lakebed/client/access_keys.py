@@ -1,5 +1,4 @@
-"""Access keys of a store that another process has open: as
-`lakebed.seglake.access_keys.AccessKeys`."""
+"""The access keys of a remote store, as in `lakebed.seglake.access_keys.AccessKeys`."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from lakebed.seglake.model import RW_POLICY, CreatedKey, KeyInfo
 
 
 class RemoteAccessKeys:
-    """Thread-safe."""
+    """The access keys of a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -21,30 +20,30 @@ class RemoteAccessKeys:
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
-        """A new key with a new secret, which is returned this once."""
+        """Creates an access key. Its secret is returned this once only."""
         body = wire.NewKey(label=label, inflight_max=inflight_max, policy=policy)
         return self._caller.call(wire.CREATE_KEY, body=body)
 
     def list(self) -> builtins.list[KeyInfo]:
-        """The oldest first."""
+        """Lists all access keys, oldest first."""
         return self._caller.call(wire.LIST_KEYS).keys
 
     def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
+        """Returns one access key. `NoSuchAccessKey` if there is none."""
         for info in self.list():
             if info.access_key == access_key:
                 return info
         raise NoSuchAccessKey(f"access key {shown(access_key)} does not exist")
 
     def disable(self, access_key: str) -> KeyInfo:
-        """Nothing signed with it is accepted any more. Fine if it is disabled already."""
+        """Disables a key: requests signed with it are refused. Has no effect on a disabled key."""
         return self.set_enabled(access_key, is_enabled=False)
 
     def enable(self, access_key: str) -> KeyInfo:
-        """Undo `disable`."""
+        """Enables a disabled key."""
         return self.set_enabled(access_key, is_enabled=True)
 
     def set_enabled(self, access_key: str, *, is_enabled: bool) -> KeyInfo:
-        """What is signed with a disabled key is refused. Fine if it is so already."""
+        """Enables or disables a key. Has no effect if it is in that state already."""
         body = wire.SetEnabled(is_enabled=is_enabled)
         return self._caller.call(wire.ENABLE_KEY, {"access_key": access_key}, body=body)

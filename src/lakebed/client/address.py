@@ -1,9 +1,10 @@
-"""What a client connects to, and as whom. Secrets are in no text that is made of it.
+"""The address of a store: where a client connects, and with which credentials.
 
-- a root folder: the socket `lakebed.sock` in it, whose file's rights are all that guards it;
+- a root folder: its socket `lakebed.sock`, which is protected by file permissions alone;
 - `http://[key:secret@]host:port`, `https://…`.
 
-Credentials are those given, else those of the URL, else those of the environment.
+Credentials come from the arguments, else from the URL, else from the environment. Secrets never
+appear in error messages or representations.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Credentials(NamedTuple):
 
     @property
     def authorization(self) -> str:
-        """As the header has it."""
+        """The value of the Authorization header."""
         return "Basic " + b64encode(f"{self.access_key}:{self.secret_key}".encode()).decode()
 
     def __repr__(self) -> str:
@@ -44,7 +45,7 @@ class Credentials(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """A socket's path, or a host and a port."""
+    """The path of a socket, or a host and a port."""
 
     path: str = ""
     host: str = "localhost"
@@ -53,7 +54,7 @@ class Address:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
-        """For errors."""
+        """Returns the address for error messages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.path or f"{host}:{self.port}"
 
@@ -63,7 +64,7 @@ class Address:
 
 
 def is_url(address: PathLike) -> bool:
-    """Whether it is one, and no root folder."""
+    """Returns whether the address is a URL and not a root folder."""
     return isinstance(address, str) and "://" in address
 
 
@@ -76,13 +77,20 @@ def address_of(
     context: ssl.SSLContext | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Address:
-    """`InputError` if it is none. `ca_file` has the certificates that are trusted, `context` is
-    all that TLS needs; one of them, and only for `https`."""
-    given = _pair(access_key, secret_key, "access_key and secret_key")
+    """Parses an address. Raises `InputError` if it is not valid.
+
+    `ca_file` has the trusted certificates; `context` is a complete TLS context. At most one of them
+    is allowed, and only for `https`.
+    """
+    arguments = _pair(access_key, secret_key, "access_key and secret_key")
     if not is_url(url_or_root):
         if ca_file is not None or context is not None:
-            raise InputError("ca_file and context are for https: the socket of a root has no TLS")
-        return Address(path=os.path.join(os.fspath(url_or_root), SOCKET_NAME), credentials=given)
+            raise InputError(
+                "ca_file and context are only for https: the local socket of a root has no TLS"
+            )
+        return Address(
+            path=os.path.join(os.fspath(url_or_root), SOCKET_NAME), credentials=arguments
+        )
     url = _split(os.fspath(url_or_root))
     from_environment = _pair(
         environment.get(ACCESS_KEY_VARIABLE),
@@ -92,22 +100,22 @@ def address_of(
     return Address(
         host=url.hostname or "",
         port=url.port or PORTS[url.scheme],
-        credentials=given or _of_url(url) or from_environment,
+        credentials=arguments or _of_url(url) or from_environment,
         tls=_tls(url.scheme, ca_file, context),
     )
 
 
 def _split(text: str) -> SplitResult:
-    """Nothing of the text is in an error: it may have a secret."""
+    """Splits a URL. Errors do not quote it, because it may contain a secret."""
     try:
         url = urlsplit(text)
         is_whole = url.port != 0 and _HOST.fullmatch(url.hostname or "") is not None
     except ValueError:
-        raise InputError("the URL of a store is not one: its host or port is wrong") from None
+        raise InputError("the URL of the store is not valid: its host or port is wrong") from None
     if url.scheme not in PORTS:
-        raise InputError("the URL of a store begins with http:// or https://")
+        raise InputError("the URL of the store must begin with http:// or https://")
     if not is_whole or url.path not in ("", "/") or url.query or url.fragment:
-        raise InputError("the URL of a store has a host, perhaps a port, and nothing behind it")
+        raise InputError("the URL of the store must end after its host and optional port")
     return url
 
 
@@ -123,9 +131,9 @@ def _pair(access_key: str | None, secret_key: str | None, what: str) -> Credenti
     if access_key is None and secret_key is None:
         return None
     if not access_key or not secret_key:
-        raise InputError(f"{what}: one of both is missing")
+        raise InputError(f"{what}: one of the two is missing")
     if ":" in access_key:
-        raise InputError(f"{what}: an access key has no colon")
+        raise InputError(f"{what}: an access key must not contain a colon")
     return Credentials(access_key, secret_key)
 
 
@@ -134,15 +142,17 @@ def _tls(
 ) -> ssl.SSLContext | None:
     if scheme != "https":
         if ca_file is not None or context is not None:
-            raise InputError("ca_file and context are for https")
+            raise InputError("ca_file and context are only for https")
         return None
     if ca_file is not None and context is not None:
-        raise InputError("ca_file or context: one of both")
+        raise InputError("ca_file and context are both set; set one")
     if context is not None:
         return context
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else os.fspath(ca_file))
     except OSError as error:  # an SSLError is an OSError
-        raise InputError(f"{ca_file}: no certificates: {error.strerror or error}") from None
+        raise InputError(
+            f"{ca_file}: cannot load certificates: {error.strerror or error}"
+        ) from None
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -1,4 +1,4 @@
-"""What an append over the wire gives back: as `AppendFuture`, and done when it is handed out."""
+"""The result of a remote append: the remote form of `AppendFuture`, always complete."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from lakebed.keratin.writer_requests import Appended
 
 
 class AppendResult:
-    """The base offset and the count, or why not."""
+    """The base offset and the number of messages of an append, or its error."""
 
     __slots__ = ("_outcome", "partition")
 
     def __init__(self, outcome: Appended | LakebedError, *, partition: int) -> None:
         self._outcome = outcome
-        self.partition = partition  # which one the messages went to
+        self.partition = partition  # that the messages went to
 
-    def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - it is done
-        """The base offset and the count."""
+    def result(self, timeout: float | None = None) -> Appended:  # noqa: ARG002 - always done
+        """Returns the base offset and the number of messages, or raises the error of the append."""
         if isinstance(self._outcome, LakebedError):
             raise self._outcome
         return self._outcome
 
     def wait(self, timeout: float | None = None) -> Appended:
-        """As `result`."""
+        """The same as `result`."""
         return self.result(timeout)
 
     def done(self) -> bool:
         return True
 
     def exception(self, timeout: float | None = None) -> LakebedError | None:  # noqa: ARG002
-        """Why it failed; None if it did not."""
+        """Returns the error if the append failed, else None."""
         return self._outcome if isinstance(self._outcome, LakebedError) else None
 
     def add_done_callback(self, callback: Callable[[AppendResult], None]) -> None:
-        """It is called now."""
+        """Calls the callback at once."""
         callback(self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Batch commits over the wire: staged batches are appended once, however often it is asked for."""
+"""Remote batch commits: staged batches are appended once, even if the request is repeated."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def commit_batches(
     version: int,
     batches: Mapping[int, Sequence[Staged]],
 ) -> list[CommittedPartition]:
-    """One for each partition, by their numbers. Durable when it returns; safe to repeat."""
+    """Commits the batches durably; returns one result per partition. Safe to repeat."""
     partitions = [
-        wire.StagedPartition(partition=number, batches=[_wire(one) for one in theirs])
-        for number, theirs in sorted(batches.items())
+        wire.StagedPartition(partition=number, batches=[_wire(batch) for batch in staged])
+        for number, staged in sorted(batches.items())
     ]
     body = wire.BatchCommit(application=application, version=version, partitions=partitions)
     return caller.call(wire.COMMIT_BATCHES, {"topic": topic}, body=body).partitions
@@ -30,11 +30,11 @@ def commit_batches(
 
 def _wire(staged: Staged) -> wire.StagedBatch:
     if isinstance(staged, StagedFile):
-        # The server may be in another folder.
+        # The server may have another working directory.
         return wire.StagedBatch(path=os.path.abspath(staged.path))
     if isinstance(staged, StagedObject):
         return wire.StagedBatch(bucket=staged.bucket, key=staged.key)
     try:
         return wire.StagedBatch(data=as_bytes(staged))
     except (TypeError, BufferError):
-        raise InputError("a staged batch is bytes, a file or an object of the store") from None
+        raise InputError("a staged batch must be bytes, a file or an object of the store") from None

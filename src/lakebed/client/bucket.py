@@ -1,8 +1,8 @@
-"""A bucket of a store that another process has open: as `lakebed.store.bucket.Bucket`.
+"""A bucket of a remote store: the remote form of `lakebed.store.bucket.Bucket`.
 
-Objects are sent and received in pieces, of any size. What the server verified before it sent it is
-not verified again here: on the way TCP and TLS are trusted. A reader that is not done when its
-object is replaced in a bucket without versions gets `Busy`, and no mixture of both.
+Objects of any size are sent and received in pieces. The server verifies bytes before it sends them;
+the client relies on TCP and TLS and does not verify them again. If an object in a bucket without
+versions is replaced while it is being read, the reader gets `Busy`, never a mixture of both.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from lakebed.seglake.model import (
 from lakebed.seglake.objects import DELETED_AT_ONCE_MAX
 from lakebed.seglake.ranges import ByteRange
 
-HELD_BYTES_MAX = 1 * MIB  # of a body that can be sent again
+HELD_BYTES_MAX = 1 * MIB  # of a body that is kept in memory, to be sent again
 
 
 class RemoteObject:
-    """Some bytes of a version, to be iterated once or more: as `seglake.reading.ObjectReader`."""
+    """A byte range of one version of an object. It can be iterated repeatedly."""
 
     def __init__(
         self, caller: Caller, info: ObjectInfo, *, version_id: str | None, start: int, end: int
@@ -48,7 +48,7 @@ class RemoteObject:
         self.start = start
         self.end = end
         self._caller = caller
-        self._version_id = version_id  # as it was asked for
+        self._version_id = version_id  # as requested
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -61,26 +61,31 @@ class RemoteObject:
         left = len(self)
         with self._caller.stream(wire.GET_OBJECT, names, query=query) as (headers, pieces):
             if headers.get("lakebed-version-id") != self.info.version_id:
-                raise Busy(f"{self.info.key}: it was replaced before it was read; read it again")
+                raise Busy(
+                    f"{self.info.key}: the object was replaced before it was read; read it again"
+                )
             for piece in pieces:
                 left -= len(piece)
                 yield memoryview(piece)
         if left:
-            raise Unreachable(f"{self.info.key}: {left} bytes of it did not come")
+            raise Unreachable(f"{self.info.key}: the response ended {left} bytes early")
 
     def between(self, start: int, end: int) -> RemoteObject:
-        """Other bytes of the same version."""
+        """Returns another byte range of the same version."""
         return RemoteObject(
             self._caller, self.info, version_id=self._version_id, start=start, end=end
         )
 
     def read(self) -> bytes:
-        """All of it."""
+        """Reads all of it into memory."""
         return b"".join(self)
 
 
 class RemoteBucket:
-    """Thread-safe. All methods raise `NoSuchBucket` if the bucket is not there."""
+    """A bucket of a remote store. Thread-safe.
+
+    All methods raise `NoSuchBucket` if it does not exist.
+    """
 
     def __init__(self, caller: Caller, name: str) -> None:
         self._caller = caller
@@ -98,13 +103,13 @@ class RemoteBucket:
     def get(
         self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
     ) -> RemoteObject:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+        """Opens an object to be read in pieces: `for piece in bucket.get(key): …`."""
         info = self.head(key, version_id=version_id)
         start, end = (0, info.size) if byte_range is None else byte_range.resolve(info.size)
         return RemoteObject(self._caller, info, version_id=version_id, start=start, end=end)
 
     def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
+        """Reads a whole object into memory."""
         query = wire.GetQuery(version_id=version_id)
         with self._caller.stream(wire.GET_OBJECT, self._of(key), query=query) as (_, pieces):
             return b"".join(pieces)
@@ -114,15 +119,15 @@ class RemoteBucket:
         return self._caller.call(wire.DESCRIBE_OBJECT, self._of(key), query=query)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
-        return self._rest(prefix, self.list_page(prefix, after=after))
+        """Iterates over the objects whose keys begin with `prefix`, in key order."""
+        return self._later_pages(prefix, self.list_page(prefix, after=after))
 
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
     ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
-        wanted = min(max_keys, wire.KEYS_MAX)
-        query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=wanted)
+        """Lists one page: up to `max_keys` objects (at most 1,000) and common prefixes."""
+        count_max = min(max_keys, wire.KEYS_MAX)
+        query = wire.ListQuery(prefix=prefix, delimiter=delimiter, after=after, max_keys=count_max)
         return self._caller.call(wire.LIST_OBJECTS, self._names, query=query)
 
     def put(
@@ -137,10 +142,10 @@ class RemoteBucket:
         if_none_match: str | None = None,
         algorithm: Algorithm | None = None,
     ) -> ObjectInfo:
-        """Store bytes, a file or an iterable of bytes, of any size; memory stays bounded.
+        """Stores bytes, a file or an iterable of bytes of any size, with bounded memory.
 
-        `if_none_match="*"` stores it only if there is none, `if_match=etag` only in place of that
-        one: `PreconditionFailed` otherwise.
+        `if_none_match="*"` stores the object only if the key has none; `if_match=etag` only if the
+        current object has that ETag. `PreconditionFailed` otherwise.
         """
         if content is None:
             content = Content(content_type=content_type, metadata=dict(metadata or {}))
@@ -161,17 +166,22 @@ class RemoteBucket:
     def delete(
         self, key: str, *, version_id: str | None = None, if_match: str | None = None
     ) -> Deleted:
-        """Hide the object behind a delete marker, or remove the version that is given."""
+        """Deletes an object. In a versioned bucket this adds a delete marker.
+
+        With `version_id`, removes that version permanently.
+        """
         query = wire.DeleteQuery(version_id=version_id, if_match=if_match)
         return self._caller.call(wire.DELETE_OBJECT, self._of(key), query=query)
 
     def delete_many(
         self, keys: Iterable[str | ObjectToDelete]
     ) -> builtins.list[Deleted | LakebedError]:
-        """Any number; each by itself, its error in its place."""
+        """Deletes any number of objects; each has its own result or error."""
         objects = [key if isinstance(key, ObjectToDelete) else ObjectToDelete(key) for key in keys]
         if any(target.condition.if_none_match is not None for target in objects):
-            raise InputError("delete_many: if_none_match is a condition of writes")
+            raise InputError(
+                "delete_many: if_none_match is not allowed; it is a condition of writes"
+            )
         results: list[Deleted | LakebedError] = []
         for start in range(0, len(objects), DELETED_AT_ONCE_MAX):
             results += self._delete_some(objects[start : start + DELETED_AT_ONCE_MAX])
@@ -202,9 +212,9 @@ class RemoteBucket:
         if_match: str | None = None,
         if_none_match: str | None = None,
     ) -> ObjectInfo:
-        """The object under another key, or in another bucket; no byte of it is moved.
+        """Copies an object to another key or bucket without moving its bytes.
 
-        The conditions are those of the target, as in `put`.
+        `if_match` and `if_none_match` apply to the target, as in `put`.
         """
         body = wire.CopyObject(
             target=target,
@@ -217,7 +227,7 @@ class RemoteBucket:
         return self._caller.call(wire.COPY_OBJECT, self._of(key), body=body)
 
     def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
+        """Iterates over all versions and delete markers, by key, newest first."""
         stored = RemoteStoredObjects(self._caller)
         after, hlc, site_id = "", None, ""
         while True:
@@ -229,7 +239,7 @@ class RemoteBucket:
             last = page.versions[-1].row
             after, hlc, site_id = last.key, last.hlc, last.site_id
 
-    def _rest(self, prefix: str, page: Page[VersionRow]) -> Iterator[VersionRow]:
+    def _later_pages(self, prefix: str, page: Page[VersionRow]) -> Iterator[VersionRow]:
         while True:
             yield from page.items
             if page.next_marker is None:
@@ -245,7 +255,7 @@ def _metadata_text(metadata: Mapping[str, str]) -> str | None:
 
 
 def _body_of(source: Source) -> Body:
-    """A short one as a whole, so that it can be sent again if the server was not ready."""
+    """Returns a short body as bytes, so that it can be sent again if the server was not ready."""
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).cast("B")
     pieces = pieces_of(source)

@@ -1,9 +1,10 @@
-"""Calls of the table of `lakebed.api`, made over HTTP: documents are MessagePack both ways.
+"""Calls operations of `lakebed.api` over HTTP, with MessagePack documents in both directions.
 
     caller.call(topics.DESCRIBE_TOPIC, {"topic": "orders"})
 
-What the server tells as a problem is raised as the same error; where nobody answers, `Unreachable`
-says why, and whether the call may have been carried out. What is repeated, `retry_schedule` says.
+A problem that the server reports is raised as the same error that the embedded API raises. If there
+is no response, `Unreachable` states the reason and whether the call may have run. `retry_schedule`
+decides what is retried.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from lakebed.client.retry_schedule import REFUSALS, RETRY_S, RetrySchedule
 from lakebed.client.sockets import connect, pause
 
 CONNECT_S: Final = 5.0
-ANSWER_S: Final = 30.0  # without a byte, beyond what a call itself waits
+ANSWER_S: Final = 30.0  # without a byte, in addition to what the call itself waits
 ANSWER_BYTES_MAX: Final = 256 * MIB
 PROBLEM_BYTES_MAX: Final = 1 * MIB
 
@@ -52,21 +53,21 @@ NONE: Names = {}
 
 
 class Answer(NamedTuple):
-    """One that is no problem."""
+    """A successful response."""
 
-    headers: Mapping[str, str]  # names in lower case
+    headers: Mapping[str, str]  # by lower-case name
     body: bytes | bytearray
 
 
 class Streamed(NamedTuple):
-    """One that is longer than what is held in memory."""
+    """A successful response whose body is read in pieces."""
 
     headers: Mapping[str, str]
     pieces: Iterator[bytes]
 
 
 class _Refusal(Exception):
-    """A problem that was told."""
+    """A problem that the server reported."""
 
     def __init__(self, error: LakebedError, *, status: int, retry_after_s: int) -> None:
         super().__init__(str(error))
@@ -76,17 +77,17 @@ class _Refusal(Exception):
 
 
 class Request(NamedTuple):
-    """What goes over the wire."""
+    """An encoded request."""
 
     operation: Operation[object]
     target: str
     body: Body
-    media: str  # of the body; none if there is none
+    media: str  # of the body
     timeout_s: float
 
     @property
     def is_used_up(self) -> bool:
-        """It cannot be sent again."""
+        """Whether the body was partly read from its source, so that it cannot be sent again."""
         return isinstance(self.body, Pieces) and self.body.is_begun
 
 
@@ -102,7 +103,9 @@ class Caller:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> None:
-        """`retry_s`: how long a call that is safe to repeat is repeated; 0 is not at all."""
+        """`retry_s` limits how long calls that are safe to repeat are retried; 0 disables
+        retries.
+        """
         self.address = address
         self.runner = runner
         self._random = random
@@ -123,8 +126,12 @@ class Caller:
         busy_s: float | None = None,
         interruption: Interruption | None = None,
     ) -> Result:
-        """What comes of it. `wait_s` is how long the call itself may wait before it is answered,
-        `busy_s` how long a refusal is waited out; `is_repeatable` else as the table says."""
+        """Calls an operation and returns its result.
+
+        `wait_s` is how long the server itself may wait before it responds. `busy_s` limits how long
+        the call is retried while the server is busy. `is_repeatable` overrides the operation's own
+        value.
+        """
         answer = self.ask(
             operation,
             names,
@@ -141,7 +148,7 @@ class Caller:
     def send(
         self, operation: Operation[Result], names: Names, *, query: Struct | None, body: Body
     ) -> Result:
-        """The same with a body that is no document."""
+        """Calls an operation with a body that is not a document."""
         return _result_of(operation, self.ask(operation, names, query=query, body=body))
 
     def ask(
@@ -157,7 +164,7 @@ class Caller:
         busy_s: float | None = None,
         interruption: Interruption | None = None,
     ) -> Answer:
-        """The answer as it is, and its headers."""
+        """Calls an operation and returns the raw response."""
         request = self._request(operation, names, query, body, body_media, wait_s)
         interruption = interruption or Interruption()
 
@@ -169,14 +176,14 @@ class Caller:
                 )
                 return Answer(head.headers, data)
 
-        may = operation.is_repeatable if is_repeatable is None else is_repeatable
-        return self._repeated(once, request, interruption, is_repeatable=may, busy_s=busy_s)
+        repeats = operation.is_repeatable if is_repeatable is None else is_repeatable
+        return self._repeated(once, request, interruption, is_repeatable=repeats, busy_s=busy_s)
 
     @contextmanager
     def stream(
         self, operation: Operation[object], names: Names = NONE, *, query: Struct | None = None
     ) -> Iterator[Streamed]:
-        """The answer's body in pieces, of any length; begun again only before the first one."""
+        """Yields the response with its body in pieces. Retried only before the first piece."""
         request = self._request(operation, names, query, b"", media.BYTES, 0.0)
         with ExitStack() as stack:
 
@@ -191,7 +198,7 @@ class Caller:
             yield self._repeated(once, request, Interruption(), is_repeatable=True, busy_s=None)
 
     def close(self) -> None:
-        """Also ends what is under way, with `Closed`. Idempotent."""
+        """Closes all connections. Calls in progress end with `Closed`. Idempotent."""
         self._connections.close()
 
     # One exchange.
@@ -200,7 +207,7 @@ class Caller:
         return Connection(connect(self.address, timeout_s=min(CONNECT_S, self._answer_s)))
 
     def _begin(self, connection: Connection, request: Request) -> Head:
-        """The head of an answer that is no problem."""
+        """Sends the request and returns the head of a successful response."""
         head = connection.ask(self._head(request), request.body, timeout_s=request.timeout_s)
         if head.status == request.operation.status or head.status in (200, 206):
             return head
@@ -233,11 +240,11 @@ class Caller:
     ) -> Request:
         target = target_of(operation, names, query)
         if not isinstance(body, Pieces) and len(body) > operation.body_bytes_max:
-            # The server would not hear it out, and its refusal could be lost with the connection.
-            raise TooLarge("the body", size=len(body), limit=operation.body_bytes_max)
+            # The server would stop reading, and its refusal could be lost with the connection.
+            raise TooLarge("the request body", size=len(body), limit=operation.body_bytes_max)
         return Request(operation, target, body, body_media, self._answer_s + wait_s)
 
-    # Again.
+    # Retries.
 
     def _repeated(
         self,
@@ -249,26 +256,26 @@ class Caller:
         busy_s: float | None,
     ) -> Result:
         clock = self.runner.clock
-        patience = RetrySchedule(
+        schedule = RetrySchedule(
             is_repeatable=is_repeatable,
             now_ns=clock.monotonic_ns(),
             retry_s=self._retry_s,
             busy_s=busy_s,
             random=self._random,
         )
-        is_doubtful = False  # it may have been carried out
+        is_doubtful = False  # an earlier attempt may have run
         while True:
             try:
                 return once()
             except Failure as failure:
                 is_doubtful |= failure.is_sent
                 self._check_open(interruption)
-                delay_ns = patience.after_failure(failure, now_ns=clock.monotonic_ns())
+                delay_ns = schedule.after_failure(failure, now_ns=clock.monotonic_ns())
                 if delay_ns is None or request.is_used_up:
                     why = self._why(failure)
                     raise _unreachable(request, why, is_doubtful=is_doubtful) from None
             except _Refusal as refusal:
-                delay_ns = patience.after_refusal(
+                delay_ns = schedule.after_refusal(
                     refusal.error,
                     status=refusal.status,
                     retry_after_s=refusal.retry_after_s,
@@ -296,48 +303,52 @@ class Caller:
         return f"{self.address}: {failure}" if failure.is_sent else str(failure)
 
     def _refused(self, request: Request, refusal: _Refusal, *, is_doubtful: bool) -> LakebedError:
-        """What to tell of a refusal: that nothing was done is true of the last try alone."""
+        """Returns the error for a refused call.
+
+        The refusal means that the last attempt did nothing. An earlier attempt whose response was
+        lost may have run; the error is then `Unreachable`.
+        """
         error = refusal.error
-        may_come_again = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)
-        if not is_doubtful or not may_come_again or request.operation.method == "GET":
+        is_retryable = refusal.status in REFUSALS or isinstance(error, RetryError | Closed)
+        if not is_doubtful or not is_retryable or request.operation.method == "GET":
             return error
-        why = f"{self.address}: an answer was lost, and then: {error}"
+        why = f"{self.address}: a response was lost, and the retry was refused: {error}"
         return _unreachable(request, why, is_doubtful=True)
 
 
 def _unreachable(request: Request, why: str, *, is_doubtful: bool) -> Unreachable:
     if request.operation.method == "GET":
         return Unreachable(why)
-    what = "whether the call was carried out is not known"
-    return Unreachable(f"{why}; {what if is_doubtful else 'the call was not carried out'}")
+    doubt = "it is unknown whether the call ran"
+    return Unreachable(f"{why}; {doubt if is_doubtful else 'the call did not run'}")
 
 
 def target_of(operation: Operation[object], names: Names, query: Struct | None) -> str:
-    """Path and query."""
+    """Returns the path and the query."""
     path = operation.path
     try:
         for name, value in names.items():
             text = str(value)
             if not text:
-                raise BadName(f"{name}: an empty name")
+                raise BadName(f"{name}: the name is empty")
             quoted = quote(text, safe="")
             path = path.replace("{" + name + "}", quoted).replace("{" + name + "*}", quoted)
-        assert "{" not in path, f"{operation!r}: a name is missing"
+        assert "{" not in path, f"{operation!r}: a name of the path is missing"
         return path if query is None else path + _query_text(query)
     except UnicodeEncodeError:
-        raise BadName(f"{operation.name}: a name that is no text") from None
+        raise BadName(f"{operation.name}: a name is not valid Unicode text") from None
 
 
 def _query_text(query: Struct) -> str:
-    """Only what is not as it is anyway."""
-    defaults = {one.name: one.default for one in msgspec.structs.fields(query)}
-    said = []
+    """Encodes the fields that differ from their defaults."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(query)}
+    parameters = []
     for name, value in msgspec.structs.asdict(query).items():
         if value is None or (type(value), value) == (type(defaults[name]), defaults[name]):
             continue
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        said.append(f"{name}={quote(text, safe='')}")
-    return "?" + "&".join(said) if said else ""
+        parameters.append(f"{name}={quote(text, safe='')}")
+    return "?" + "&".join(parameters) if parameters else ""
 
 
 def _encoded(body: Struct | None) -> bytes:
@@ -346,7 +357,7 @@ def _encoded(body: Struct | None) -> bytes:
     try:
         return media.encode(body, media.MSGPACK)
     except (TypeError, ValueError, OverflowError, BufferError) as error:
-        raise InputError(f"what was given cannot be sent: {error}") from None
+        raise InputError(f"the arguments cannot be sent: {error}") from None
 
 
 def _result_of(operation: Operation[Result], answer: Answer) -> Result:
@@ -356,11 +367,11 @@ def _result_of(operation: Operation[Result], answer: Answer) -> Result:
     if kind is bytes:
         return cast("Result", bytes(answer.body))
     if answer.headers.get("content-type") != media.MSGPACK:
-        raise BadAnswer(f"{operation.name}: the answer is not as it should be: no MessagePack")
+        raise BadAnswer(f"{operation.name}: the response is not valid: it is not MessagePack")
     try:
         return media.decode(answer.body, kind, media.MSGPACK)
     except media.BadDocument as error:
-        raise BadAnswer(f"{operation.name}: the answer is not as it should be: {error}") from None
+        raise BadAnswer(f"{operation.name}: the response is not valid: {error}") from None
 
 
 def _problem_of(head: Head, data: bytes | bytearray) -> LakebedError:
@@ -371,8 +382,8 @@ def _problem_of(head: Head, data: bytes | bytearray) -> LakebedError:
             pass
     text = shown(bytes(data[:200]).decode("utf-8", "replace"))
     if head.status in REFUSALS:
-        return Busy(f"the server takes no call now: status {head.status}, {text}")
-    return BadAnswer(f"what answers is no store: status {head.status}, {text}")
+        return Busy(f"the server accepts no calls now: status {head.status}, {text}")
+    return BadAnswer(f"the server is not a store: status {head.status}, {text}")
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> int:

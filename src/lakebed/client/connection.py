@@ -1,7 +1,7 @@
-"""One connection to a store: a request and its answer, one at a time.
+"""One connection to a store, which handles one request and response at a time.
 
-Whatever goes wrong is a `Failure`, which says whether the server may have got the request, or a
-`BadAnswer`. After either the connection is of no use any more.
+Every error is a `Failure`, which states whether the server may have received the request, or a
+`BadAnswer`. After either, the connection cannot be used again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from lakebed.client.errors import BadAnswer, Failure
 from lakebed.client.response import Head, ResponseReader
 from lakebed.client.sockets import Socket
 
-TOGETHER_BYTES_MAX = 64 * KIB  # a body that is copied behind its head: one packet, one wakening
+TOGETHER_BYTES_MAX = 64 * KIB  # up to this size a body is sent together with its head
 
 
 class SourceFailed(Exception):
-    """Whoever gives the pieces of a body failed: no fault of the connection."""
+    """The iterable that provides a request body raised an error; the connection is not at fault."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -28,7 +28,7 @@ class SourceFailed(Exception):
 
 
 class Pieces:
-    """A body that comes in pieces, once."""
+    """A request body that comes in pieces and can be read once."""
 
     def __init__(self, source: Iterable[Buffer]) -> None:
         self._source = source
@@ -53,16 +53,16 @@ Body = bytes | bytearray | memoryview | Pieces
 
 
 class Connection:
-    """Of one thread at a time, but for `cut` and `stop_sending`."""
+    """Used by one thread at a time, except for `cut` and `stop_sending`."""
 
     def __init__(self, sock: Socket) -> None:
         self._socket = sock
         self._reader = ResponseReader(sock)
-        self.is_reusable = False  # between an answer that was read and the next request
-        self.idle_since_ns = 0  # its pool's
+        self.is_reusable = False  # true after a complete response, until the next request
+        self.idle_since_ns = 0  # set by the pool
 
     def ask(self, head: bytes, body: Body, *, timeout_s: float) -> Head:
-        """Send a request, and the head of its answer. A body of pieces is sent in chunks."""
+        """Sends a request and returns the head of the response. `Pieces` are sent chunked."""
         self.is_reusable = False
         self._socket.settimeout(timeout_s)
         with _translating_errors(timeout_s):
@@ -73,14 +73,14 @@ class Connection:
             return self._reader.head()
 
     def read(self, head: Head, *, bytes_max: int, timeout_s: float) -> bytes | bytearray:
-        """The body of the answer."""
+        """Returns the body of the response."""
         with _translating_errors(timeout_s):
-            found = self._reader.body(head, bytes_max=bytes_max)
+            data = self._reader.body(head, bytes_max=bytes_max)
         self._end(head)
-        return found
+        return data
 
     def pieces(self, head: Head, *, timeout_s: float) -> Iterator[bytes]:
-        """The same of any length."""
+        """Yields the body of the response, of any length."""
         pieces = self._reader.pieces(head)
         while True:
             with _translating_errors(timeout_s):
@@ -91,15 +91,15 @@ class Connection:
         self._end(head)
 
     def is_alive(self) -> bool:
-        """Whether the server has kept it: nothing came, not even the end."""
+        """Returns whether the connection is still open and nothing was received on it."""
         return sockets.is_quiet(self._socket)
 
     def cut(self) -> None:
-        """End whatever is under way; from any thread."""
+        """Ends a request that is in progress; from any thread."""
         sockets.cut(self._socket)
 
     def stop_sending(self) -> None:
-        """Tell the server that nobody waits any more; from any thread. Its answer can be read."""
+        """Signals that no caller waits; from any thread. The response can still be read."""
         sockets.stop_sending(self._socket)
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Connection:
         self._socket.sendall(b"0\r\n\r\n")
 
     def _early_head(self, error: OSError) -> Head:
-        """A server that does not want the rest may have said why before it hung up."""
+        """Returns the response of a server that refused a partly sent request."""
         try:
             return self._reader.head()._replace(is_last=True)
         except (OSError, Failure, BadAnswer):
@@ -135,11 +135,11 @@ class Connection:
 
 @contextlib.contextmanager
 def _translating_errors(timeout_s: float) -> Iterator[None]:
-    """What the socket says, as a `Failure` of a request that was sent."""
+    """Raises socket errors as a `Failure` of a request that may have been received."""
     try:
         yield
     except TimeoutError:
-        raise Failure(f"no answer within {timeout_s:g} s", is_sent=True) from None
+        raise Failure(f"no response within {timeout_s:g} s", is_sent=True) from None
     except OSError as error:
         why = error.strerror or str(error) or type(error).__name__
         raise Failure(f"the connection was lost: {why}", is_sent=True) from None

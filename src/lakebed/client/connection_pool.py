@@ -1,7 +1,7 @@
-"""The connections of a client: those that are idle are kept for the next call, up to a number.
+"""The connections of a client. Idle ones are kept for the next call, up to a limit.
 
-Invariants: a connection is used by one call at a time; one that the server has closed, or that
-was idle for longer than servers keep one, is not used again; a forked child has a pool of its
+Invariants: a connection is used by one call at a time; one that the server has closed, or that was
+idle for longer than servers keep connections, is not used again; a forked child has a pool of its
 own, and never touches the sockets of its parent.
 """
 
@@ -17,11 +17,11 @@ from lakebed.base.runner import Runner
 from lakebed.client.connection import Connection
 
 IDLE_COUNT_MAX = 32
-IDLE_S_MAX = 30.0  # a server of ours keeps them for longer
+IDLE_S_MAX = 30.0  # our servers keep idle connections longer
 
 
 class Interruption:
-    """Ends a call that is under way, from another thread: then that fails with `Closed`."""
+    """Ends a call that is in progress, from another thread. The call then raises `Closed`."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -34,8 +34,10 @@ class Interruption:
             connection.cut()
 
     def leave(self) -> None:
-        """As `set`, but an answer that is on its way is still read: only the server is told that
-        nobody waits any more."""
+        """Like `set`, but a response that is already on its way is still read.
+
+        The server is informed that no caller waits.
+        """
         self.is_set = True
         connection = self._connection
         if connection is not None:
@@ -45,25 +47,25 @@ class Interruption:
     def of(self, connection: Connection) -> Iterator[None]:
         self._connection = connection
         try:
-            self.check()  # behind the line above: who sets it now finds the connection
+            self.check()  # after the line above, so that a concurrent `set` cuts the connection
             yield
         finally:
             self._connection = None
-            if self.is_set:  # behind the line above: no other call gets a connection that is cut
+            if self.is_set:  # after the line above, so that no other call gets a cut connection
                 connection.is_reusable = False
 
     def check(self) -> None:
         if self.is_set:
-            raise Closed("closed while it was waiting")
+            raise Closed("closed while waiting for the server")
 
 
 class _ProcessPool:
-    """Of one process."""
+    """The connections of one process."""
 
     def __init__(self, runner: Runner) -> None:
         self.generation = fork_guard.generation()
-        self.mutex = runner.mutex()  # guards both
-        self.idle: list[Connection] = []  # the one used last at the end
+        self.mutex = runner.mutex()  # guards idle and busy
+        self.idle: list[Connection] = []  # the most recently used at the end
         self.busy: set[Connection] = set()
 
 
@@ -78,7 +80,7 @@ class ConnectionPool:
 
     @contextmanager
     def taken(self) -> Iterator[Connection]:
-        """One for a call; kept if the call leaves it usable."""
+        """Yields a connection for one call, and keeps it afterwards if it is still usable."""
         pool = self._in_this_process()
         connection = self._take(pool)
         try:
@@ -91,7 +93,7 @@ class ConnectionPool:
             raise Closed("the client is closed")
 
     def close(self) -> None:
-        """Also ends what is under way. Idempotent."""
+        """Closes all connections, which ends calls in progress. Idempotent."""
         self._is_closed = True
         pool = self._in_this_process()
         with pool.mutex:
@@ -107,7 +109,11 @@ class ConnectionPool:
         return len(self._in_this_process().idle)
 
     def _in_this_process(self) -> _ProcessPool:
-        """This process's. The parent's is left as it is: its lock may be held by nobody here."""
+        """Returns the pool of this process.
+
+        A forked child does not touch the parent's pool, whose lock may have been held during the
+        fork.
+        """
         pool = self._pool
         if pool.generation != fork_guard.generation():
             pool = self._pool = _ProcessPool(self._runner)

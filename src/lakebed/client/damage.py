@@ -1,4 +1,4 @@
-"""What is on record as lost in a store that another process has open: as `DamageLedger`."""
+"""The record of lost data in a remote store: the remote form of `DamageLedger`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from lakebed.client.caller import Caller
 
 
 class RemoteDamage:
-    """Thread-safe."""
+    """The record of lost data in a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     def ledger(self) -> Ledger:
-        """All that is on record."""
+        """Returns the whole record."""
         return self._caller.call(wire.LIST_DAMAGE)
 
     def list(self) -> list[DamageRecord]:
-        """All that is on record, acknowledged or not, oldest first."""
+        """Lists all records of damage, acknowledged or not, oldest first."""
         return [*self.ledger().records]
 
     def acknowledge(self, record_id: int) -> DamageRecord:
-        """Somebody knows of it; `NotFound` if it is not on record."""
+        """Marks a record as acknowledged, which ends its reports. `NotFound` if there is none."""
         return self._caller.call(wire.ACKNOWLEDGE_DAMAGE, {"damage": record_id}).record

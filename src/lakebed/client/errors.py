@@ -1,4 +1,4 @@
-"""What may go wrong on the way to a store, before it is told to whoever called."""
+"""Errors of the connection to a store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class BadAnswer(LakebedError):
 
 
 class Failure(Exception):
-    """An exchange that brought no answer; the caller tells it as `Unreachable`.
+    """No response was received. `caller` reports it as `Unreachable`.
 
-    `is_sent`: the server may have got the request. `heals`: it may be better in a moment.
+    `is_sent`: the server may have received the request. `heals`: a retry may succeed.
     """
 
     def __init__(self, why: str, *, is_sent: bool, heals: bool = True) -> None:

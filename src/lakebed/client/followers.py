@@ -1,7 +1,7 @@
-"""Follows partitions and topics over the wire: long polls, one page at a time.
+"""Followers of remote partitions and topics: long polls that fetch one page at a time.
 
-As `lakebed.base.follower`: nothing is lost, repeated or reordered; what retention removed
-before it was taken is an error. `close` ends a wait that is under way.
+As in `lakebed.base.follower`, nothing is lost, repeated or reordered; if retention removes messages
+before they were returned, that is an error. `close` ends a wait that is in progress.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from lakebed.client.partition import RemotePartition
 
 BATCH_BYTES = 1 * MIB
-MOMENT_MS = 200  # that one of several partitions is waited for
+MOMENT_MS = 200  # per poll of one of several partitions
 MS_PER_S = 1000
 
 
 class PollingIterator(BatchIterator[Item, Taken, Position]):
-    """Waits by asking again, for a minute at the most each time."""
+    """Waits by repeated long polls, each limited in time."""
 
     def __init__(self, clock: Clock, position: Position) -> None:
         super().__init__(position)
@@ -40,7 +40,7 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
     @abstractmethod
     def poll(self, wait_ms: int, interruption: Interruption) -> Taken | None:
-        """The next items, at least one, and the cursor moved on; None if none came so long."""
+        """Returns the next items and advances; None if there were none within `wait_ms`."""
 
     @property
     def is_closed(self) -> bool:
@@ -60,12 +60,12 @@ class PollingIterator(BatchIterator[Item, Taken, Position]):
 
 
 class PartitionFollower(MessageIterator, PollingIterator[Message, MessageBatch, int]):
-    """Messages from the offset `start` on."""
+    """Follows one partition, from the offset `start` on."""
 
     def __init__(self, partition: RemotePartition, start: int, *, clock: Clock) -> None:
         PollingIterator.__init__(self, clock, start)
         self._partition = partition
-        self._next = self._position  # from where to fetch on
+        self._next = self._position  # where the next fetch starts
         self._batches: Iterator[MessageBatch] = iter(())
 
     def poll(self, wait_ms: int, interruption: Interruption) -> MessageBatch | None:
@@ -79,7 +79,7 @@ class PartitionFollower(MessageIterator, PollingIterator[Message, MessageBatch, 
             if self._next <= start:
                 self._next = start
                 return None
-            # There may be no message in it: offsets without one, and control records.
+            # A page may have no messages, only gaps and control records.
             name = self._partition.name
             self._batches = batches_in(data, start=start, end=self._next, name=name)
             batch = next(self._batches, None)
@@ -89,25 +89,25 @@ class PartitionFollower(MessageIterator, PollingIterator[Message, MessageBatch, 
 class RemoteTopicFollower:
     """Follows several partitions of a topic. For one thread.
 
-    While none of them has messages one is asked at a time, and the server waits for it a moment;
-    so a message comes at the latest after as many moments as there are partitions.
+    While no partition has messages, the follower polls one partition at a time for `MOMENT_MS`. So
+    a message is returned after at most that time multiplied by the number of partitions.
     """
 
     def __init__(self, followers: Mapping[int, PartitionFollower], *, clock: Clock) -> None:
-        assert followers, "a follower of nothing would wait for ever"
+        assert followers, "a follower without partitions would wait for ever"
         self._followers = dict(followers)
         self._clock = clock
         self._turn = deque(self._followers)
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset after the last messages given out, by partition."""
+        """The offset after the last returned message, by partition."""
         return {number: follower.position for number, follower in self._followers.items()}
 
     def next_batch(self, timeout: float | None = None) -> FollowedPartition | None:
-        """The next messages; waits for one. None if the seconds passed first."""
+        """Waits for the next messages; None if `timeout` seconds pass first."""
         waiting = LongWait(self._clock, timeout)
-        idle = 0  # partitions without messages since the last one with some
+        idle = 0  # partitions polled in a row without messages
         while True:
             wait_ms = min(waiting.next_ms(), MOMENT_MS) if idle >= len(self._turn) else 0
             number = self._turn[0]
@@ -120,7 +120,7 @@ class RemoteTopicFollower:
                 return None
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stops following. Idempotent."""
         for follower in self._followers.values():
             follower.close()
 

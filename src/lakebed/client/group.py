@@ -1,4 +1,4 @@
-"""A consumer group of a store that another process has open: as `lakebed.store.group.Group`."""
+"""A consumer group of a remote store: the remote form of `lakebed.store.group.Group`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import MESSAGES_MAX, HeldRange
 
 WAIT_S_MAX = 366 * 24 * 3600
-RANGES_AT_ONCE = 100_000  # of one request: some megabytes
+RANGES_AT_ONCE = 100_000  # per request: some megabytes
 
 
 class RemoteGroup:
-    """Thread-safe."""
+    """A consumer group of a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller, topic: str, name: str) -> None:
         self._caller = caller
@@ -37,10 +37,11 @@ class RemoteGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """Up to that many messages, held for `lease_ms`. None, if there are none.
+        """Leases up to `max_messages` messages for `lease_ms`; returns an empty list if there are
+        none.
 
-        No more than `max_bytes`, which are 32 MiB at most, but one message in any case. With
-        `wait_s` it waits that long for the first one.
+        Their size is limited to `max_bytes` (at most 32 MiB), but at least one message is returned.
+        With `wait_s` the call waits that long for the first message.
         """
         return self._lease(
             Interruption(),
@@ -59,46 +60,52 @@ class RemoteGroup:
         lease_ms: int | None = None,
         wait_s: float = 0.0,
     ) -> list[LeasedMessage]:
-        """As `lease`, until it is interrupted: `Closed` then, or what came just before that."""
+        """Leases messages.
+
+        After an interruption it raises `Closed`, or returns messages that were leased just before.
+        """
         if not 0 <= wait_s <= WAIT_S_MAX:
-            raise InputError(f"wait_s = {wait_s}: allowed are 0 to {WAIT_S_MAX}")
+            raise InputError(f"wait_s = {wait_s}: must be from 0 to {WAIT_S_MAX}")
         waiting = LongWait(self._caller.runner.clock, wait_s)
-        wanted = _at_once(max_messages)
+        count_max = _at_once(max_messages)
         while True:
             wait_ms = waiting.next_ms()
             body = wire.LeaseRequest(
-                max_messages=wanted,
+                max_messages=count_max,
                 max_bytes=_bytes_at_once(max_bytes),
                 lease_ms=lease_ms,
                 wait_ms=wait_ms,
             )
-            found = self._caller.call(
+            response = self._caller.call(
                 wire.LEASE,
                 self._names,
                 body=body,
                 wait_s=wait_ms / 1000,
                 interruption=interruption,
             )
-            leased = [one for lease in found.leases for one in _messages_of(lease)]
+            leased = [message for lease in response.leases for message in _messages_of(lease)]
             if leased or not wait_ms:
                 return leased
 
     def ack(self, message: LeasedMessage) -> None:
-        """Settled: never delivered again. `StaleLease` if the lease has ended."""
+        """Settles a message: it is not delivered again. `StaleLease` if its lease has ended."""
         self.ack_all([message])
 
     def ack_all(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `ack`, for many. `StaleLease` if one of them is not held any more; then those leased
-        with it are not settled either."""
+        """Settles many messages.
+
+        `StaleLease` if any of them is no longer leased; the messages leased in the same call as
+        that one are then not settled either.
+        """
         self.ack_held(held_of(messages))
 
     def ack_held(self, held: Sequence[Held]) -> None:
-        """As `ack`, by offsets. Each lease is settled or refused as a whole, one after another."""
-        for some in _in_requests(held):
-            self._caller.call(wire.ACK, self._names, body=wire.Ack(held=some))
+        """Settles messages by offset. Each lease is settled or refused as a whole, in order."""
+        for part in _in_requests(held):
+            self._caller.call(wire.ACK, self._names, body=wire.Ack(held=part))
 
     def nack(self, message: LeasedMessage, *, delay_ms: int = 0) -> None:
-        """Give it back, to be delivered again: at once, or after the delay."""
+        """Returns a message to the group, for delivery now or after `delay_ms`."""
         self.nack_all([message], delay_ms=delay_ms)
 
     def nack_all(self, messages: Iterable[LeasedMessage], *, delay_ms: int = 0) -> None:
@@ -107,71 +114,75 @@ class RemoteGroup:
     def nack_held(
         self, held: Sequence[Held], *, delay_ms: int = 0, is_delivery: bool = True
     ) -> None:
-        """As `nack`, by offsets; or, if it is no delivery, as `give_back`."""
-        for some in _in_requests(held):
-            body = wire.Nack(held=some, delay_ms=delay_ms, is_delivery=is_delivery)
+        """Returns messages by offset.
+
+        With `is_delivery=False` it does not count as a delivery, as in `give_back`.
+        """
+        for part in _in_requests(held):
+            body = wire.Nack(held=part, delay_ms=delay_ms, is_delivery=is_delivery)
             self._caller.call(wire.NACK, self._names, body=body)
 
     def give_back(self, messages: Iterable[LeasedMessage]) -> None:
-        """As `nack_all`, of messages that nobody looked at: it does not count as a delivery."""
+        """Returns messages that were not processed. Does not count as a delivery."""
         self.nack_held(held_of(messages), is_delivery=False)
 
     def extend(self, message: LeasedMessage, *, lease_ms: int | None = None) -> LeasedMessage:
-        """Hold it for `lease_ms` from now; the same message with its new deadline."""
+        """Extends the lease to `lease_ms` from now; returns the message with its new deadline."""
         (deadline_ms,) = self.extend_held(held_of([message]), lease_ms=lease_ms)
         return message._replace(deadline_ms=deadline_ms)
 
     def extend_held(self, held: Sequence[Held], *, lease_ms: int | None = None) -> list[int]:
-        """As `extend`, by offsets; the new deadline of each lease."""
+        """Extends leases by offset; returns the new deadline of each."""
         body = wire.Extend(held=list(held), lease_ms=lease_ms)
         return self._caller.call(wire.EXTEND, self._names, body=body).deadlines_ms
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
-        """What a lease of that many would be given now, without leasing it."""
+        """Returns the messages that a lease would return now, without leasing them."""
         query = wire.PeekQuery(
             max_messages=_at_once(max_messages), max_bytes=_bytes_at_once(max_bytes)
         )
-        found = self._caller.call(wire.PEEK, self._names, query=query)
+        peeked = self._caller.call(wire.PEEK, self._names, query=query)
         columns = zip(
-            found.partitions,
-            found.offsets,
-            found.timestamps_ms,
-            found.keys,
-            found.values,
-            map(tuple, found.headers),
+            peeked.partitions,
+            peeked.offsets,
+            peeked.timestamps_ms,
+            peeked.keys,
+            peeked.values,
+            map(tuple, peeked.headers),
             strict=True,
         )
         return [PeekedMessage(*row) for row in columns]
 
     def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
+        """The number of unsettled messages, by partition."""
         return self._caller.call(wire.LAG, self._names).partitions
 
     def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
+        """The state of the group, by partition."""
         return self._caller.call(wire.DESCRIBE_GROUP, self._names).partitions
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
     ) -> list[HeldRange]:
-        """What is leased now, until when and how often it was delivered, by partition and offset.
+        """Lists current leases with their deadlines and delivery counts, by partition and offset.
 
-        Of one partition, or of all; in each from that offset on.
+        Covers one partition or all of them; in each, only messages from `offset` on.
         """
         query = wire.LeasesQuery(max_leases=max_leases, partition=partition, offset=offset)
         return self._caller.call(wire.LIST_LEASES, self._names, query=query).leases
 
     def release(self, *, partition: int | None = None, offset: int | None = None) -> int:
-        """Take leases back from their holders: of one message, of a partition, or of all.
+        """Ends leases of one message, of a partition, or of the whole group; returns the number of
+        messages.
 
-        Returns how many messages they had; these can be leased again at once. A former holder that
-        acks, gives back or extends gets `StaleLease`.
+        The messages can be leased again at once. A former holder that acks, returns or extends them
+        gets `StaleLease`.
         """
         body = wire.Release(partition=partition, offset=offset)
         return self._caller.call(wire.RELEASE, self._names, body=body).messages
 
     def reset(self, *, partition: int | None = None) -> None:
-        """Start over from the beginning of the log."""
+        """Starts over from the oldest message, in one partition or in all."""
         self._caller.call(wire.RESET, self._names, body=wire.Reset(partition=partition))
 
     def seek(
@@ -182,10 +193,11 @@ class RemoteGroup:
         timestamp_ms: int | None = None,
         to_end: bool = False,
     ) -> None:
-        """Settle every message before a place, and deliver every one from there on again.
+        """Settles every message before a position and makes every message from it on available
+        again.
 
-        The place is an offset of one partition; or in each partition the first message at or after
-        a moment; or the end.
+        The position is an offset in one partition; or, in each partition, the first message at or
+        after `timestamp_ms`; or the end.
         """
         body = wire.SeekTo(
             partition=partition, offset=offset, timestamp_ms=timestamp_ms, to_end=to_end
@@ -193,7 +205,7 @@ class RemoteGroup:
         self._caller.call(wire.SEEK, self._names, body=body)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Those of this group that were not sent back."""
+        """Lists the dead letters of this group that were not redriven."""
         page = self.dead_letter_page()
         letters = page.letters
         while page.next_partition is not None and page.next_offset is not None:
@@ -204,23 +216,26 @@ class RemoteGroup:
     def dead_letter_page(
         self, *, max_messages: int = LETTERS_MAX, partition: int = 0, offset: int = 0
     ) -> DeadLetters:
-        """The same in pages: from an offset of a partition of the dead-letter topic on."""
+        """Lists dead letters in pages, from an offset of the dead-letter topic on."""
         query = wire.DeadLettersQuery(max_messages=max_messages, partition=partition, offset=offset)
         return self._caller.call(wire.DEAD_LETTERS, self._names, query=query)
 
     def redrive(self, *, max_messages: int = 1_000_000) -> int:
-        """Send dead letters back to the partitions they came from; how many."""
-        total = asked = count = 0
-        while count == asked and total < max_messages:
-            asked = min(max_messages - total, wire.REDRIVEN_MAX)
-            body = wire.Redrive(max_messages=asked)
+        """Sends dead letters back to their original partitions; returns how many."""
+        total = count_max = count = 0
+        while count == count_max and total < max_messages:
+            count_max = min(max_messages - total, wire.REDRIVEN_MAX)
+            body = wire.Redrive(max_messages=count_max)
             count = self._caller.call(wire.REDRIVE, self._names, body=body).messages
             total += count
         return total
 
 
 def _at_once(max_messages: int) -> int:
-    """Of so many, or fewer, what one call may be given."""
+    """Caps `max_messages` at the limit of one call.
+
+    A value above the limit of the API is left unchanged, for the server to refuse.
+    """
     is_allowed = max_messages <= MESSAGES_MAX
     return min(max_messages, wire.LEASED_MAX) if is_allowed else max_messages
 
@@ -230,7 +245,7 @@ def _bytes_at_once(max_bytes: int | None) -> int:
 
 
 def _in_requests(held: Iterable[Held]) -> Iterator[list[Held]]:
-    """The same in as many requests as it takes: the body of one is bounded."""
+    """Yields the leases in as many requests as needed, because the body of a request is limited."""
     request: list[Held] = []
     count = 0
     for lease in held:

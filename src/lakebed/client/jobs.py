@@ -1,4 +1,4 @@
-"""Starts a job in a store that another process has open, and waits for its end."""
+"""Starts a job in a remote store and waits for its end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lakebed.base.errors import Busy, LakebedError
 from lakebed.base.progress import Progress, no_progress
 from lakebed.client.caller import Caller
 
-_WAIT_MS = 500  # between two looks at how far it is
+_WAIT_MS = 500  # between two progress reports
 
 
 def run_job(
     caller: Caller, kind: str, arguments: Mapping[str, Any], progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Returns its result, or raises what it failed with. An interrupted caller cancels it."""
+    """Returns the job's result or raises its error. An interrupt cancels the job."""
     body = wire.StartJob(kind=kind, arguments=dict(arguments))
     state = caller.call(wire.START_WORK, body=body)
     names = {"work": state.work_id}
@@ -43,5 +43,5 @@ def _outcome(state: wire.JobState) -> dict[str, Any]:
     if state.problem is not None:
         raise error_of(state.problem)
     if state.state == "cancelled":
-        raise Busy(f"{state.kind}: the work was cancelled before its end")
-    raise LakebedError(f"{state.kind}: the work failed, and nobody said why")
+        raise Busy(f"{state.kind}: the job was cancelled before its end")
+    raise LakebedError(f"{state.kind}: the job failed, and the server reported no reason")

@@ -1,9 +1,9 @@
-"""A log of a store that another process has open: as `lakebed.aof.log.Aof`.
+"""A log of a remote store: the remote form of `lakebed.aof.log.Aof`.
 
-Records come a page at a time, or as batches from the segments' own bytes, which are verified again
-here; one page or batch is held at a time. An append is never sent twice: if its
-answer is lost, nobody knows whether it is there. Retention does not wait for who follows from here:
-pin the segments.
+Records are read page by page, or as batches from the stored bytes of the segments, which are
+verified again here. One page or batch is in memory at a time. An append is never sent twice: if its
+response is lost, it is unknown whether the records were appended. Retention does not wait for
+remote followers; pin the segments to keep them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ PAGE_RECORDS = 100_000
 
 
 class RemoteTiers:
-    """Thread-safe. Segments are moved by long work: see `RemoteStore.work`."""
+    """The tiers of a remote log. Thread-safe. `RemoteStore.maintenance` moves segments."""
 
     def __init__(self, caller: Caller, log: str) -> None:
         self._caller = caller
         self._names = {"log": log}
 
     def residency(self) -> list[Residence]:
-        """Where the segments are."""
+        """Lists the segments and the tiers they are in."""
         return self._caller.call(wire.LOG_TIERS, self._names).segments
 
 
 class RemoteLog:
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A log of a remote store. Thread-safe; an iterator belongs to one thread."""
 
     def __init__(self, caller: Caller, description: LogDescription) -> None:
         self._caller = caller
@@ -59,9 +59,9 @@ class RemoteLog:
     def append_record(
         self, payload: Buffer, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """Append one record; it has its id at once and is durable after a flush.
+        """Appends one record and returns its id at once. The record is durable after a flush.
 
-        Never waits: `WouldBlock` says what it would have waited for.
+        Never waits: raises `WouldBlock`, which names what it would have waited for.
         """
         return self.append_records([payload], ext_ids=ext_id, timestamps=timestamp)[0]
 
@@ -72,22 +72,25 @@ class RemoteLog:
         ext_ids: Numbers = 0,
         timestamps: Numbers | None = None,
     ) -> Sequence[RecordId]:
-        """Append many at once. `WouldBlock.record_ids` has those that were appended before it."""
+        """Appends many records at once.
+
+        On `WouldBlock`, its `record_ids` are the ids of the records that were appended.
+        """
         return self._append(payloads, ext_ids, timestamps, 0.0)
 
     def append_record_with_timeout(
         self, payload: Buffer, timeout: float, *, ext_id: int = 0, timestamp: int | None = None
     ) -> RecordId:
-        """As `append_record`, waiting up to `timeout` seconds for what it would wait for."""
+        """Appends one record, waiting up to `timeout` seconds where `append_record` would block."""
         return self._append([payload], ext_id, timestamp, timeout)[0]
 
     # Flushing and sealing.
 
     def flush(self, record_id: RecordId | None = None, *, timeout: float | None = None) -> None:
-        """Until that record, or everything appended so far, is durable.
+        """Waits until a record, or everything appended so far, is durable.
 
-        After a `RetryError` (the disk is full) or `OutcomeUnknown` (the seconds passed) the records
-        are still queued: call this again, and do not append them again.
+        After `RetryError` (the disk is full) or `OutcomeUnknown` (the timeout passed) the records
+        are still queued: flush again, and do not append them again.
         """
         body = wire.Flush(
             record_id=None if record_id is None else int(record_id),
@@ -98,17 +101,14 @@ class RemoteLog:
                 self._caller.call(
                     wire.FLUSH_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
                 )
-            except OutcomeUnknown:  # no call waits for longer there
+            except OutcomeUnknown:  # the server limits the wait of one call
                 if timeout is not None:
                     raise
             else:
                 return
 
     def seal_current_segment(self, *, timeout: float | None = None) -> SegmentInfo | None:
-        """Seal the segment that is written, and return when that is durable.
-
-        None if it has no record: there is nothing to seal.
-        """
+        """Seals the active segment durably and returns it; None if it has no records."""
         body = wire.Seal(timeout_ms=milliseconds(timeout))
         sealed = self._caller.call(
             wire.SEAL_LOG, self._names, body=body, wait_s=timeout or 60.0, busy_s=timeout
@@ -120,23 +120,26 @@ class RemoteLog:
         return self.describe().coordinator_watermark
 
     def set_coordinator_watermark(self, watermark: int) -> None:
-        """Kept with the next seal and given back after recovery; it never goes back."""
+        """Stores a number that never decreases.
+
+        It becomes durable with the next seal and is restored by recovery.
+        """
         body = wire.WatermarkBody(watermark=watermark)
         self._caller.call(wire.SET_WATERMARK, self._names, body=body)
 
     # Reading.
 
     def get(self, record_id: RecordId) -> Record:
-        """The record with that id."""
+        """Reads one record. `NotFound` if no durable record has that id."""
         record_id = RecordId(record_id)
         query = wire.ReadQuery(start=str(record_id), max_records=1)
         for record in records_of(self._caller.call(wire.READ_RECORDS, self._names, query=query)):
             if record.record_id == record_id:
                 return record
-        raise NotFound(f"{record_id}: no record begins there, or it is not durable yet")
+        raise NotFound(f"record {record_id}: no record begins there, or it is not durable yet")
 
     def read(self, start: RecordId | None = None, end: RecordId | None = None) -> Iterator[Record]:
-        """The durable records of `[start, end)`, oldest first."""
+        """Iterates over the durable records of `[start, end)`, oldest first."""
         pages = self._pages(start, end)
         return (record for page in pages for record in records_of(page))
 
@@ -147,7 +150,10 @@ class RemoteLog:
         *,
         batch_bytes_max: int | None = None,
     ) -> Iterator[RecordBatch]:
-        """The same as columns, many at a time: much faster."""
+        """Iterates over the durable records of `[start, end)` in columnar batches. Much faster.
+
+        `NotFound` if `start` is no longer there.
+        """
         from lakebed.client.log_segments import read_spans
 
         segments, durable_end = self.segments_and_end()
@@ -163,32 +169,32 @@ class RemoteLog:
         )
 
     def read_backward(self, start: RecordId | None = None) -> Iterator[Record]:
-        """The durable records before `start`, newest first."""
+        """Iterates over the durable records before `start`, newest first."""
         page = self.page(start, backward=True)
         return self._backward(page)
 
     def seek_timestamp(self, timestamp_ns: int) -> RecordId:
-        """Where the first record is that is not older."""
+        """The position of the first record that is not older; the durable end if there is none."""
         query = wire.SeekQuery(timestamp_ns=timestamp_ns)
         return RecordId(self._caller.call(wire.SEEK_LOG, self._names, query=query).record_id)
 
     def follow(self, start: RecordId | None = None) -> LogFollower:
-        """Records from `start` (or the oldest) on, waiting for new ones."""
+        """Iterates over the records from `start` (or the oldest) on and waits for new ones."""
         return LogFollower(self, start, clock=self._caller.runner.clock)
 
-    # What it is.
+    # State.
 
     def describe(self) -> LogDescription:
         return self._caller.call(wire.DESCRIBE_LOG, self._names)
 
     def segments(self) -> Sequence[SegmentInfo]:
-        """All that exist now, oldest first."""
+        """Lists all current segments, oldest first."""
         return self.segments_and_end()[0]
 
     def segments_and_end(self) -> tuple[Sequence[SegmentInfo], RecordId]:
-        """All segments, and the durable end, which they contain."""
-        found = self._caller.call(wire.LOG_SEGMENTS, self._names)
-        return tuple(found.segments), RecordId(found.durable_end)
+        """Returns all segments and the durable end, which they contain."""
+        listing = self._caller.call(wire.LOG_SEGMENTS, self._names)
+        return tuple(listing.segments), RecordId(listing.durable_end)
 
     def segment_bytes(
         self,
@@ -198,9 +204,9 @@ class RemoteLog:
         length: int | None = None,
         tier: int | None = None,
     ) -> SegmentRange:
-        """A segment's bytes as they are stored: fewer than asked for only at its durable end.
+        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
 
-        `NotFound` if it is gone, or not in that tier any more.
+        Raises `NotFound` if the segment is gone, or no longer in that tier.
         """
         answer = self._caller.ask(
             wire.LOG_SEGMENT_BYTES,
@@ -210,11 +216,11 @@ class RemoteLog:
         return range_of(answer, wire.LOG_SEGMENT_BYTES.name, offset=offset)
 
     def durable_end(self) -> RecordId:
-        """The position behind the last durable record."""
+        """The position after the last durable record."""
         return RecordId(self.describe().durable_end)
 
     def wait_beyond(self, position: RecordId, timeout: float | None = None) -> bool:
-        """Until the durable end is beyond `position`; False if the seconds passed first."""
+        """Waits until the durable end is beyond `position`; False after `timeout` seconds."""
         waiting = LongWait(self._caller.runner.clock, timeout)
         durable_end = self.durable_end()
         while durable_end <= position:
@@ -236,7 +242,7 @@ class RemoteLog:
         backward: bool = False,
         interruption: Interruption | None = None,
     ) -> wire.Records:
-        """Records, and from where to read on; waits for the first one."""
+        """Returns records and where the next page starts; waits up to `wait_ms` for a record."""
         query = wire.ReadQuery(
             start=None if start is None else str(RecordId(start)),
             end=None if end is None else str(RecordId(end)),
@@ -261,11 +267,13 @@ class RemoteLog:
         timeout: float,
     ) -> list[RecordId]:
         if isinstance(payloads, bytes | bytearray | memoryview | str):
-            raise InputError("payloads: a sequence is wanted, not one of them")
+            raise InputError(
+                f"payloads: must be a sequence, not a single {type(payloads).__name__}"
+            )
         try:
             data = [as_bytes(payload) for payload in payloads]
         except (TypeError, BufferError):
-            raise InputError("payloads: every one must be bytes") from None
+            raise InputError("payloads: each must be bytes") from None
         body = wire.AppendRecords(
             payloads=data,
             ext_ids=None if ext_ids == 0 else _each(ext_ids, len(data)),
@@ -273,20 +281,24 @@ class RemoteLog:
             is_durable=False,
             timeout_ms=milliseconds(timeout) or 0,
         )
-        found = self._caller.call(
+        appended = self._caller.call(
             wire.APPEND_RECORDS, self._names, body=body, wait_s=timeout, busy_s=timeout
         )
-        return list(map(RecordId, found.record_ids))
+        return list(map(RecordId, appended.record_ids))
 
     def _pages(
         self, start: RecordId | None, end: RecordId | None, *, max_bytes: int = PAGE_BYTES
     ) -> Iterator[wire.Records]:
-        """The first one is asked for now: what is wrong with the call is known at once."""
+        """Fetches the first page now, so that an invalid call fails at once."""
         page = self.page(start, end=end, max_bytes=max_bytes)
         limit = RecordId(page.durable_end)
-        return self._rest(page, limit if end is None else min(RecordId(end), limit), max_bytes)
+        return self._later_pages(
+            page, limit if end is None else min(RecordId(end), limit), max_bytes
+        )
 
-    def _rest(self, page: wire.Records, end: RecordId, max_bytes: int) -> Iterator[wire.Records]:
+    def _later_pages(
+        self, page: wire.Records, end: RecordId, max_bytes: int
+    ) -> Iterator[wire.Records]:
         while page.record_ids:
             if page.record_ids[-1] >= end:
                 yield _before(page, end)
@@ -299,9 +311,9 @@ class RemoteLog:
     def _page_batches(self, pages: Iterator[wire.Records]) -> Iterator[RecordBatch]:
         base_offsets: dict[int, int] = {}
         for page in pages:
-            needed = {RecordId(one).segment_index for one in page.record_ids}
+            needed = {RecordId(number).segment_index for number in page.record_ids}
             if not needed <= base_offsets.keys():
-                base_offsets = {one.segment_id: one.base_offset for one in self.segments()}
+                base_offsets = {info.segment_id: info.base_offset for info in self.segments()}
             yield from batches_of(page, base_offsets)
 
     def _backward(self, page: wire.Records) -> Iterator[Record]:
@@ -315,8 +327,8 @@ def _each(numbers: Numbers, count: int) -> list[int]:
 
 
 def _before(page: wire.Records, end: RecordId) -> wire.Records:
-    """What became durable behind the end, as it was when the read began, is not of it."""
-    count = sum(1 for one in page.record_ids if one < end)
+    """Cuts off the records at or after `end`, which became durable after the read began."""
+    count = sum(1 for number in page.record_ids if number < end)
     return wire.Records(
         page.record_ids[:count],
         page.timestamps[:count],

@@ -1,4 +1,4 @@
-"""Follows a log of records over the wire: as `lakebed.aof.follower.Follower`."""
+"""A follower of a remote log: the remote form of `lakebed.aof.follower.Follower`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class LogFollower(RecordIterator, PollingIterator[Record, RecordBatch, RecordId]):
-    """Records from `start` on, or from the oldest."""
+    """Follows a log from `start`, or from the oldest record."""
 
     def __init__(self, log: RemoteLog, start: RecordId | None, *, clock: Clock) -> None:
         PollingIterator.__init__(self, clock, RecordId(0) if start is None else RecordId(start))
         self._log = log
-        self._next = self._position  # from where to read on
-        self._batches: list[RecordBatch] = []  # the next one at the end
+        self._next = self._position  # where the next page starts
+        self._batches: list[RecordBatch] = []  # in reverse order
         self._base_offsets: dict[int, int] = {}
 
     def poll(self, wait_ms: int, interruption: Interruption) -> RecordBatch | None:
@@ -31,10 +31,10 @@ class LogFollower(RecordIterator, PollingIterator[Record, RecordBatch, RecordId]
             page = self._log.page(
                 self._next, max_bytes=BATCH_BYTES, wait_ms=wait_ms, interruption=interruption
             )
-            needed = {RecordId(one).segment_index for one in page.record_ids}
+            needed = {RecordId(number).segment_index for number in page.record_ids}
             if not needed <= self._base_offsets.keys():
                 segments = self._log.segments()
-                self._base_offsets = {one.segment_id: one.base_offset for one in segments}
+                self._base_offsets = {info.segment_id: info.base_offset for info in segments}
             self._next = RecordId(page.next)
             self._batches = list(batches_of(page, self._base_offsets))[::-1]
         return self._batches.pop() if self._batches else None

@@ -1,9 +1,9 @@
-"""Segments of a log of another process, as they are stored: fetched in ranges and decoded here.
+"""Reads the segments of a remote log: fetches stored bytes in ranges and decodes them here.
 
-What is read is fetched as it is stored: the records of a file, or of a compressed segment the
-frames that hold them. A segment that moves to another tier meanwhile is read on from there. A
-compressed segment that cannot be read here may have another copy there: the rest of it then comes
-as pages of records, which the server reads from whatever copy it has.
+Of a compressed segment, only the frames that hold the requested records are fetched. If a segment
+moves to another tier meanwhile, reading continues there. If a compressed segment is damaged, the
+server may have another copy; the rest of the segment is then fetched as pages of records, which the
+server reads from any copy it has.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from lakebed.base.units import MIB
 if TYPE_CHECKING:
     from lakebed.client.log import RemoteLog
 
-WHOLE_FETCH_BYTES = 8 * MIB  # at a time, of a segment that is needed whole
+WHOLE_FETCH_BYTES = 8 * MIB  # per request, for a segment that is needed whole
 
-_HEAD_BYTES = 4096  # has the header, whatever the layout
-_TRIES = 3  # to find what moves from tier to tier
+_HEAD_BYTES = 4096  # contains the header of every layout
+_TRIES = 3  # to find a segment that moves between tiers
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +50,12 @@ def read_spans(
     runner: Runner,
     read_pages: ReadPages,
 ) -> Iterator[RecordBatch]:
-    """The records of the spans, which end before `end`, in batches of about `fetch_bytes`."""
+    """Yields the records of the spans before `end` in batches of about `fetch_bytes`."""
 
-    def open_one(info: SegmentInfo) -> SegmentReader:
+    def open_segment(info: SegmentInfo) -> SegmentReader:
         return _open_segment(log, info, runner)
 
-    opened = Handles(open_one, _segment_id, mutex=runner.mutex(), count_max=1)
+    opened = Handles(open_segment, _segment_id, mutex=runner.mutex(), count_max=1)
     try:
         for span in spans:
             walk = Walk(
@@ -72,8 +72,12 @@ def read_spans(
             except DataError as error:
                 if not span.info.tier:
                     raise
-                _log.warning("%s: read as records, for it is damaged: %s", log.name, error)
-                # What was read before the failure is not read again.
+                _log.warning(
+                    "%s: reading records through the server, because a segment is damaged: %s",
+                    log.name,
+                    error,
+                )
+                # Continue after the records that were already returned.
                 following = RecordId.from_parts(span.info.segment_id + 1, 0)
                 yield from read_pages(position, min(end, following))
     finally:
@@ -85,7 +89,7 @@ def _segment_id(info: SegmentInfo) -> int:
 
 
 def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentReader:
-    """`NotFound` if it was removed."""
+    """Raises `NotFound` if the segment was removed."""
     source = SegmentBytes(log, info, runner)
     if info.tier == 0 and info.is_sealed and is_interchange(source.window(0, _HEAD_BYTES).buffer):
         return InterchangeSegment(info, source.whole())
@@ -93,7 +97,7 @@ def _open_segment(log: RemoteLog, info: SegmentInfo, runner: Runner) -> SegmentR
 
 
 class RemoteRanges:
-    """A `RangeSource` of what one tier has of a segment."""
+    """A `RangeSource` of the copy of a segment in one tier."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo) -> None:
         self._log = log
@@ -109,27 +113,27 @@ class RemoteRanges:
         return bytes(self.read_view(offset, length))
 
     def read_view(self, offset: int, length: int) -> memoryview:
-        """The same without a copy."""
+        """Like `read_range`, without a copy."""
         info = self._info
-        found = self._log.segment_bytes(
+        stored = self._log.segment_bytes(
             info.segment_id, offset=offset, length=length, tier=info.tier
         )
-        if len(found.data) != length:
+        if len(stored.data) != length:
             raise Corrupt(
-                "the segment became shorter",
+                "the segment became shorter while it was being read",
                 path=self.name,
                 offset=offset,
                 expected=f"{length} bytes",
-                found=len(found.data),
+                found=len(stored.data),
             )
-        return found.data
+        return stored.data
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing."""
 
 
 class _PlainBytes:
-    """A `ByteSource` of a segment's file."""
+    """A `ByteSource` of an uncompressed segment."""
 
     def __init__(self, ranges: RemoteRanges, *, is_sealed: bool) -> None:
         self._ranges = ranges
@@ -142,11 +146,11 @@ class _PlainBytes:
         return Window(self._ranges.read_view(start, end - start), start)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing."""
 
 
 class _PackedBytes:
-    """A `ByteSource` of a compressed segment: its frames, inflated."""
+    """A `ByteSource` of the decompressed bytes of a segment."""
 
     def __init__(self, ranges: RemoteRanges, runner: Runner) -> None:
         self._reader = SeekableReader(ranges, mutex=runner.mutex())
@@ -160,7 +164,7 @@ class _PackedBytes:
 
 
 class SegmentBytes:
-    """A `ByteSource` of a segment, wherever it is."""
+    """A `ByteSource` of a segment in whichever tier it is."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo, runner: Runner) -> None:
         self._log = log
@@ -178,12 +182,12 @@ class SegmentBytes:
         raise self._moving()
 
     def whole(self) -> memoryview:
-        """All of it, in memory."""
+        """Reads the whole segment into memory."""
         content = bytearray()
         while len(content) < self.size:
             start = len(content)
-            found, origin = self.window(start, min(start + WHOLE_FETCH_BYTES, self.size))
-            content += found[start - origin :]
+            buffer, origin = self.window(start, min(start + WHOLE_FETCH_BYTES, self.size))
+            content += buffer[start - origin :]
         return memoryview(content).toreadonly()
 
     def close(self) -> None:
@@ -201,7 +205,7 @@ class SegmentBytes:
         raise self._moving()
 
     def _find_segment(self) -> SegmentInfo:
-        """Where it is now; `NotFound` if it was removed."""
+        """Returns the segment's current description. Raises `NotFound` if it was removed."""
         for info in self._log.segments():
             if info.segment_id == self._info.segment_id:
                 return info
@@ -209,12 +213,12 @@ class SegmentBytes:
 
     def _moving(self) -> Busy:
         return Busy(
-            f"{self._log.name}: segment {self._info.segment_id} is being moved from tier to tier"
+            f"{self._log.name}: segment {self._info.segment_id} is moving to another tier; retry"
         )
 
 
 def _file_bytes(ranges: RemoteRanges) -> int:
-    """Of a file that is still written: no more of it is given out than is durable."""
+    """Returns the full size of a file that is being written, not only its durable part."""
     if len(ranges.head) >= SEGMENT_HEADER.size:
         header = SEGMENT_HEADER.unpack(ranges.head)
         if header.magic == SEGMENT_MAGIC:

@@ -1,4 +1,4 @@
-"""A long wait, cut into those that one call over the wire may take."""
+"""A long wait, divided into waits that one call may take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SLICE_MS = 20_000
 
 
 class LongWait:
-    """For so many seconds; None is without end."""
+    """Waits for `timeout` seconds; None means without limit."""
 
     def __init__(self, clock: Clock, timeout: float | None) -> None:
         self._clock = clock
@@ -17,7 +17,7 @@ class LongWait:
         )
 
     def next_ms(self) -> int:
-        """For the next call; 0 if the time has passed."""
+        """Returns the wait for the next call; 0 if the time has passed."""
         if self._until_ns is None:
             return SLICE_MS
         left_ns = self._until_ns - self._clock.monotonic_ns()

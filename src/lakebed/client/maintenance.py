@@ -1,6 +1,7 @@
-"""Long work in a store that another process has open: as `lakebed.store.maintenance.Maintenance`.
+"""Long-running work in a remote store: the remote form of `lakebed.store.maintenance.Maintenance`.
 
-Each call starts a job there and waits for its end. A caller that is interrupted cancels it.
+Each call starts a job in the remote process and waits for its end. If the caller is interrupted,
+the job is cancelled.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Report = TypeVar("Report")
 
 
 class RemoteMaintenance:
-    """Thread-safe."""
+    """Long-running work in a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -42,7 +43,7 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Compress segments and put them into Tier 2."""
+        """Compresses segments and uploads them to Tier 2."""
         return self._run("aof-upload", Outcome, progress, log=log, segments=segments)
 
     def retry_upload(
@@ -52,7 +53,7 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Upload segments whose upload failed for good."""
+        """Uploads segments again whose upload has failed permanently."""
         return self._run("aof-retry-upload", Outcome, progress, log=log, segments=segments)
 
     def evict(
@@ -63,7 +64,7 @@ class RemoteMaintenance:
         warm: bool = False,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Remove segments that Tier 2 has from Tier 0; with `warm` from Tier 1 as well."""
+        """Removes segments from Tier 0 that are in Tier 2; with `warm` from Tier 1 as well."""
         return self._run("aof-evict", Outcome, progress, log=log, segments=segments, warm=warm)
 
     def hydrate(
@@ -73,11 +74,11 @@ class RemoteMaintenance:
         segments: Sequence[int] | None = None,
         progress: Progress = no_progress,
     ) -> Outcome:
-        """Bring segments back into Tier 0."""
+        """Copies segments back into Tier 0."""
         return self._run("aof-hydrate", Outcome, progress, log=log, segments=segments)
 
     def repair_tier2(self, log: str, *, progress: Progress = no_progress) -> Outcome:
-        """Upload objects again that are missing or damaged."""
+        """Uploads objects again that are missing or damaged."""
         return self._run("aof-repair-tier2", Outcome, progress, log=log)
 
     def migrate_tier2(
@@ -88,7 +89,7 @@ class RemoteMaintenance:
         delete: bool = False,
         progress: Progress = no_progress,
     ) -> MigrationReport:
-        """Copy a log's objects to another Tier 2 and use that."""
+        """Copies a log's objects to another Tier 2, which the log uses from then on."""
         arguments = {"log": log, "address": address, "delete": delete}
         return self._run("aof-migrate-tier2", MigrationReport, progress, **arguments)
 
@@ -97,7 +98,7 @@ class RemoteMaintenance:
     def verify_log(
         self, log: str, *, tier2: bool = False, progress: Progress = no_progress
     ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
+        """Verifies every checksum of a log; with `tier2` those of its objects as well."""
         return self._run("aof-verify", LogReport, progress, log=log, tier2=tier2)
 
     def repair_log(
@@ -116,36 +117,36 @@ class RemoteMaintenance:
     def verify_objects(
         self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
     ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+        """Verifies all objects, or those of a bucket whose keys begin with `prefix`.
 
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        `progress` is called with the bytes read so far; the total is not known and passed as 0.
         """
         return self._run("objects-verify", LakeReport, progress, bucket=bucket, prefix=prefix)
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
     ) -> MarkReport:
-        """Read versions again: mark the damaged ones, clear the mark of the others."""
+        """Reads versions again; marks the damaged ones and clears the mark of the others."""
         report = MarkReport()
         for start in range(0, len(versions), VERSIONS_MAX):
-            some = versions[start : start + VERSIONS_MAX]
-            named = [list(version) for version in some]
+            part = versions[start : start + VERSIONS_MAX]
+            named = [list(version) for version in part]
             report = report.joined(
                 self._run("objects-mark", MarkReport, no_progress, versions=named)
             )
-            progress(start + len(some), len(versions))
+            progress(start + len(part), len(versions))
         return report
 
     def _run(self, kind: str, report: type[Report], progress: Progress, **arguments: Any) -> Report:
         assert JOBS[kind].report is report
-        named = {name: value for name, value in arguments.items() if value is not None}
+        passed = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return report_of(report, run_job(self._caller, kind, named, progress))
+            return report_of(report, run_job(self._caller, kind, passed, progress))
         except Busy as error:
             if type(error) is not Busy or "end that program" in str(error):
                 raise
             process_id = self._caller.call(wire.STATE).process_id
             raise Busy(
-                f"{error}; the program that has the store open (process {process_id}) is in the "
-                "way: end it, or try again later"
+                f"{error}; process {process_id} has the store open: end that program, or try again "
+                "later"
             ) from None

@@ -1,4 +1,4 @@
-"""Lists and fetches the files of a manifest log that another process has open."""
+"""Lists and fetches the files of a remote manifest log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lakebed.client.caller import Caller
 from lakebed.client.errors import BadAnswer
 from lakebed.client.segment_range import SegmentRange, range_of
 
-FETCH_BYTES = 8 * MIB  # of one answer
+FETCH_BYTES = 8 * MIB  # per response
 
 
 class ManifestFiles:
-    """Thread-safe."""
+    """The files of one manifest log. Thread-safe."""
 
     def __init__(self, caller: Caller, log: str) -> None:
         self._caller = caller
         self._log = log
 
     def list(self) -> list[ManifestFile]:
-        """All there are, by name."""
+        """Returns all files, by name."""
         files: list[ManifestFile] = []
         after: str | None = ""
         while after is not None:
@@ -32,12 +32,12 @@ class ManifestFiles:
                 _check_name(file)
             files += page.files
             if page.next_after is not None and page.next_after <= after:
-                raise BadAnswer(f"{wire.LOG_MANIFEST.name}: a page that leads nowhere")
+                raise BadAnswer(f"{wire.LOG_MANIFEST.name}: the page does not advance")
             after = page.next_after
         return files
 
     def fetch(self, name: str, *, offset: int, length: int) -> SegmentRange:
-        """Some bytes of a file; `NotFound` if it was removed."""
+        """Returns some bytes of a file. Raises `NotFound` if it was removed."""
         answer = self._caller.ask(
             wire.LOG_MANIFEST_BYTES,
             {"log": self._log, "file": name},
@@ -48,4 +48,6 @@ class ManifestFiles:
 
 def _check_name(file: ManifestFile) -> None:
     if parse_file_name(file.name) != (file.kind, file.number):
-        raise BadAnswer(f"{wire.LOG_MANIFEST.name}: a file that no manifest log has")
+        raise BadAnswer(
+            f"{wire.LOG_MANIFEST.name}: the response lists a file that no manifest log has"
+        )

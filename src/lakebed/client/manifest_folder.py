@@ -1,7 +1,7 @@
-"""The folder of a manifest log on the other side, for the engine's own readers.
+"""The folder of a remote manifest log, as a disk for the engine's own readers.
 
-What they open is fetched, in ranges, when they open it, and held no longer than they hold it. A
-file that was removed since it was listed is not found, as on a disk.
+A file is fetched in ranges when it is opened, and kept only while the reader keeps it. A file that
+was removed after it was listed raises `NotFound`, as on a disk.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from lakebed.client.manifest_files import FETCH_BYTES, ManifestFiles
 
 
 class RemoteFolder:
-    """A `ReadableDisk` that has one folder, which is called as it is there. Thread-safe."""
+    """A `ReadableDisk` with one folder, under the path that it has on the server. Thread-safe."""
 
     def __init__(self, files: ManifestFiles, folder: str) -> None:
         self._files = files
         self._folder = folder
 
     def open(self, path: PathLike) -> RemoteFile:
-        """With its first bytes."""
+        """Fetches the first bytes of the file."""
         return RemoteFile(self._files, self._name(path))
 
     def exists(self, path: PathLike) -> bool:
@@ -31,7 +31,7 @@ class RemoteFolder:
         return os.fspath(path) == self._folder
 
     def names(self, folder: PathLike) -> list[str]:
-        """Those of manifest logs' files, and no others."""
+        """Lists only the files of manifest logs."""
         if not self.is_folder(folder):
             raise NotFound(f"{os.fspath(folder)}: no such folder")
         return [file.name for file in self._files.list()]
@@ -44,7 +44,7 @@ class RemoteFolder:
 
 
 class RemoteFile:
-    """A `ReadableFile`: its size, and its first bytes, are those of the moment it was opened."""
+    """A `ReadableFile`. Its size and first bytes are those at the time it was opened."""
 
     def __init__(self, files: ManifestFiles, name: str) -> None:
         self._files = files
@@ -55,18 +55,18 @@ class RemoteFile:
         return self._size
 
     def pread(self, offset: int, length: int) -> bytes:
-        found = bytearray(self._head[offset : offset + length])
-        while len(found) < length and offset + len(found) < self._size:
-            start = offset + len(found)
-            wanted = min(length - len(found), self._size - start, FETCH_BYTES)
-            data = self._files.fetch(self._name, offset=start, length=wanted).data
+        content = bytearray(self._head[offset : offset + length])
+        while len(content) < length and offset + len(content) < self._size:
+            start = offset + len(content)
+            size = min(length - len(content), self._size - start, FETCH_BYTES)
+            data = self._files.fetch(self._name, offset=start, length=size).data
             if not data:
-                break  # it became shorter
-            found += data
-        return bytes(found)
+                break  # the file became shorter
+            content += data
+        return bytes(content)
 
     def close(self) -> None:
-        """Nothing is held open there."""
+        """Does nothing: the server keeps nothing open."""
 
     def __enter__(self) -> RemoteFile:
         return self

@@ -1,9 +1,10 @@
-"""A manifest log of a store that another process has open, read by the engine's own readers.
+"""A manifest log of a remote store, read with the engine's own readers.
 
-    found = store.manifest_log("orders")
-    for position, record in found.reader.records(): …
+    manifest = store.manifest_log("orders")
+    for position, record in manifest.reader.records(): …
 
-As `lakebed.store.manifest_logs.ManifestLog`: errors name the files by their paths there.
+The remote form of `lakebed.store.manifest_logs.ManifestLog`. Errors name files by their paths on
+the server.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lakebed.client.manifest_folder import RemoteFolder
 
 
 class RemoteManifestLog:
-    """Thread-safe. Nothing of it is held here: each reading asks again."""
+    """Thread-safe. Nothing is cached: each read fetches again."""
 
     def __init__(self, caller: Caller, *, log: str, stream: str, folder: str) -> None:
         self.log = log
@@ -27,13 +28,13 @@ class RemoteManifestLog:
         self.reader = ManifestReader(RemoteFolder(self._files, folder), ManifestPaths(folder))
 
     def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots."""
+        """Lists its current chunks and snapshots."""
         return self._files.list()
 
 
 def find_manifest_log(caller: Caller, name: str) -> RemoteManifestLog | None:
-    """None if nothing was ever recorded of the log; `NotFound` if there is none."""
-    found = caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
-    if found.stream is None:
+    """Returns None if the log has no manifest log. Raises `NotFound` if the log does not exist."""
+    page = caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
+    if page.stream is None:
         return None
-    return RemoteManifestLog(caller, log=found.log, stream=found.stream, folder=found.folder)
+    return RemoteManifestLog(caller, log=page.log, stream=page.stream, folder=page.folder)

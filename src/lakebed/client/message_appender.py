@@ -1,4 +1,4 @@
-"""Appends of messages over the wire, each stored once, however often it is sent."""
+"""Appends messages to a remote store; each is stored once, even if it is sent again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.writer_requests import Appended
 
-ROOM_S = 5.0  # that the server waits for room, for who waits as long as it takes
+ROOM_S = 5.0  # how long the server waits for room, if the caller has no time-out
 
 _MS_PER_S = 1000
 _AT_THE_COMMIT = (OutOfOrderSequence, ProducerFenced)
 
 
 class Batch(NamedTuple):
-    """Messages for one partition, as the embedded API takes them."""
+    """Messages for one partition, as passed to the embedded API."""
 
     payloads: Sequence[Buffer | None]
     keys: Sequence[Buffer | None] | None = None
@@ -38,26 +38,32 @@ class Batch(NamedTuple):
 
 
 class MessageAppender:
-    """Of one client. Thread-safe."""
+    """Belongs to one client. Thread-safe."""
 
     def __init__(self, caller: Caller, producers: ProducerPool) -> None:
         self._caller = caller
         self._producers = producers
-        self._turns: dict[str, int] = {}  # by topic; a lost count only changes the turn
+        self._turns: dict[str, int] = {}  # by topic; a lost update only changes the order
 
     def next_partition(self, topic: str, count: int) -> int:
-        """Where messages without a key go: each in turn, also for who opens the topic anew."""
+        """Returns the partition for messages without a key: each in turn.
+
+        The turn is kept when the topic is opened again.
+        """
         turn = self._turns[topic] = (self._turns.get(topic, 0) + 1) % count
         return turn
 
     def append(self, topic: str, partition: int, batch: Batch) -> AppendResult:
-        """What is wrong with the call is raised; what goes wrong behind it is in the result, as
-        it would be embedded."""
+        """Appends a batch.
+
+        As in the embedded API, mistakes of the caller and a full queue are raised, and later errors
+        are in the result.
+        """
         try:
             outcome = self._append(topic, partition, batch)
         except LakebedError as error:
-            is_of_the_call = isinstance(error, InputError | Busy | Closed)
-            if is_of_the_call and not isinstance(error, _AT_THE_COMMIT):
+            is_raised = isinstance(error, InputError | Busy | Closed)
+            if is_raised and not isinstance(error, _AT_THE_COMMIT):
                 raise
             return AppendResult(error, partition=partition)
         return AppendResult(outcome, partition=partition)
@@ -68,15 +74,15 @@ class MessageAppender:
         try:
             return self._append_as_own(topic, partition, batch)
         except OutOfOrderSequence:
-            # The server does not know what it knew of this id: a power cut took what was only
-            # written. These messages are not there either, so they may be sent by another.
+            # The server lost the state of this id in a power cut, with messages that were written
+            # but not synced. These messages are lost too, so they may be sent with another id.
             return self._append_as_own(topic, partition, batch)
 
     def _append_as_own(self, topic: str, partition: int, batch: Batch) -> Appended:
         own = self._producers.take()
         appended = self._send(topic, partition, batch, own.at(topic, partition))
         own.advance(topic, partition, appended.message_count)
-        self._producers.give_back(own)  # only now: see there
+        self._producers.give_back(own)  # only after success: see `ProducerPool`
         return appended
 
     def _send(self, topic: str, partition: int, batch: Batch, producer: Producer) -> Appended:
@@ -90,15 +96,15 @@ class MessageAppender:
             busy_s=batch.timeout,
         )
         if len(produced.appended) != 1 or produced.appended[0].count != len(document.values):
-            raise BadAnswer("produce: the answer tells of other messages than were sent")
-        told = produced.appended[0]
-        return Appended(told.base_offset, told.count)
+            raise BadAnswer("produce: the response is not for the messages that were sent")
+        appended = produced.appended[0]
+        return Appended(appended.base_offset, appended.count)
 
 
 def _document(batch: Batch, partition: int, producer: Producer) -> wire.Produce:
     values = _column("payloads", batch.payloads)
     if batch.ack is not None and not isinstance(batch.ack, Ack):
-        raise InputError(f"ack {str(batch.ack)[:40]}: not one of `Ack`")
+        raise InputError(f"ack {str(batch.ack)[:40]}: must be a member of `Ack`")
     stamps = batch.timestamps_ms
     return wire.Produce(
         values=values,
@@ -114,17 +120,17 @@ def _document(batch: Batch, partition: int, producer: Producer) -> wire.Produce:
 
 
 def milliseconds(timeout: float | None) -> int | None:
-    """Of seconds, as the embedded API has them."""
+    """Converts a time-out in seconds; None stays None."""
     return None if timeout is None else max(0, round(timeout * _MS_PER_S))
 
 
 def _column(what: str, values: Sequence[Buffer | None]) -> list[bytes | None]:
     if isinstance(values, bytes | bytearray | memoryview | str):
-        raise InputError(f"{what}: a sequence is wanted, not one of them")
+        raise InputError(f"{what}: must be a sequence, not a single {type(values).__name__}")
     try:
-        return [None if one is None else as_bytes(one) for one in values]
+        return [None if value is None else as_bytes(value) for value in values]
     except (TypeError, BufferError):
-        raise InputError(f"{what}: every one must be bytes, or None") from None
+        raise InputError(f"{what}: each must be bytes or None") from None
 
 
 def as_bytes(value: Buffer) -> bytes:
@@ -134,11 +140,13 @@ def as_bytes(value: Buffer) -> bytes:
 def _headers(headers: Sequence[Sequence[Header]]) -> list[list[Header]]:
     try:
         return [
-            [(name, None if value is None else as_bytes(value)) for name, value in one]
-            for one in headers
+            [(name, None if value is None else as_bytes(value)) for name, value in pairs]
+            for pairs in headers
         ]
     except (TypeError, ValueError, BufferError):
-        raise InputError("headers: each is a name, and bytes or None") from None
+        raise InputError(
+            "headers: each must be a pair of a name and a value (bytes or None)"
+        ) from None
 
 
 def _numbers(numbers: Numbers | None, count: int) -> list[int] | None:
@@ -151,5 +159,5 @@ def _wire_producer(producer: Producer) -> wire.WireProducer:
     try:
         producer_id, epoch, sequence = producer
     except (TypeError, ValueError):
-        raise InputError("producer: not an id, an epoch and a sequence") from None
+        raise InputError("producer: must be an id, an epoch and a sequence") from None
     return wire.WireProducer(id=producer_id, epoch=epoch, sequence=sequence)

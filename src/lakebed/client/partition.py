@@ -1,7 +1,7 @@
-"""A partition of a store that another process has open: as `lakebed.keratin.partition.Partition`.
+"""A partition of a remote store: the remote form of `lakebed.keratin.partition.Partition`.
 
-Messages come as the raw records of the log, a page at a time, and are verified again here. One page
-is held at a time.
+Messages are fetched page by page as raw records of the log, and verified again here. One page is in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from lakebed.keratin.view import PartitionSegment
 
 PAGE_BYTES = 2 * MIB
 _GET_BYTES = 4 * KIB
-_NO_SKIPPING = "skip_damage: only where the files are; over the wire damage is an error"
+_NO_SKIPPING = "skip_damage is not supported for a remote store"
 
 
 class Page(NamedTuple):
-    """Raw records, and how the partition stood when they were read."""
+    """Raw records, and the bounds of the partition when they were read."""
 
     fetched: FetchedRecords
     start_offset: int
@@ -46,7 +46,7 @@ class Page(NamedTuple):
 
 
 class RemotePartition:
-    """Thread-safe; an iterator it gave belongs to one thread."""
+    """A partition of a remote store. Thread-safe; an iterator belongs to one thread."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, topic: str, number: int) -> None:
         self._caller = caller
@@ -59,10 +59,10 @@ class RemotePartition:
     def name(self) -> str:
         return f"{self._topic}-{self.number}"
 
-    # What it is.
+    # State.
 
     def segments(self) -> Sequence[PartitionSegment]:
-        """Oldest first; their paths are those of the server."""
+        """Lists the segments, oldest first. Their paths are those on the server."""
         return tuple(self._caller.call(wire.TOPIC_SEGMENTS, self._names).segments)
 
     def segment_bytes(
@@ -73,9 +73,9 @@ class RemotePartition:
         length: int | None = None,
         generation: int | None = None,
     ) -> SegmentRange:
-        """A segment's bytes as they are stored: fewer than asked for only at its durable end.
+        """Returns stored bytes of a segment; fewer than `length` only at its durable end.
 
-        `NotFound` if it is gone, or was replaced by one of another generation.
+        Raises `NotFound` if the segment is gone, or was replaced by another generation.
         """
         answer = self._caller.ask(
             wire.TOPIC_SEGMENT_BYTES,
@@ -85,15 +85,15 @@ class RemotePartition:
         return range_of(answer, wire.TOPIC_SEGMENT_BYTES.name, offset=offset)
 
     def start_offset(self) -> int:
-        """The first message that may be read."""
+        """The offset of the first message that can be read."""
         return self._state().start_offset
 
     def high_watermark(self) -> int:
-        """Behind the last durable message."""
+        """The offset after the last durable message."""
         return self._state().high_watermark
 
     def wait_beyond(self, offset: int, timeout: float | None) -> bool:
-        """Until the high watermark is larger than that; False if the seconds passed first."""
+        """Waits until the high watermark is beyond `offset`; False after `timeout` seconds."""
         waiting = LongWait(self._caller.runner.clock, timeout)
         high_watermark = self.high_watermark()
         while high_watermark <= offset:
@@ -118,23 +118,23 @@ class RemotePartition:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """Append messages, which get offsets that follow one another; done when it returns.
+        """Appends messages with consecutive offsets. The append is done when this returns.
 
-        A payload of None deletes its key. `Busy` if there was no room for that many seconds.
+        A payload of None deletes its key. `Busy` if the queue stays full for `timeout` seconds.
         """
         batch = Batch(payloads, keys, headers, timestamps_ms, producer, not_before_ms, ack, timeout)
         return self._producing.append(self._topic, self.number, batch)
 
     def sync(self) -> None:
-        """Make durable what was acknowledged after its write alone."""
+        """Makes durable what was acknowledged with `after_write`."""
         self._caller.call(wire.SYNC_PARTITION, self._names)
 
     def seal(self) -> bool:
-        """Begin a new segment; False if the active one is empty."""
+        """Starts a new segment; returns False if the active one is empty."""
         return self._caller.call(wire.SEAL_PARTITION, self._names).is_sealed
 
     def truncate_before(self, before: int) -> int:
-        """Remove all messages before that offset; how many segments went with them."""
+        """Removes all messages before an offset; returns the number of removed segments."""
         body = wire.Truncate(before=before)
         return self._caller.call(wire.TRUNCATE, self._names, body=body).segments
 
@@ -143,13 +143,13 @@ class RemotePartition:
     def scan_from(
         self, offset: int, *, max_bytes: int | None = None, max_messages: int | None = None
     ) -> Iterator[Message]:
-        """The messages from that offset on, one by one; see `PartitionReader`."""
+        """Iterates over the messages from an offset on."""
         page_bytes = PAGE_BYTES
         if max_bytes is not None:
             page_bytes = min(page_bytes, max(max_bytes, _GET_BYTES))
         if max_messages is not None:
             if max_messages < 0:
-                raise InputError(f"max_messages is {max_messages}, it must not be negative")
+                raise InputError(f"max_messages {max_messages}: must not be negative")
             page_bytes = min(page_bytes, max(_GET_BYTES * max_messages, _GET_BYTES))
         batches = self.read_batches(offset, batch_bytes_max=page_bytes)
         messages = (message for batch in batches for message in batch)
@@ -162,43 +162,46 @@ class RemotePartition:
         *,
         batch_bytes_max: int | None = None,
         skip_damage: bool = False,
-        on_skipped: OnSkipped | None = None,  # noqa: ARG002 - nothing is skipped
+        on_skipped: OnSkipped | None = None,  # noqa: ARG002 - damage is never skipped
     ) -> Iterator[MessageBatch]:
-        """The messages of `[start, end)` as columns; all there are by default."""
+        """Iterates over the messages of `[start, end)` in columnar batches; over all by default.
+
+        Raises `OffsetOutOfRange` at once if `start` is no longer there.
+        """
         if skip_damage:
             raise InputError(_NO_SKIPPING)
         first = self.start_offset() if start is None else start
         page_bytes = min(batch_bytes_max or PAGE_BYTES, wire.FETCH_BYTES_MAX)
         page = self.page(first, max_bytes=page_bytes)
         if end is not None and end < first:
-            raise InputError(f"the end {end} is before the start {first}")
+            raise InputError(f"{self.name}: the end {end} is before the start {first}")
         limit = page.high_watermark if end is None else min(end, page.high_watermark)
         return self._batches(page, first, limit, page_bytes)
 
     def read(
         self, start: int | None = None, end: int | None = None, *, skip_damage: bool = False
     ) -> Iterator[Message]:
-        """The messages of `[start, end)`, one by one."""
+        """Iterates over the messages of `[start, end)`."""
         batches = self.read_batches(start, end, skip_damage=skip_damage)
         return (message for batch in batches for message in batch)
 
     def follow(self, start: int | None = None) -> PartitionFollower:
-        """The messages from there on, waiting for more when there are none."""
+        """Iterates over the messages from `start` on and waits for new ones."""
         first = self.start_offset() if start is None else start
         return PartitionFollower(self, first, clock=self._caller.runner.clock)
 
     def fetch(self, offset: int, *, max_bytes: int) -> FetchedRecords:
-        """Raw records from that offset on, as they stand in the log."""
+        """Returns raw records from an offset on, as stored in the log."""
         return self.page(offset, max_bytes=min(max(max_bytes, 1), wire.FETCH_BYTES_MAX)).fetched
 
     def get(self, offset: int) -> Message:
         fetched = self.page(offset, max_bytes=_GET_BYTES).fetched
         for batch in batches_in(fetched.data, start=offset, end=offset + 1, name=self.name):
             return batch.message(0)
-        raise NotFound(f"{self.name}: there is no message with offset {offset}")
+        raise NotFound(f"{self.name}: no message has offset {offset}")
 
     def offset_for_time(self, timestamp_ms: int) -> int:
-        """The first message at or behind that moment; the high watermark if there is none."""
+        """The first offset at or after a time; the high watermark if there is none."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
         return self._caller.call(wire.OFFSET_FOR_TIME, self._names, query=query).offset
 
@@ -210,8 +213,8 @@ class RemotePartition:
         wait_ms: int = 0,
         interruption: Interruption | None = None,
     ) -> Page:
-        """What `fetch` gives, and how the partition stands; waits for the first message."""
-        if not 0 <= offset <= wire.INT64_MAX:  # what cannot be asked for
+        """Returns raw records and the partition's bounds; waits up to `wait_ms` for a message."""
+        if not 0 <= offset <= wire.INT64_MAX:  # cannot be encoded in the request
             state = self._state()
             raise OffsetOutOfRange(
                 self.name,
@@ -229,8 +232,8 @@ class RemotePartition:
         return _page_of(answer)
 
     def _state(self) -> wire.PartitionState:
-        found = self._caller.call(wire.DESCRIBE_TOPIC, {"topic": self._topic})
-        for state in found.partitions:
+        topic = self._caller.call(wire.DESCRIBE_TOPIC, {"topic": self._topic})
+        for state in topic.partitions:
             if state.partition == self.number:
                 return state
         raise NotFound(f"{self._topic}: there is no partition {self.number}")
@@ -251,7 +254,7 @@ def _page_of(answer: Answer) -> Page:
     for name in ("base-offset", "next-offset", "start-offset", "high-watermark"):
         text = answer.headers.get("lakebed-" + name, "")
         if not text.isascii() or not text.isdigit() or len(text) > 20:
-            raise BadAnswer(f"fetch: the answer has no Lakebed-{name}")
+            raise BadAnswer(f"fetch: the response has no header Lakebed-{name}")
         numbers.append(int(text))
     base_offset, next_offset, start_offset, high_watermark = numbers
     fetched = FetchedRecords(memoryview(answer.body).toreadonly(), base_offset, next_offset)
@@ -261,7 +264,7 @@ def _page_of(answer: Answer) -> Page:
 def _limited(
     messages: Iterator[Message], *, max_bytes: int | None, max_messages: int | None
 ) -> Iterator[Message]:
-    """As `PartitionReader.scan_from` ends."""
+    """Stops at the limits, as `PartitionReader.scan_from` does."""
     total = count = 0
     while max_messages is None or count < max_messages:
         message = next(messages, None)

@@ -1,4 +1,4 @@
-"""Pins in a store that another process has open: as `lakebed.store.pins.Pins`."""
+"""The pins of a remote store: the remote form of `lakebed.store.pins.Pins`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.store.pin_file import Pin
 
 
 class RemotePins:
-    """Thread-safe."""
+    """The pins of a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -18,7 +18,7 @@ class RemotePins:
     def pin(
         self, log: str, *, segment_start: int, segment_end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the segments `[segment_start, segment_end)`; durable when it returns."""
+        """Pins segments of a log: `[segment_start, segment_end)`."""
         return self.create(
             log=log, start=segment_start, end=segment_end, duration_ms=duration_ms, owner=owner
         )
@@ -26,7 +26,7 @@ class RemotePins:
     def pin_offsets(
         self, topic: str, partition: int, *, start: int, end: int, duration_ms: int, owner: str
     ) -> Pin:
-        """Pin the messages `[start, end)` of a partition; durable when it returns."""
+        """Pins offsets of a partition: `[start, end)`."""
         return self.create(
             topic=topic,
             partition=partition,
@@ -47,36 +47,36 @@ class RemotePins:
         topic: str | None = None,
         partition: int | None = None,
     ) -> Pin:
-        """As `pin` if a log is given, as `pin_offsets` if a topic and a partition are."""
+        """Pins segments if `log` is given, or offsets if `topic` and `partition` are."""
         body = wire.NewPin(start, end, duration_ms, owner, log, topic, partition)
         return self._caller.call(wire.CREATE_PIN, body=body)
 
     def renew(self, pin_id: str, *, duration_ms: int) -> Pin:
-        """Let it last that long from now; `NotFound` if it was released or expired already."""
+        """Extends a pin to `duration_ms` from now. `NotFound` if it was released or has expired."""
         body = wire.RenewPin(duration_ms=duration_ms)
         return self._caller.call(wire.RENEW_PIN, {"pin": pin_id}, body=body)
 
     def renew_all(self, pin_ids: Iterable[str], *, duration_ms: int) -> list[str]:
-        """Let them last about that long from now; which of them were there."""
+        """Extends pins to about `duration_ms` from now; returns the ids of existing ones."""
         body = wire.RenewPins(list(pin_ids), duration_ms=duration_ms)
         return self._caller.call(wire.RENEW_PINS, body=body).pin_ids
 
     def release_all(self, pin_ids: Iterable[str]) -> None:
-        """Remove them, as far as it can be done: what is left expires."""
+        """Removes pins as far as possible; any that remain expire."""
         self._caller.call(wire.RELEASE_PINS, body=wire.ReleasePins(list(pin_ids)))
 
     def release(self, pin_id: str) -> None:
-        """Remove it. Idempotent."""
+        """Removes a pin. Idempotent."""
         self._caller.call(wire.RELEASE_PIN, {"pin": pin_id})
 
     def active(self) -> list[Pin]:
-        """The pins of logs that count now."""
+        """Lists the pins of logs that have not expired."""
         return [pin for pin in self.all_active() if pin.log is not None]
 
     def active_offsets(self) -> list[Pin]:
-        """The pins of partitions that count now."""
+        """Lists the pins of topics that have not expired."""
         return [pin for pin in self.all_active() if pin.log is None]
 
     def all_active(self) -> list[Pin]:
-        """The pins that count now, those of logs first."""
+        """Lists the pins that have not expired, those of logs first."""
         return self._caller.call(wire.LIST_PINS).pins

@@ -1,4 +1,4 @@
-"""Planned reads of a store that another process has open."""
+"""Planned reads of a remote store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lakebed.store.read_plan import PlannedRead
 def plan_reads(
     caller: Caller, operation: Operation[PlannedReads], plan: PlanReads
 ) -> list[PlannedRead]:
-    """One for each of the plan."""
-    found = caller.call(operation, body=plan).reads
-    if len(found) != len(plan.reads):
-        raise BadAnswer(f"{operation.name}: the answer has another number of reads")
-    return found
+    """Returns one planned read for each read of the plan."""
+    reads = caller.call(operation, body=plan).reads
+    if len(reads) != len(plan.reads):
+        raise BadAnswer(f"{operation.name}: the response has a wrong number of reads")
+    return reads

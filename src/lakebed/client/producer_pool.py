@@ -1,11 +1,12 @@
-"""Who appends: ids under which what is sent again is recognised, and stored once.
+"""Producer ids of a client, by which the server recognises an append that is sent again.
 
-An append takes an id that no other append has at that time, so that none waits for another. Within
-an id, the messages for a partition are numbered; the next number is known when the answer is.
+Each append uses an id that no other append uses at the same time, so appends do not wait for each
+other. Within an id, the messages of each partition have sequence numbers. The next number is known
+when the response arrives.
 
-Invariant: an id whose numbers are in doubt (an append under it failed, in whatever way) is never
-used again, and neither is one of the parent's in a forked child. Otherwise new messages could have
-numbers of others, and would be taken for those.
+Invariant: an id whose numbers are uncertain, because an append with it failed, is never used again;
+nor does a forked child use its parent's ids. Otherwise new messages could get the numbers of
+earlier ones and be dropped as duplicates.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from lakebed.base.runner import Runner
 from lakebed.keratin.headers import SEQUENCE_COUNT, Producer
 
 FREE_MAX = 1024
-PARTITIONS_MAX = 10_000  # that one id has numbers for
+PARTITIONS_MAX = 10_000  # with sequence numbers in one id
 
 
 def random_id() -> int:
-    """63 bits. Not of a generator with a seed, which a forked child would share."""
+    """Returns 63 random bits, not from a seeded generator, which a forked child would share."""
     return secrets.randbits(63)
 
 
 class OwnProducer:
-    """Of one append at a time."""
+    """A producer id with its next sequence numbers. Used by one append at a time."""
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
         self._next: dict[tuple[str, int], int] = {}  # by topic and partition
 
     def at(self, topic: str, partition: int) -> Producer:
-        """For the next messages there."""
+        """Returns the producer for the next messages of that partition."""
         return Producer(self.producer_id, 0, self._next.get((topic, partition), 0))
 
     def advance(self, topic: str, partition: int, count: int) -> None:
-        """They are stored."""
+        """Called when the messages are stored."""
         sequence = self.at(topic, partition).sequence + count
         self._next[topic, partition] = sequence % SEQUENCE_COUNT
 
@@ -48,7 +49,7 @@ class OwnProducer:
 
 
 class _Free:
-    """Of one process."""
+    """The unused ids of one process."""
 
     def __init__(self, runner: Runner) -> None:
         self.generation = fork_guard.generation()
@@ -65,7 +66,7 @@ class ProducerPool:
         self._free = _Free(runner)
 
     def take(self) -> OwnProducer:
-        """One that nobody has; who has it gives it back, or lets it go if anything failed."""
+        """Returns an unused id. The caller gives it back, or drops it if anything failed."""
         free = self._in_this_process()
         with free.mutex:
             if free.producers:

@@ -1,4 +1,4 @@
-"""A page of records from the wire, as records and as the batches that readers know."""
+"""Converts a page of records from the HTTP API to records and batches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def records_of(page: Records) -> Iterator[Record]:
 
 
 def batches_of(page: Records, base_offsets: Mapping[int, int]) -> Iterator[RecordBatch]:
-    """A batch for each segment that the page has records of; the mapping says where they begin."""
-    ids = [RecordId(one) for one in page.record_ids]
+    """Yields a batch per segment on the page. `base_offsets` is keyed by segment id."""
+    ids = [RecordId(number) for number in page.record_ids]
     columns = (page.timestamps, page.ext_ids, page.payloads)
     if any(len(column) != len(ids) for column in columns):
-        raise BadAnswer("read_records: the answer's columns have different lengths")
+        raise BadAnswer("read_records: the columns of the response differ in length")
     first = 0
-    for segment_id, group in groupby(ids, lambda one: one.segment_index):
+    for segment_id, group in groupby(ids, lambda record_id: record_id.segment_index):
         last = first + sum(1 for _ in group)
         end = ids[last] if last < len(ids) else RecordId(page.next)
         payloads = page.payloads[first:last]
@@ -41,7 +41,7 @@ def batches_of(page: Records, base_offsets: Mapping[int, int]) -> Iterator[Recor
             timestamps=_column("Q", page.timestamps[first:last]),
             ext_ids=_column("Q", page.ext_ids[first:last]),
             end=end,
-            ids=_column("Q", [one.segment_offset for one in ids[first:last]]),
+            ids=_column("Q", [record_id.segment_offset for record_id in ids[first:last]]),
         )
         first = last
 

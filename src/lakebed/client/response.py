@@ -1,8 +1,8 @@
-"""One answer of HTTP/1.1, read from a socket; its head has a limit, its body one that is given.
+"""Reads HTTP/1.1 responses from a socket. The sizes of head and body are limited.
 
-An answer ends in three ways: whole, cut (the connection ended before it: a `Failure`), or wrong
-(`BadAnswer`: no HTTP, too long, or not as ours are). An answer must say how long it is: one that
-ends with its connection could not be told from one that was cut.
+A response ends in one of three ways: complete, cut (the connection ended early: a `Failure`), or
+malformed (`BadAnswer`: not HTTP, too long, or not from our server). A response must announce its
+length: without that, a cut response could not be distinguished from a complete one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _BODILESS = frozenset({204, 304})
 
 class Head(NamedTuple):
     status: int
-    headers: Mapping[str, str]  # names in lower case
-    length: int | None  # of the body; None if it comes in chunks
-    is_last: bool  # the connection ends behind it
+    headers: Mapping[str, str]  # by lower-case name
+    length: int | None  # of the body; None if chunked
+    is_last: bool  # the connection ends after it
 
 
 class ResponseReader:
-    """Of one connection, an answer after the other. Not thread-safe."""
+    """Reads the responses of one connection in order. Not thread-safe."""
 
     def __init__(self, sock: Socket) -> None:
         self._socket = sock
-        self._held = b""  # read, and not used
+        self._held = b""  # received but not used
 
     def head(self) -> Head:
-        """Of the next answer; those that are only informational are passed over."""
+        """Returns the head of the next response, skipping informational ones."""
         while True:
             lines = self._take_until(_END, HEAD_BYTES_MAX).split(_LINE_END)
             status, is_old = _status_of(lines[0])
@@ -49,25 +49,25 @@ class ResponseReader:
                 return _head_of(status, lines[1:], is_old=is_old)
 
     def body(self, head: Head, *, bytes_max: int) -> bytes | bytearray:
-        """All of it."""
+        """Returns the whole body."""
         if head.length is None:
             return self._chunked_body(bytes_max)
         if head.length > bytes_max:
-            raise BadAnswer(f"an answer of {head.length} bytes; at most {bytes_max} are taken")
+            raise BadAnswer(f"the response has {head.length} bytes; the maximum is {bytes_max}")
         held = self._held
-        if len(held) == head.length:  # as it is, nearly always
+        if len(held) == head.length:  # the usual case
             self._held = b""
             return held
         if len(held) > head.length:
             return self._take(head.length)
         self._held = b""
-        found = bytearray(head.length)
-        found[: len(held)] = held
-        self._fill(memoryview(found)[len(held) :])
-        return found
+        body = bytearray(head.length)
+        body[: len(held)] = held
+        self._fill(memoryview(body)[len(held) :])
+        return body
 
     def pieces(self, head: Head) -> Iterator[bytes]:
-        """The same of any length, piece by piece."""
+        """Yields the body piece by piece; it may have any length."""
         if head.length is None:
             yield from self._chunks()
             return
@@ -82,7 +82,7 @@ class ResponseReader:
         for piece in self._chunks():
             size += len(piece)
             if size > bytes_max:
-                raise BadAnswer(f"an answer of more than the {bytes_max} bytes that are taken")
+                raise BadAnswer(f"the response has more than {bytes_max} bytes, the maximum")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -93,28 +93,28 @@ class ResponseReader:
                 left -= len(piece)
                 yield piece
             if self._take_until(_LINE_END, len(_LINE_END)):
-                raise BadAnswer("a chunk of the answer is longer than it says")
+                raise BadAnswer("a chunk of the response is longer than its size")
         while self._take_until(_LINE_END, HEAD_BYTES_MAX):
             pass  # trailers
 
     def _chunk_length(self) -> int:
         text = self._take_until(_LINE_END, _CHUNK_LINE_BYTES_MAX).partition(b";")[0].strip()
-        if not _HEXADECIMAL.fullmatch(text):  # no sign, no prefix: what is a number to everybody
-            raise BadAnswer("the answer's chunks have no length")
+        if not _HEXADECIMAL.fullmatch(text):  # stricter than int(): no sign, no prefix
+            raise BadAnswer("the response has a chunk without a valid size")
         return int(text, 16)
 
     # Bytes.
 
     def _take_until(self, mark: bytes, size_max: int) -> bytes:
-        """What is before the mark, which is used up, too."""
+        """Returns the bytes before the mark, and consumes the mark too."""
         searched = 0
-        while (place := self._held.find(mark, searched)) < 0:
+        while (index := self._held.find(mark, searched)) < 0:
             if len(self._held) >= size_max + len(mark):
-                raise BadAnswer("what answers is no store: the head of an answer does not end")
+                raise BadAnswer("the server is not a store: the head of its response is too long")
             searched = max(0, len(self._held) - len(mark) + 1)
             self._held += self._receive()
-        found, self._held = self._held[:place], self._held[place + len(mark) :]
-        return found
+        data, self._held = self._held[:index], self._held[index + len(mark) :]
+        return data
 
     def _take_some(self, size_max: int) -> bytes:
         if not self._held:
@@ -122,8 +122,8 @@ class ResponseReader:
         return self._take(min(size_max, len(self._held)))
 
     def _take(self, size: int) -> bytes:
-        found, self._held = self._held[:size], self._held[size:]
-        return found
+        data, self._held = self._held[:size], self._held[size:]
+        return data
 
     def _fill(self, target: memoryview) -> None:
         while target:
@@ -140,20 +140,20 @@ class ResponseReader:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing is left over of what was read."""
+        """Whether all bytes that were received are used."""
         return not self._held
 
 
 def _cut() -> Failure:
-    return Failure("the connection was closed before the answer was whole", is_sent=True)
+    return Failure("the connection was closed before the response was complete", is_sent=True)
 
 
 def _status_of(line: bytes) -> tuple[int, bool]:
-    """And whether it is one of HTTP/1.0."""
-    version, _, rest = line.partition(b" ")
-    status = rest[:3]
+    """Returns the status, and whether the response is HTTP/1.0."""
+    version, _, status_and_reason = line.partition(b" ")
+    status = status_and_reason[:3]
     if version not in (b"HTTP/1.1", b"HTTP/1.0") or not status.isdigit() or len(status) != 3:
-        raise BadAnswer("what answers is no store: it does not speak HTTP/1.1")
+        raise BadAnswer("the server is not a Lakebed store: its response is not HTTP/1.1")
     return int(status), version == b"HTTP/1.0"
 
 
@@ -162,11 +162,11 @@ def _head_of(status: int, lines: list[bytes], *, is_old: bool) -> Head:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
-            raise BadAnswer("what answers is no store: its headers cannot be read")
-        known = name.decode("latin-1").lower()
-        if known in headers and known in ("content-length", "transfer-encoding"):
-            raise BadAnswer(f"the answer has {known} twice")
-        headers[known] = value.strip().decode("latin-1")
+            raise BadAnswer("the server is not a Lakebed store: its response headers are malformed")
+        lower_name = name.decode("latin-1").lower()
+        if lower_name in headers and lower_name in ("content-length", "transfer-encoding"):
+            raise BadAnswer(f"the response has the header {lower_name} twice")
+        headers[lower_name] = value.strip().decode("latin-1")
     is_last = is_old or "close" in headers.get("connection", "").lower()
     return Head(status, headers, _length_of(status, headers), is_last)
 
@@ -177,10 +177,10 @@ def _length_of(status: int, headers: Mapping[str, str]) -> int | None:
     coding, length = headers.get("transfer-encoding"), headers.get("content-length")
     if coding is not None:
         if coding.lower() != "chunked" or length is not None:
-            raise BadAnswer("the answer has a length that is not understood")
+            raise BadAnswer("the transfer encoding of the response is not supported")
         return None
     if length is None:
-        raise BadAnswer("the answer does not say how long it is")
+        raise BadAnswer("the response does not announce its length")
     if not length.isascii() or not length.isdigit() or len(length) > _LENGTH_DIGITS_MAX:
-        raise BadAnswer("the answer's length is no number")
+        raise BadAnswer("the Content-Length of the response is not a number")
     return int(length)

@@ -1,9 +1,9 @@
-"""Whether a call that failed is made again, and when: decided here, waited for elsewhere.
+"""Decides whether and when a failed call is retried; the caller does the waiting.
 
-What is safe to repeat: a call that provably never reached the server; one that was refused because
-the server is busy or not ready (nothing was changed); and after a lost answer, only one that done
-twice is as done once. A refusal behind a lost answer tells nothing of the try before it: whoever
-gives up then does not know. Waiting ends at a deadline.
+A retry is safe if the call never reached the server, or if the server refused it because it is busy
+or not ready (nothing was changed). After a lost response, a retry is safe only for an operation
+whose repetition changes nothing more. A refusal after a lost response reveals nothing about the
+earlier attempt, so the outcome is then unknown. Retries end at a deadline.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from lakebed.client.errors import Failure
 POLICY = RetryPolicy(delay_ms_first=10.0, delay_ms_max=1000.0, jitter=0.5)
 RETRY_S = 10.0
 RETRY_AFTER_S_MAX = 3600
-REFUSALS = frozenset({429, 503})  # statuses: come again
+REFUSALS = frozenset({429, 503})  # statuses that allow a retry
 
 
 class RetrySchedule:
-    """Of one call."""
+    """The retries of one call."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class RetrySchedule:
         busy_s: float | None,
         random: Random,
     ) -> None:
-        """`busy_s`: for how long a refusal is waited out, if the caller said so."""
+        """`busy_s` limits how long refusals are retried, if the caller set a limit."""
         self._is_repeatable = is_repeatable
         self._until_ns = now_ns + round(retry_s * NS_PER_S)
         self._busy_until_ns = self._until_ns
@@ -43,7 +43,7 @@ class RetrySchedule:
         self._backoff = Backoff(POLICY, random)
 
     def after_failure(self, failure: Failure, *, now_ns: int) -> int | None:
-        """How many ns to wait before it is tried again; None: not at all."""
+        """Returns the ns to wait before the next attempt, or None to give up."""
         if not failure.heals or (failure.is_sent and not self._is_repeatable):
             return None
         return self._within(self._backoff.next_ns(), now_ns, self._until_ns)
@@ -51,11 +51,11 @@ class RetrySchedule:
     def after_refusal(
         self, error: LakebedError, *, status: int, retry_after_s: int, now_ns: int
     ) -> int | None:
-        """The same, of an answer that is an error."""
+        """Returns the same for a response that is an error."""
         if status not in REFUSALS or isinstance(error, WouldBlock):
-            return None  # whoever appends to a log decides themselves what to do meanwhile
+            return None  # `append_record` never waits: its caller decides
         if isinstance(error, Closed) and not self._is_repeatable:
-            return None  # it may have been closed in the middle of it
+            return None  # the store may have been closed while the call ran
         until_ns = self._busy_until_ns if isinstance(error, Busy) else self._until_ns
         delay_ns = self._backoff.next_ns() + min(retry_after_s, RETRY_AFTER_S_MAX) * NS_PER_S
         return self._within(delay_ns, now_ns, until_ns)

@@ -1,4 +1,4 @@
-"""A range of a segment's file from the wire, and what its headers tell of the file."""
+"""A range of a stored file, fetched from the HTTP API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakebed.client.errors import BadAnswer
 
 
 class SegmentRange(NamedTuple):
-    """Bytes as they are stored; `size` is how many there were to be asked for."""
+    """Stored bytes; `size` is the total number of bytes that can be fetched."""
 
     data: memoryview
     size: int
@@ -18,8 +18,8 @@ class SegmentRange(NamedTuple):
 def range_of(answer: Answer, call: str, *, offset: int) -> SegmentRange:
     text = answer.headers.get("lakebed-size", "")
     if not text.isascii() or not text.isdigit() or len(text) > 20:
-        raise BadAnswer(f"{call}: the answer has no Lakebed-Size")
+        raise BadAnswer(f"{call}: the response has no header Lakebed-Size")
     data, size = memoryview(answer.body).toreadonly(), int(text)
     if offset + len(data) > size:
-        raise BadAnswer(f"{call}: the answer has more bytes than the segment")
+        raise BadAnswer(f"{call}: the response has more bytes than the file")
     return SegmentRange(data, size)

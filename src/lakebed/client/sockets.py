@@ -1,7 +1,7 @@
-"""Connects to a store and waits: all of the client that differs between threads and event loops.
+"""Connects to a store and waits: what differs between the blocking and the asyncio client.
 
-The rest is written once: `tools/asynced.py` makes `lakebed.aio.client` of it, where the module of
-this name has the same functions for an event loop.
+`tools/asynced.py` generates `lakebed.aio.client` from all other modules. There, the module of this
+name has the same functions for an event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pause(runner: Runner, duration_ns: int) -> None:
 
 
 def is_quiet(sock: Socket) -> bool:
-    """Whether nothing came, not even the end."""
+    """Returns whether nothing was received, not even the end."""
     poll = select.poll()
     poll.register(sock, select.POLLIN | select.POLLHUP | select.POLLERR)
     try:
@@ -39,20 +39,20 @@ def is_quiet(sock: Socket) -> bool:
 
 
 def cut(sock: Socket) -> None:
-    """End what is under way; from any thread."""
+    """Ends a request that is in progress; from any thread."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 
 
 def stop_sending(sock: Socket) -> None:
-    """Let the server know that no answer is wanted any more; one that comes can be read."""
+    """Signals to the server that no caller waits. A response can still be read."""
     with contextlib.suppress(OSError):
-        # Not TLS's own, after which nothing could be read.
+        # Not the TLS shutdown, after which nothing could be read.
         socket.socket.shutdown(sock, socket.SHUT_WR)
 
 
 def connect(address: Address, *, timeout_s: float) -> Socket:
-    """A new one. A `Failure` that was not sent, `Unauthenticated` for another user's socket."""
+    """Raises a `Failure` with `is_sent=False`, or `Unauthenticated` for another user's socket."""
     try:
         if address.path:
             return local_socket.connect(address.path, timeout_s=timeout_s)
@@ -76,21 +76,24 @@ def _connect_host(address: Address, timeout_s: float) -> Socket:
 def raise_unconnected(address: Address, error: OSError, timeout_s: float) -> NoReturn:
     why, heals = _why_unconnected(address, error, timeout_s)
     if isinstance(error, PermissionError) and address.path:
-        raise Unauthenticated(f"{why}: it is for the user who opened the store") from None
+        raise Unauthenticated(f"{why}: only the user that opened the store may connect") from None
     raise Failure(why, is_sent=False, heals=heals) from None
 
 
 def _why_unconnected(address: Address, error: OSError, timeout_s: float) -> tuple[str, bool]:
     if isinstance(error, ssl.SSLCertVerificationError):
-        why = f"{address}: its certificate is not trusted: {error.verify_message}"
-        return f"{why} (a CA of one's own is given as ca_file)", False
+        why = f"{address}: the server's certificate is not trusted: {error.verify_message}"
+        return f"{why} (to trust a private CA, pass its certificate as ca_file)", False
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        return f"{address}: no TLS connection: {error.reason or error}", False
+        return f"{address}: the TLS handshake failed: {error.reason or error}", False
     if isinstance(error, TimeoutError):
         return f"{address}: no connection within {timeout_s:g} s", True
     if isinstance(error, socket.gaierror):
-        return f"{address}: no such host: {error.strerror}", error.errno == socket.EAI_AGAIN
+        return (
+            f"{address}: the host name cannot be resolved: {error.strerror}",
+            error.errno == socket.EAI_AGAIN,
+        )
     if address.path and error.errno in (errno.ENOENT, errno.ECONNREFUSED):
-        return f"nobody serves {address}: no program has the store open for writing", True
+        return f"{address} is not served: no program has the store open for writing", True
     why = (error.strerror or str(error) or type(error).__name__).lower()
     return f"{address}: {why}", error.errno not in _UNHEALING

@@ -1,4 +1,4 @@
-"""A store that another process has open: as `lakebed.store.store.Store`, over the wire."""
+"""A remote store: the remote form of `lakebed.store.store.Store`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lakebed.client.topics import RemoteTopics
 from lakebed.store.read_plan import PlannedRead, WantedRead
 from lakebed.store.store_state import StoreState
 
-# Imported when somebody asks for it: what has only topics needs nothing of the object store.
+# Imported on first use: a program that uses only topics does not need the object store.
 if TYPE_CHECKING:
     from lakebed.client.access_keys import RemoteAccessKeys
     from lakebed.client.bucket import RemoteBucket
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RemoteStore:
-    """Thread-safe. In a forked child it goes on, with connections of its own."""
+    """A remote store. Thread-safe. In a forked child it continues with connections of its own."""
 
     @staticmethod
     def open(
@@ -49,10 +49,11 @@ class RemoteStore:
         retry_s: float = RETRY_S,
         answer_s: float = ANSWER_S,
     ) -> RemoteStore:
-        """Of a URL, or of the socket of a root; no connection is made yet: see `health`.
+        """Returns the store at a URL or at the socket of a root. Does not connect yet; see
+        `health`.
 
-        `retry_s`: for how long a call that is safe to repeat is repeated while nobody answers.
-        `answer_s`: for how long a server may say nothing at all.
+        `retry_s` limits how long calls that are safe to repeat are retried while there is no
+        response. `answer_s` limits how long the server may send nothing.
         """
         address = address_of(
             url_or_root,
@@ -87,7 +88,7 @@ class RemoteStore:
 
     @property
     def address(self) -> str:
-        """A socket's path, or host and port."""
+        """The path of the socket, or host and port."""
         return str(self._caller.address)
 
     def logs(self) -> list[str]:
@@ -95,50 +96,54 @@ class RemoteStore:
         return self._caller.call(logs.LIST_LOGS).logs
 
     def log(self, name: str) -> RemoteLog:
-        """The log of that name, created if need be."""
+        """Returns the log of that name, and creates it if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.OPEN_LOG, {"log": name}))
 
     def open_log(self, name: str) -> RemoteLog:
-        """`NotFound` if there is none."""
+        """Returns the log of that name. `NotFound` if there is none."""
         return RemoteLog(self._caller, self._caller.call(logs.DESCRIBE_LOG, {"log": name}))
 
     def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """As `plan_topics`, of logs."""
+        """Does for logs what `plan_topics` does for topics."""
         return plan_reads(self._caller, PLAN_LOGS, PlanReads(list(reads), owner, duration_ms))
 
     def manifest_log(self, name: str) -> RemoteManifestLog | None:
-        """What was recorded of the log's segments, to be read; None if it never had such records.
+        """Returns the recorded history of a log's segments; None if the log never had a manifest
+        log.
 
-        By the log's name, or its stream id; `NotFound` if there is none. The log is not opened.
+        `name` is the name of the log or its stream id. `NotFound` if there is none.
         """
         from lakebed.client.manifest_log import find_manifest_log
 
         return find_manifest_log(self._caller, name)
 
     def topic(self, name: str, *, partitions: int | None = None) -> RemoteTopic:
-        """The topic of that name, created if need be with so many partitions, or one.
+        """Returns the topic of that name, and creates it if there is none, with `partitions`
+        partitions or one.
 
-        `InputError` if it is there with another number of them.
+        `InputError` if it exists with a different number of partitions.
         """
         return self.topics.ensure(name, partitions=partitions)
 
     def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve what is going to be read of topics, pin it unless `duration_ms` is 0, and list
-        its split points: one call, however many they are."""
+        """Resolves a read of topics, pins it unless `duration_ms` is 0, and lists its split points.
+
+        One call covers any number of topics.
+        """
         return plan_reads(self._caller, PLAN_TOPICS, PlanReads(list(reads), owner, duration_ms))
 
     def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+        """Lists all buckets, by name."""
         return self._caller.call(wire_objects.LIST_BUCKETS).buckets
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> RemoteBucket:
-        """The bucket of that name, created if need be.
+        """Returns the bucket of that name, and creates it if there is none.
 
-        `BucketExists` if it is there with another versioning than the one asked for.
+        `BucketExists` if it exists with a different `versioning`.
         """
         from lakebed.client.bucket import RemoteBucket
 
@@ -147,12 +152,12 @@ class RemoteStore:
         return RemoteBucket(self._caller, info.name)
 
     def delete_bucket(self, name: str) -> None:
-        """`BucketNotEmpty` if objects or old versions are left in it; uploads are aborted."""
+        """Deletes a bucket and aborts its uploads. `BucketNotEmpty` if it has any version."""
         self._caller.call(wire_objects.DELETE_BUCKET, {"bucket": name})
 
     @property
     def keys(self) -> RemoteAccessKeys:
-        """Access keys: who may use the store over TCP, and over S3."""
+        """The access keys for S3 and for the HTTP API over TCP."""
         from lakebed.client.access_keys import RemoteAccessKeys
 
         return RemoteAccessKeys(self._caller)
@@ -163,31 +168,31 @@ class RemoteStore:
         return self._caller.call(admin.HEALTH)
 
     def state(self) -> StoreState:
-        """What is in it."""
+        """Describes what the store contains."""
         return self._caller.call(admin.STATE)
 
     def counters(self) -> dict[str, dict[str, dict[str, int | float]]]:
-        """By engine, by log or partition, by name."""
+        """Counters by engine, by log or partition, and by name."""
         return self._caller.call(admin.COUNTERS).counters
 
     def configuration(self) -> dict[str, dict[str, Any]]:
-        """The settings that count, by section, secrets hidden."""
+        """The settings in effect, by section, with secrets hidden."""
         return self._caller.call(admin.CONFIGURATION).sections
 
     @property
     def maintenance(self) -> RemoteMaintenance:
-        """Verification, repair and moves between tiers: done by the program that has it open."""
+        """Verification, repair and tier moves, run by the process that has the store open."""
         from lakebed.client.maintenance import RemoteMaintenance
 
         return RemoteMaintenance(self._caller)
 
     @property
     def root(self) -> str:
-        """The folder, as the program that has it open calls it."""
+        """The path of the root, as seen by the process that has the store open."""
         return self.state().root
 
     def close(self) -> None:
-        """End what is under way, with `Closed`, and close all connections. Idempotent."""
+        """Closes all connections. Calls in progress end with `Closed`. Idempotent."""
         self._caller.close()
         if self._own_runner is not None:
             self._own_runner.close()

@@ -1,6 +1,6 @@
-"""All versions of a bucket elsewhere, and the parts of its uploads, a page at a time.
+"""Pages of all versions in a remote bucket, and of the parts of its uploads.
 
-As `lakebed.seglake.stored_pages.StoredObjects`.
+The remote form of `lakebed.seglake.stored_pages.StoredObjects`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class RemoteStoredObjects:
         manifests: bool = False,
         only_current: bool = False,
     ) -> StoredVersions:
-        """Of keys that begin with `prefix` and are after `after`; with `hlc` and `site_id` also the
-        versions of that key that are older than the one they name.
+        """Returns a page of versions whose keys begin with `prefix` and come after `after`.
 
-        `only_current`: of each key the newest, and no delete markers.
+        With `hlc` and `site_id`, the page starts with the versions of the key `after` that are
+        older than the one they identify. `only_current`: only the newest version of each key,
+        without delete markers.
         """
         query = wire.StoredVersionsQuery(
             prefix=prefix,
@@ -53,7 +54,7 @@ class RemoteStoredObjects:
         operation = wire.LIST_STORED_VERSIONS
         page = self._caller.call(operation, {"bucket": bucket}, query=query)
         if page.has_more and not page.versions:
-            raise BadAnswer(f"{operation.name}: a page that leads nowhere")
+            raise BadAnswer(f"{operation.name}: the page does not advance")
         return page
 
     def parts(
@@ -66,17 +67,20 @@ class RemoteStoredObjects:
         part: int = 0,
         max_parts: int = PARTS_MAX,
     ) -> PartPage:
-        """Of uploads under way to keys that begin with `prefix` and are after `after`; with
-        `upload_id` also the uploads to that key after it, and its own parts after `part`."""
+        """Returns a page of parts of unfinished uploads, of keys with `prefix` and after `after`.
+
+        With `upload_id`, the page starts with the parts of that upload after `part`, then later
+        uploads to the key `after`.
+        """
         query = wire.StoredPartsQuery(
             prefix=prefix, after=after, upload_id=upload_id, part=part, max_parts=max_parts
         )
         operation = wire.LIST_STORED_PARTS
         page = self._caller.call(operation, {"bucket": bucket}, query=query)
         if upload_id is not None and page.next == PartPlace(after, upload_id, part):
-            raise BadAnswer(f"{operation.name}: a page that leads nowhere")
+            raise BadAnswer(f"{operation.name}: the page does not advance")
         return page
 
     def sample(self, *, only_current: bool = False) -> KeySample:
-        """How the keys of all buckets are spread; of objects that are there now, or of versions."""
+        """Returns a sample of the keys of all buckets: of current objects, or of all versions."""
         return self._caller.call(wire.SAMPLE_KEYS, query=wire.SampleQuery(only_current))

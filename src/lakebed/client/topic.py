@@ -1,4 +1,4 @@
-"""A topic of a store that another process has open: as `lakebed.store.topics.StoreTopic`."""
+"""A topic of a remote store: the remote form of `lakebed.store.topics.StoreTopic`."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ _GROUPS_SECTION: Final = "stroma"  # of the settings
 
 
 class RemoteTopic:
-    """Thread-safe. `config` is as it was when the topic was opened."""
+    """A topic of a remote store. Thread-safe. `config` is as of its opening."""
 
     def __init__(self, caller: Caller, producing: MessageAppender, state: wire.TopicState) -> None:
         self._caller = caller
         self._producing = producing
         self.name = state.name
-        self.topic_id = state.topic_id  # of when it was opened; empty if the server tells none
+        self.topic_id = state.topic_id  # when it was opened; empty if the server does not report it
         self.config = _config_of(state)
         self._bounds = [
-            topic_bounds(each.start_offset, each.high_watermark) for each in state.partitions
+            topic_bounds(partition.start_offset, partition.high_watermark)
+            for partition in state.partitions
         ]
         self._partitions = tuple(
             RemotePartition(caller, producing, state.name, number)
@@ -58,20 +59,20 @@ class RemoteTopic:
         return self._partitions
 
     def partition(self, number: int) -> RemotePartition:
-        """`NotFound` if there is none of that number."""
+        """Returns one partition. `NotFound` if there is none with that number."""
         if not 0 <= number < self.partition_count:
             raise NotFound(f"{self.name}: there is no partition {number}")
         return self._partitions[number]
 
     def bounds(self) -> list[Bounds]:
-        """The offsets that each partition could be read at when the topic was opened."""
+        """The readable offsets of each partition when the topic was opened."""
         return list(self._bounds)
 
     def offsets_for_time(self, timestamp_ms: int) -> list[int]:
-        """The first message of every partition at or after that moment; else where it ends."""
+        """For every partition, the first offset at or after a time, or its end."""
         query = wire.OffsetQuery(timestamp_ms=timestamp_ms)
-        found = self._caller.call(wire.OFFSETS_FOR_TIME, {"topic": self.name}, query=query)
-        return found.offsets
+        result = self._caller.call(wire.OFFSETS_FOR_TIME, {"topic": self.name}, query=query)
+        return result.offsets
 
     def append_batch(
         self,
@@ -86,13 +87,18 @@ class RemoteTopic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> AppendResult:
-        """See `keratin.Topic`: the result is (base offset, count), and is there at once.
+        """Appends messages to one partition: that of `key`, or `partition`, or the next in turn.
 
-        Stored once, also if an answer is lost on the way and it is sent again.
+        `result()` of the returned value waits for the acknowledgement and returns the base offset
+        and the number of messages. The messages are stored once, even if a response is lost and the
+        client sends them again.
         """
         if partition is None:
             if producer is not None and self.partition_count > 1 and key is None:
-                raise InputError("a producer's messages need a partition or a key")
+                raise InputError(
+                    f"{self.name}: an append with a producer needs a partition or a key, because "
+                    "the topic has several partitions"
+                )
             partition = self._next() if key is None else self._partition_for(key)
         return self.partition(partition).append_batch(
             payloads,
@@ -112,11 +118,11 @@ class RemoteTopic:
         ack: Ack | None = None,
         timeout: float | None = None,
     ) -> list[AppendResult]:
-        """Pairs of key and payload, each to its key's partition: one append for each of those.
+        """Appends (key, payload) pairs, each to the partition of its key; one append per partition.
 
-        Those without a key go to the next partition in turn, together. What is wrong with any of
-        them is found before one is sent. `PartlyAppended` if some were appended, when there was no
-        room for others.
+        Pairs without a key go to the next partition in turn, together. Everything is validated
+        before anything is sent. `PartlyAppended` if some partitions took their messages and others
+        had no room.
         """
         pairs = list(messages)
         batches = []
@@ -134,10 +140,10 @@ class RemoteTopic:
         return results
 
     def group(self, name: str, *, config: GroupConfig | None = None) -> RemoteGroup:
-        """The consumer group of that name, made anew if need be.
+        """Returns the consumer group of that name, and creates it if there is none.
 
-        `config` is kept, and counts from the group's next opening on: at once, if it was not open.
-        Without one the group has what was kept, or else that of the store.
+        `config` is stored and applies from the next time the group is opened: now, if it was not
+        open. Without it the group has its stored configuration, or that of the store.
         """
         settings = None if config is None else self._own_settings(config)
         state = self._caller.call(
@@ -148,43 +154,47 @@ class RemoteTopic:
         return RemoteGroup(self._caller, self.name, state.group)
 
     def follow(self, starts: Mapping[int, int] | None = None) -> RemoteTopicFollower:
-        """The messages of all partitions, waiting for more when there are none.
+        """Follows all partitions, waiting for new messages.
 
-        `starts` are where to begin, by partition, and which of them are followed; by default all
-        of them from their oldest messages on.
+        `starts` maps the partitions to follow to their first offsets; by default all partitions are
+        followed from their oldest messages.
         """
         numbers = range(self.partition_count) if starts is None else starts
-        begun = starts or {}
-        followers = {number: self.partition(number).follow(begun.get(number)) for number in numbers}
+        offsets = starts or {}
+        followers = {
+            number: self.partition(number).follow(offsets.get(number)) for number in numbers
+        }
         return RemoteTopicFollower(followers, clock=self._caller.runner.clock)
 
     def groups(self) -> list[str]:
-        """The names of its groups, open or not."""
+        """The names of its consumer groups."""
         return self._caller.call(wire_groups.LIST_GROUPS, {"topic": self.name}).groups
 
     def delete_group(self, name: str) -> None:
-        """Forget a group: what it acked, too. `NotFound` if there is none."""
+        """Deletes a group and its acks. `NotFound` if there is none."""
         self._caller.call(wire_groups.DELETE_GROUP, {"topic": self.name, "group": name})
 
     def commit_batches(
         self, application: str, version: int, batches: Mapping[int, Sequence[Staged]]
     ) -> list[CommittedPartition]:
-        """Append staged batches, by partition, once: see `lakebed.store.batch_commit`."""
+        """Appends staged batches, by partition, exactly once; see `lakebed.store.batch_commit`."""
         return commit_batches(self._caller, self.name, application, version, batches)
 
     def _check(
         self, payloads: list[Buffer | None], keys: list[Buffer | None], ack: Ack | None
     ) -> None:
-        """As the server will."""
+        """Makes the same checks as the server."""
         chosen = self.config.ack_level if ack is None else ack
         build_append(payloads, config=self.config, ack=chosen, timestamps_ms=0, keys=keys)
 
     def _own_settings(self, config: GroupConfig) -> dict[str, Any]:
-        """What differs from the store's, as it is embedded: what is named is kept, whatever the
-        store's are later."""
+        """Returns the settings that differ from the store's.
+
+        They are stored for the group, even if the store's settings change later.
+        """
         defaults = self._caller.call(admin.CONFIGURATION).sections.get(_GROUPS_SECTION, {})
-        given = dataclasses.asdict(config)
-        return {name: value for name, value in given.items() if value != defaults.get(name)}
+        settings = dataclasses.asdict(config)
+        return {name: value for name, value in settings.items() if value != defaults.get(name)}
 
     def _partition_for(self, key: Buffer) -> int:
         return partition_of(key, self.partition_count)
@@ -194,14 +204,14 @@ class RemoteTopic:
 
 
 def _config_of(state: wire.TopicState) -> TopicConfig:
-    """What a newer server tells beyond what is known here does not count here."""
-    known = {one.name for one in dataclasses.fields(TopicConfig)}
+    """Returns the topic's configuration, without settings that only a newer version knows."""
+    known_names = {field.name for field in dataclasses.fields(TopicConfig)}
     settings: dict[str, Any] = {
-        name: value for name, value in state.settings.items() if name in known
+        name: value for name, value in state.settings.items() if name in known_names
     }
     try:
         return TopicConfig(**settings)
     except (TypeError, InputError) as error:
         raise BadAnswer(
-            f"the settings of {state.name} are not as they should be: {error}"
+            f"{state.name}: the settings in the response are not valid: {error}"
         ) from None

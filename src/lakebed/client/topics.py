@@ -1,4 +1,4 @@
-"""All topics of a store that another process has open: as `lakebed.store.topics.StoreTopics`."""
+"""The topics of a remote store: the remote form of `lakebed.store.topics.StoreTopics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakebed.store.read_plan import TopicRange
 
 
 class RemoteTopics:
-    """Thread-safe."""
+    """The topics of a remote store. Thread-safe."""
 
     def __init__(self, caller: Caller, producing: MessageAppender) -> None:
         self._caller = caller
@@ -26,12 +26,12 @@ class RemoteTopics:
     def create(
         self, name: str, *, partitions: int = 1, settings: Mapping[str, object] | None = None
     ) -> RemoteTopic:
-        """A new topic; `AlreadyExists` if there is one of that name."""
+        """Creates a topic. `AlreadyExists` if there is one of that name."""
         body = wire.NewTopic(name=name, partitions=partitions, settings=_plain(settings))
         return self._topic(self._caller.call(wire.CREATE_TOPIC, body=body))
 
     def open(self, name: str) -> RemoteTopic:
-        """`NotFound` if there is none."""
+        """Opens a topic. `NotFound` if there is none."""
         return self._topic(self._caller.call(wire.DESCRIBE_TOPIC, {"topic": name}))
 
     def ensure(
@@ -41,17 +41,17 @@ class RemoteTopics:
         partitions: int | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> RemoteTopic:
-        """The topic, created if need be; `InputError` if it has another number of partitions."""
+        """Opens a topic, creating it if needed. `InputError` if its partition count differs."""
         body = wire.EnsuredTopic(partitions=partitions, settings=_plain(settings))
         return self._topic(self._caller.call(wire.ENSURE_TOPIC, {"topic": name}, body=body))
 
     def configure(self, name: str, settings: Mapping[str, object]) -> None:
-        """They count from the topic's next opening on."""
+        """Stores settings of a topic. They apply from the next time it is opened."""
         body = wire.Configure(settings=_plain(settings))
         self._caller.call(wire.CONFIGURE_TOPIC, {"topic": name}, body=body)
 
     def delete(self, name: str) -> None:
-        """Remove a topic, its messages, its groups and its dead letters, for good."""
+        """Deletes a topic with its messages, groups and dead letters, permanently."""
         self._caller.call(wire.DELETE_TOPIC, {"topic": name})
 
     def advance(
@@ -61,11 +61,11 @@ class RemoteTopics:
         max_messages: int | None,
         max_bytes: int | None,
     ) -> list[int]:
-        """Where to stop in each range so that event time advances in all of them together."""
+        """Computes where to stop in each range so that event time advances evenly across them."""
         body = wire.AdvanceTopics(list(ranges), max_messages=max_messages, max_bytes=max_bytes)
         ends = self._caller.call(wire.ADVANCE_TOPICS, body=body).ends
         if len(ends) != len(ranges):
-            raise BadAnswer("advance_topics: the answer has another number of ranges")
+            raise BadAnswer("advance_topics: the response has a wrong number of ranges")
         return ends
 
     def _topic(self, state: wire.TopicState) -> RemoteTopic:

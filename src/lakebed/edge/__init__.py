@@ -1,10 +1,10 @@
-"""What the serving wires share, whatever they speak: S3 and the HTTP API stand on it.
+"""What the S3 server and the HTTP API server share.
 
-- `worker`: threads for what blocks, and commits that are awaited without one;
-- `body_pump`: a large body, received while the piece before is hashed and written in a thread;
-- `read_ahead`: a large body, sent while the piece after is read in a thread;
-- `budget`: how many requests are under way, in all and of one access key, and what they hold;
-- `failures`: what is logged of a request that failed, and what its client learns.
+- `worker`: threads for blocking calls, and commits that are awaited without a thread;
+- `body_pump`: receives a large body while the previous piece is hashed and written in a thread;
+- `read_ahead`: sends a large body while the next piece is read in a thread;
+- `budget`: limits on concurrent requests, overall and per access key, and on the memory they hold;
+- `failures`: decides what is logged about a failed request, and what its client is sent.
 
-A wire keeps what is its own: how a request is authenticated, routed, decoded and answered.
+Authentication, routing, decoding and rendering stay in each server.
 """

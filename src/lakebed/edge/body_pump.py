@@ -1,15 +1,14 @@
-"""A large body on its way into the store.
+"""Receives large request bodies into the store.
 
-It is gathered into pieces; while one piece is hashed, written and synced in another thread, the
-next one is received. So at most two pieces of a request are in memory, whatever its size.
+A body is collected into pieces. While one piece is hashed, written and synced in another thread,
+the next one is received, so at most two pieces of a request are in memory.
 
-How many bodies are received at once is bounded by the memory they take. A body needs no place
-before it is larger than `SMALL_BYTES`: so those of slow clients, which have sent little, are in
-nobody's way, and small ones never wait for large ones. What small ones hold together is bounded
-too; beyond that each needs a place at once.
+The number of bodies that are received at once is limited by memory. A body needs a slot only once
+it is larger than `SMALL_BYTES`. So slow clients that have sent little block no slot, and small
+bodies never wait for large ones. The total size of small bodies is limited too; above that limit
+every body needs a slot at once.
 
-What may be lost: nothing was promised. A body that breaks off is given up, and nothing of it is
-stored.
+What may be lost: nothing was acknowledged. If a body breaks off, nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from lakebed.http.request import RequestBody
 from lakebed.seglake.change import Change
 
 SMALL_BYTES: Final = 1 * MIB
-SMALL_BYTES_MAX: Final = 128 * MIB  # of all that have no place
-PIECE_BYTES: Final = 1 * MIB  # worth a way to another thread
+SMALL_BYTES_MAX: Final = 128 * MIB  # of all small bodies without a slot
+PIECE_BYTES: Final = 1 * MIB  # large enough for a thread switch
 WAIT_S: Final = 20.0
 
 Sent = bytes | bytearray
@@ -36,31 +35,34 @@ Result = TypeVar("Result")
 
 
 class TooManyBodies(Busy):
-    """A large body found no place among those that are received."""
+    """All slots for large bodies are in use."""
 
 
 class BodySink(Protocol[Result]):
-    """Takes the pieces of one body, in any thread, one call at a time. A `Put` is one."""
+    """Takes the pieces of one body, in any thread, one call at a time. `Put` implements it."""
 
     def write(self, data: Sent, /) -> None: ...
 
     def change(self) -> Change[Result]:
-        """All of the body came: what is left is to commit it."""
+        """Called when the body is complete. Returns the change to commit."""
         ...
 
     def give_up(self) -> None:
-        """Store nothing, unless `change` was called."""
+        """Discards the body, unless `change` was called."""
 
 
 class BodyPump:
-    """Of one wire, in the loop's thread."""
+    """Belongs to one server. Used in the loop's thread."""
 
     def __init__(self, worker: Worker, places: BodyPlaces) -> None:
         self._worker = worker
         self._places = places
 
     async def store(self, body: RequestBody, sink: BodySink[Result]) -> Result:
-        """Return what the body became, durable. `TooManyBodies`; what fails is given up."""
+        """Stores the body and returns the durable result.
+
+        On any failure nothing is stored. Raises `TooManyBodies`.
+        """
         with self._places.body() as place:
             change = await self._received(body, sink, place)
             pending = await self._worker.handed_over(change)
@@ -69,7 +71,7 @@ class BodyPump:
     async def _received(
         self, body: RequestBody, sink: BodySink[Result], place: BodyPlace
     ) -> Change[Result]:
-        at_work: asyncio.Future[Any] | None = None  # one at a time
+        at_work: asyncio.Future[Any] | None = None  # at most one write runs
         try:
             async for pieces in _gathered(body, place):
                 if at_work is not None:
@@ -89,16 +91,16 @@ def _write(sink: BodySink[Any], pieces: Sequence[Sent]) -> None:
 
 
 async def _leave(sink: BodySink[Any], at_work: asyncio.Future[Any] | None) -> None:
-    """Give up what was not ended, once no other thread is at it."""
+    """Gives up a body that was not completed, after the thread that writes it has finished."""
     if at_work is not None:
         await asyncio.wait([at_work])
         if not at_work.cancelled():
-            at_work.exception()  # looked at, for another one may be raised
+            at_work.exception()  # mark as retrieved; another error may be raised instead
     sink.give_up()
 
 
 async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequence[Sent]]:
-    """All of a body, in pieces that together are worth a way to another thread."""
+    """Yields the body in groups of pieces that are large enough for a thread switch."""
     pieces: list[Sent] = []
     size = 0
     while piece := await body.read():
@@ -113,7 +115,7 @@ async def _gathered(body: RequestBody, place: BodyPlace) -> AsyncIterator[Sequen
 
 
 class BodyPlaces:
-    """What all bodies that are received hold together. In the loop's thread."""
+    """The slots and the memory that all bodies being received use. Used in the loop's thread."""
 
     def __init__(
         self, *, large_max: int, small_bytes_max: int = SMALL_BYTES_MAX, wait_s: float = WAIT_S
@@ -127,7 +129,7 @@ class BodyPlaces:
 
     @contextlib.contextmanager
     def body(self) -> Iterator[BodyPlace]:
-        """Give back what a body holds at the end."""
+        """Yields a place for one body and releases it at the end."""
         place = BodyPlace(self)
         try:
             yield place
@@ -147,7 +149,7 @@ class BodyPlaces:
                     await self._free.acquire()
             except TimeoutError:
                 raise TooManyBodies(
-                    f"{self._large_max} large bodies are being received, which is the maximum"
+                    f"{self._large_max} large bodies are being received, the maximum; retry later"
                 ) from None
             place.is_taken = True
             self._small_bytes -= place.small_bytes
@@ -155,7 +157,7 @@ class BodyPlaces:
 
 
 class BodyPlace:
-    """What one body holds: a place, or some bytes while it is small."""
+    """What one body uses: a slot, or a number of bytes while it is small."""
 
     __slots__ = ("_places", "is_taken", "small_bytes")
 
@@ -165,5 +167,5 @@ class BodyPlace:
         self.small_bytes = 0
 
     async def take(self, size: int) -> None:
-        """So many bytes more have come; `TooManyBodies` if it needs a place and none gets free."""
+        """Counts `size` more bytes. Raises `TooManyBodies` if no slot becomes free in time."""
         await self._places.take(self, size)

@@ -1,12 +1,11 @@
-"""What the requests of a wire hold together: how many are under way, and the bytes of their bodies.
+"""Limits the concurrent requests of a server and the memory of their bodies.
 
-A request is admitted or refused before anything of its body is read. All requests together have a
-limit, beyond which one is refused at once (`Busy`). So has each access key, but for those that are
-exempt: beyond it a request waits a moment for a place of its key, in order. What a request holds
-grows with what has come of its body, not with what was announced: a slow client holds little. All
-of it is given back when the client has the answer, or is gone.
+A request is admitted or refused before its body is read. Above the total limit a request is refused
+at once (`Busy`). Each access key has a limit too, except for exempt keys; above it a request waits
+briefly for its turn. Memory is counted as a body arrives, not as announced, so a slow client holds
+little. Everything is released when the client has the response or is gone.
 
-A key without a request under way costs no memory.
+An access key without current requests uses no memory.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from typing import Final, NamedTuple, Protocol
 from lakebed.base.errors import Busy
 from lakebed.base.units import format_bytes
 
-WAIT_MS_MAX: Final = 500  # for a place of one's access key
+WAIT_MS_MAX: Final = 500  # for the limit of an access key
 
 
 class Caller(Protocol):
-    """Whose request it is, as a wire knows it."""
+    """The authenticated sender of a request."""
 
     @property
     def access_key(self) -> str: ...
 
     @property
     def inflight_max(self) -> int | None:
-        """So many requests at a time; None: as many as any access key may have."""
+        """The limit of concurrent requests for this key; None means the default."""
 
     @property
     def is_exempt(self) -> bool:
-        """From the limit of one access key."""
+        """Whether the limit per access key does not apply."""
 
 
 class Budget:
-    """In the loop's thread."""
+    """Used in the loop's thread."""
 
     def __init__(
         self,
@@ -56,17 +55,17 @@ class Budget:
         self.body_bytes = 0
 
     def count(self, access_key: str) -> int:
-        """How many requests of a key are under way, without those that wait for a place."""
-        found = self._keys.get(access_key)
-        return 0 if found is None else found.count
+        """Returns the number of admitted requests of a key, without those that wait."""
+        of_key = self._keys.get(access_key)
+        return 0 if of_key is None else of_key.count
 
     def try_admit(self, caller: Caller, *, held_bytes: int = 0) -> Share | None:
-        """Admit a request now, or return None if its access key has no place free.
+        """Admits a request now, or returns None if its access key is at its limit.
 
-        `Busy` if there is no room for a request of any key. `release` follows a share.
+        Raises `Busy` if the total limit is reached. The caller must `release` the share.
         """
         if self.requests >= self._requests_max:
-            raise Busy(f"{self.requests} requests are under way, which is the maximum")
+            raise Busy(f"{self.requests} requests are running, the maximum; retry later")
         if held_bytes:
             self.check(held_bytes)
         access_key = None
@@ -83,21 +82,21 @@ class Budget:
         return Share(self, access_key, held_bytes)
 
     async def admit(self, caller: Caller, *, held_bytes: int = 0) -> Share:
-        """As `try_admit`, but wait for a place of the key; `Busy` if none gets free in time."""
+        """Like `try_admit`, but waits for the key's limit. Raises `Busy` if that takes too long."""
         share = self.try_admit(caller, held_bytes=held_bytes)
         return share or await self._place(caller, held_bytes)
 
     def check(self, size: int) -> None:
-        """`Busy` if so many bytes more are too many."""
+        """Raises `Busy` if `size` more bytes would exceed the limit."""
         limit = self._body_bytes_max
         if self.body_bytes + size > limit:
             raise Busy(
-                f"bodies of {format_bytes(self.body_bytes)} are held, of {format_bytes(limit)} at "
-                f"most: there is no room for {format_bytes(size)}"
+                f"no memory for a body of {format_bytes(size)}: request bodies use "
+                f"{format_bytes(self.body_bytes)} of {format_bytes(limit)}; retry later"
             )
 
     def leave(self, access_key: str | None, held_bytes: int) -> None:
-        """For a share that is given back."""
+        """Called by a share that is released."""
         self.requests -= 1
         self.body_bytes -= held_bytes
         if access_key is None:
@@ -110,7 +109,9 @@ class Budget:
             del self._keys[access_key]
 
     async def _place(self, caller: Caller, held_bytes: int) -> Share:
-        """Wait for a place of the caller's key: all are taken."""
+        """Waits until another request of the same access key ends and returns its place. Raises
+        `Busy` after the longest wait.
+        """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(loop.create_future(), caller, held_bytes)
         of_key = self._keys[caller.access_key]
@@ -128,13 +129,13 @@ class Budget:
                 of_key.waiting.remove(waiting)
         if share is None:
             count = of_key.count
-            raise Busy(f"{count} requests of this access key are under way, which is its maximum")
+            raise Busy(f"{count} requests of this access key are running, its maximum; retry later")
         return share
 
     def _pass_on(self, of_key: _KeyRequests) -> None:
-        """A place goes to the request that waits longest.
+        """Admits the requests that have waited longest, as far as the key's limit allows.
 
-        With a limit that was lowered meanwhile, places are given up first.
+        If the limit was lowered meanwhile, running requests must end first.
         """
         while of_key.waiting:
             share, caller, held_bytes = of_key.waiting[0]
@@ -148,25 +149,25 @@ class Budget:
             of_key.waiting.popleft()
 
     def _key_limit(self, caller: Caller) -> int:
-        own = caller.inflight_max
-        return self._key_requests_max if own is None else max(1, own)
+        key_max = caller.inflight_max
+        return self._key_requests_max if key_max is None else max(1, key_max)
 
 
 class Share:
-    """Of one request."""
+    """What one request uses of the budget."""
 
     __slots__ = ("_access_key", "_budget", "_held_bytes", "_is_released", "is_short")
 
     def __init__(self, budget: Budget, access_key: str | None, held_bytes: int) -> None:
-        """`access_key` is None if it is exempt."""
+        """`access_key` is None if the caller is exempt."""
         self._budget = budget
         self._access_key = access_key
         self._held_bytes = held_bytes
         self._is_released = False
-        self.is_short = False  # whether it was refused more
+        self.is_short = False  # whether it was refused memory
 
     def check(self, size: int) -> None:
-        """`Busy` if so many bytes cannot be held now."""
+        """Raises `Busy` if `size` more bytes cannot be held now."""
         try:
             self._budget.check(size)
         except Busy:
@@ -174,7 +175,7 @@ class Share:
             raise
 
     def take(self, size: int) -> None:
-        """Hold so many bytes more; `Busy` if that is too much."""
+        """Holds `size` more bytes. Raises `Busy` if that exceeds the limit."""
         self.check(size)
         self._budget.body_bytes += size
         self._held_bytes += size
@@ -187,7 +188,7 @@ class Share:
 
 
 class _KeyRequests:
-    """Of one access key."""
+    """The requests of one access key."""
 
     __slots__ = ("count", "waiting")
 
@@ -197,9 +198,9 @@ class _KeyRequests:
 
 
 class _Waiting(NamedTuple):
-    """A request that waits for a place of its key."""
+    """A request that waits until its access key is below its limit."""
 
-    share: asyncio.Future[Share | None]  # None: the time is over
+    share: asyncio.Future[Share | None]  # None: timed out
     caller: Caller
     held_bytes: int
 
@@ -210,7 +211,7 @@ def _end_waiting(share: asyncio.Future[Share | None]) -> None:
 
 
 def _give_back(share: asyncio.Future[Share | None]) -> None:
-    """Of a request that was cancelled just when it was admitted."""
+    """Releases the share of a request that was cancelled just as it was admitted."""
     if share.exception() is None:
         admitted = share.result()
         if admitted is not None:

@@ -1,11 +1,10 @@
-"""What becomes of a request that failed: an answer its client can read, and a line of the log.
+"""Turns a failed request into a response and a log line.
 
-- An unexpected exception is hidden: its client learns the id of the request, the log has the rest.
-- What the client cannot help is logged as `request_failed`, with that id. What lasts (a full disk,
-  a store that is closing) meets every request meanwhile: of that there is one line a second.
-- What is refused because it is too much, too slow or no request at all is logged as
-  `request_refused`, one line a second. That a log or a queue is full is no refusal: it is how a
-  writer learns to wait, and is not logged.
+- An unexpected exception is hidden: the client gets only the request's id, the log the details.
+- Failures that are not the client's fault are logged as `request_failed`, with that id. Failures
+  that affect every request for a time (a full disk, a closing store) are logged once a second.
+- Requests that exceed a limit, are too slow or malformed are logged as `request_refused`, once a
+  second. A full log or queue is not logged: that is normal back-pressure for writers.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from lakebed.http.request import ClientGone, Request
 from lakebed.http.response import Response
 
 Render = Callable[[LakebedError, Request], Response]
-"""How a wire answers an error."""
+"""Renders an error as a response of the server."""
 
-NO_OPERATION: Final = "none"  # it was refused before it was known what it asks for
+NO_OPERATION: Final = "none"  # refused before it was routed
 _NOT_IMPLEMENTED: Final = 501
-_HIDDEN: Final = LakebedError("the request could not be carried out: see the server's log")
+_HIDDEN: Final = LakebedError("the request failed inside the server; see the server's log")
 
 
 class Failures:
-    """Of one wire, in the loop's thread."""
+    """Belongs to one server. Used in the loop's thread."""
 
     def __init__(self, render: Render, *, logger: logging.Logger, clock: Clock) -> None:
         self._render = render
@@ -41,14 +40,14 @@ class Failures:
         self._refused = RareEvent(
             logger, "request_refused", level=logging.WARNING, clock=clock, every_ns=NS_PER_S
         )
-        self._failed_meanwhile = RareEvent(
+        self._failed_for_a_time = RareEvent(
             logger, "request_failed", level=logging.ERROR, clock=clock, every_ns=NS_PER_S
         )
 
     def response(self, error: Exception, request: Request, share: Share | None) -> Response:
-        """Answer what a handler raised; a `ClientGone` is raised again.
+        """Returns the response to a handler's exception; raises a `ClientGone` again.
 
-        `share` is the request's part of the budget: None if it was not admitted.
+        `share` is the request's part of the budget, or None if the request was not admitted.
         """
         if isinstance(error, ClientGone):
             raise error
@@ -58,11 +57,11 @@ class Failures:
             self._refused.note(status=response.status, why=error, **_facts(request))
         elif response.status >= 500 and response.status != _NOT_IMPLEMENTED:
             self._note_failure(error, request, response.status)
-        error.__traceback__ = None  # its frames hold the body, until cycles are collected
+        error.__traceback__ = None  # its frames keep the body alive until garbage collection
         return response
 
     def note_refusal(self, refusal: Refusal) -> None:
-        """What the protocol refused, before there was a request or because of its body."""
+        """Logs a refusal by the protocol: of a malformed request or of its body."""
         request = refusal.request
         facts = {} if request is None else _facts(request)
         self._refused.note(
@@ -84,7 +83,7 @@ class Failures:
             "error": f"{type(error).__name__}: {error}",
         }
         if isinstance(error, RetryError | Closed):
-            self._failed_meanwhile.note(**facts)
+            self._failed_for_a_time.note(**facts)
             return
         event(self._logger, "request_failed", level=logging.ERROR, **facts)
         level = logging.DEBUG if isinstance(error, LakebedError) else logging.ERROR
@@ -92,17 +91,20 @@ class Failures:
 
 
 def _is_too_much(error: Exception, share: Share | None) -> bool:
-    """Whether it went beyond a limit of the wire; `Busy` is also what a full queue raises."""
+    """Returns whether a limit of the server was exceeded.
+
+    A `Busy` may also come from a full queue of the store, which is not such a limit.
+    """
     if isinstance(error, TooLarge | TooManyBodies):
         return True
     return isinstance(error, Busy) and (share is None or share.is_short)
 
 
 def _facts(request: Request) -> dict[str, object]:
-    asked = request.label
+    label = request.label
     return {
         "request_id": request.id,
-        "operation": NO_OPERATION if asked is None else asked.operation,
+        "operation": NO_OPERATION if label is None else label.operation,
         "peer": request.peer,
-        "access_key": "" if asked is None else asked.access_key,
+        "access_key": "" if label is None else label.access_key,
     }

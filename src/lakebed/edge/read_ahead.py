@@ -1,8 +1,7 @@
-"""A body on its way out, whose pieces are read in another thread: while one is sent, the next one
-is read.
+"""Sends a body whose pieces are read in another thread: while one is sent, the next is read.
 
-So two pieces of a response are in memory, whatever its size. What fails before the first piece is
-answered as an error; later the connection is cut, since the length was told.
+So two pieces of a response are in memory. A failure before the first piece becomes an error
+response; after that the connection is cut, because the length was already announced.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ Read = Buffer | FileSlice | FilePlace
 async def read_ahead(
     worker: Worker, pieces: Iterator[Read], close: Callable[[], None] = lambda: None
 ) -> ReadAhead:
-    """Read the first piece; `close` lets go of what the pieces are read from, whatever happens."""
+    """Reads the first piece in `worker` and returns a `ReadAhead` that reads the rest. The
+    source is closed when reading ends or fails.
+    """
     body = ReadAhead(worker, pieces, close)
     try:
         await body.begin()
@@ -34,7 +35,7 @@ async def read_ahead(
 
 
 class ReadAhead:
-    """The body of a response. To be closed, also if it is never read, or fails."""
+    """The body of a response. It must be closed, even if it is never read or fails."""
 
     def __init__(self, worker: Worker, pieces: Iterator[Read], close: Callable[[], None]) -> None:
         self._worker = worker
@@ -45,7 +46,6 @@ class ReadAhead:
         self._ahead: asyncio.Future[Read | None] | None = None  # being read
 
     async def begin(self) -> None:
-        """Read the first piece."""
         self._ahead = self._worker.start(partial(next, self._pieces, None))
         await self._arrived()
 
@@ -65,13 +65,13 @@ class ReadAhead:
         return self._current
 
     async def _arrived(self) -> None:
-        """Until the piece that is being read is the next one."""
+        """Waits until the piece that is being read has become `_next`."""
         if self._ahead is not None:
             self._next = await asyncio.shield(self._ahead)
             self._ahead = None
 
     async def aclose(self) -> None:
-        """Release what was not sent, once no thread reads."""
+        """Releases the pieces that were not sent, after the reading thread has finished."""
         for piece in (self._current, self._next):
             _release(piece)
         self._current = self._next = None
@@ -79,7 +79,7 @@ class ReadAhead:
         if ahead is None:
             self._close()
             return
-        ahead.add_done_callback(self._release_ahead)  # also if this is cancelled meanwhile
+        ahead.add_done_callback(self._release_ahead)  # runs even if this task is cancelled
         await asyncio.wait([ahead])
 
     def _release_ahead(self, ahead: asyncio.Future[Read | None]) -> None:

@@ -1,11 +1,11 @@
-"""Threads for what blocks, and commits that are awaited without one.
+"""Threads for blocking calls, and commits that are awaited without a thread.
 
-A request of any wire runs in the loop's thread. What takes long or waits for the disk goes to a
-thread (`run`). A change goes to the store's commit queue: `commit` hands it over and awaits it,
-`handed_over` first waits for room in that queue. The loop is woken once for everything of a batch.
+Requests run in the loop's thread. Work that takes long or waits for the disk goes to a thread
+(`run`). A change goes to the store's commit queue: `commit` submits it and awaits it, and
+`handed_over` waits for room in the queue first. The loop is woken once per batch of commits.
 
-Invariant: no thread waits for a commit, or for room in its queue. While a commit stalls, every
-thread is free for those who read.
+Invariant: no thread waits for a commit, or for room in the commit queue. While a commit stalls, all
+threads remain free for readers.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from lakebed.seglake.change import Change
 
 Result = TypeVar("Result")
 
-_IN_ONE_TURN: Final = 64  # changes that are queued in one turn of the loop
+_IN_ONE_TURN: Final = 64  # changes queued per turn of the loop
 
 
 class Worker:
-    """Of one wire, in the thread of its loop."""
+    """Belongs to one server. Used in the thread of its loop."""
 
     def __init__(self, executor: Executor) -> None:
-        self.executor = executor  # for what may wait for the disk
-        self.call_count = 0  # those in a thread, or waiting for one
+        self.executor = executor  # for calls that may wait for the disk
+        self.call_count = 0  # calls in a thread, or waiting for one
         self._waiting: dict[Batch[Any, Any], list[asyncio.Future[None]]] = {}
 
     # Threads.
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Run what takes long, or waits for the disk, in another thread.
+        """Runs blocking work in another thread.
 
-        Never a wait for a commit: that would take the threads from all others.
+        The work must not wait for a commit: that would use up the threads.
         """
         running = self._begin(work)
         self.call_count += 1
@@ -49,7 +49,7 @@ class Worker:
             self.call_count -= 1
 
     def start(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        """As `run`, without waiting; `Closed` once the threads have ended."""
+        """Like `run`, but does not wait. Raises `Closed` once the threads have ended."""
         running = self._begin(work)
         self.call_count += 1
         running.add_done_callback(self._ended)
@@ -59,7 +59,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         try:
             return loop.run_in_executor(self.executor, copy_context().run, work)
-        except RuntimeError as error:  # it takes no more
+        except RuntimeError as error:  # the executor was shut down
             raise Closed("the store is being closed") from error
 
     def _ended(self, _done: asyncio.Future[Any]) -> None:
@@ -69,24 +69,24 @@ class Worker:
 
     @property
     def awaited_count(self) -> int:
-        """How many requests wait for a commit now, or for room in its queue."""
+        """The number of requests that wait for a commit, or for room in its queue."""
         return sum(map(len, self._waiting.values()))
 
     async def commit(self, change: Change[Result]) -> Result:
-        """Return what the change did, once that is durable; `Busy` if the queue is full."""
+        """Commits a change and returns its durable result. Raises `Busy` if the queue is full."""
         return await self.done(change.submit(timeout=0))
 
     async def commit_each(
         self, changes: Sequence[Change[Result] | LakebedError]
     ) -> list[Result | LakebedError]:
-        """Commit many changes, each by itself: an error stands in the place of its result.
+        """Commits each change on its own. Returns a result or an error for each.
 
         All are queued before the first is awaited, so that they share batches.
         """
         tickets: list[Ticket[Result] | LakebedError] = []
         for index, change in enumerate(changes):
             if index % _IN_ONE_TURN == 0:
-                await asyncio.sleep(0)  # others have their turn in between
+                await asyncio.sleep(0)  # let other requests run
             if isinstance(change, LakebedError):
                 tickets.append(change)
                 continue
@@ -107,9 +107,10 @@ class Worker:
         return results
 
     async def handed_over(self, change: Change[Result]) -> Ticket[Result]:
-        """Queue a change that took long to come so far: it waits for its place in the queue.
+        """Queues a change, and waits if the queue is full, because its body was expensive to
+        receive.
 
-        `Busy` only if others than the requests of this wire fill the queue.
+        Raises `Busy` only if the queue is full and this server has no change in it.
         """
         while True:
             try:
@@ -123,7 +124,7 @@ class Worker:
                 return ticket
 
     async def done(self, ticket: Ticket[Result]) -> Result:
-        """Return what came of something that was queued, or raise the error it failed with."""
+        """Waits for a queued change. Returns its result or raises its error."""
         batch = ticket.batch
         if not batch.is_done:
             self._watch(ticket)
@@ -132,7 +133,7 @@ class Worker:
         return ticket.result()
 
     def _watch(self, ticket: Ticket[Any]) -> None:
-        """Its batch stands among those that are waited for until it is settled."""
+        """Tracks the ticket's batch until it is done."""
         batch = ticket.batch
         if batch in self._waiting:
             return
@@ -146,7 +147,7 @@ class Worker:
         ticket.when_done(wake)
 
     def _settled(self, batch: Batch[Any, Any]) -> asyncio.Future[None]:
-        """Awaited until a batch that is watched is done."""
+        """Returns a future that is set when a tracked batch is done."""
         is_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[batch].append(is_done)
         return is_done

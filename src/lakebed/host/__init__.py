@@ -1,1 +1,1 @@
-"""A store that is open for writing and serves its local socket, and the way to reach one."""
+"""`lakebed.Store`, which serves its local socket while open for writing, and `lakebed.connect`."""

@@ -1,11 +1,12 @@
-"""One call for programs that do not care who has the store open.
+"""`connect`: opens a store, or reaches it through the process that has it open.
 
     with lakebed.connect("data") as store: ...           # opened here, or the writer's socket
     with lakebed.connect("https://host:9100", access_key=…, secret_key=…) as store: ...
 
-Of a root, whoever comes first opens it, and serves its socket; the others go through that. Between
-the lock and the socket a writer that is just opening or closing has one without the other: that is
-waited out. A lock whose holder never serves a socket (a bare `AofManager`) ends in `Locked`.
+The first process to connect to a root opens it and serves its socket; later ones use that socket.
+While a writer opens or closes a store, the lock exists without the socket; `connect` waits for that
+to pass. If the holder of the lock never serves a socket (a bare `AofManager`), the result is
+`Locked`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def connect(
             retry_s=retry_s,
         )
     if access_key is not None or secret_key is not None or ca_file is not None:
-        raise InputError("keys and certificates are for URLs: a root's socket asks for none")
+        raise InputError(
+            "keys and certificates are only for URLs: a store folder is reached through its local "
+            "socket, which needs none"
+        )
     with ThreadRunner() as runner:
         return first_of(
             lambda: served(url_or_root, retry_s=retry_s),
@@ -66,7 +70,7 @@ def connect(
 
 
 def served(root: PathLike, *, retry_s: float) -> RemoteStore | None:
-    """The store through its socket, if somebody serves it now."""
+    """Returns the store through its socket, or None if no process serves it now."""
     address = address_of(root)
     with RemoteStore(address, retry_s=0) as probe:
         try:
@@ -85,20 +89,20 @@ def first_of(
     random: Random,
     wait_s: float,
 ) -> Served | Opened:
-    """Whichever works; `Locked` if neither does for that long."""
+    """Returns the first that succeeds. Raises `Locked` if neither does within `wait_s`."""
     backoff = Backoff(POLICY, random)
     until_ns = runner.clock.monotonic_ns() + round(wait_s * NS_PER_S)
     while True:
-        found = find_served()
-        if found is not None:
-            return found
+        store = find_served()
+        if store is not None:
+            return store
         try:
             return open_here()
         except Locked as error:
             delay_ns = backoff.next_ns()
             if runner.clock.monotonic_ns() + delay_ns > until_ns:
                 raise Locked(
-                    f"{error}; and whoever holds it serves no socket: it has its logs alone "
-                    "open, or does not finish opening or closing the store"
+                    f"{error}; that process serves no socket: it has only logs open, or is "
+                    "still opening or closing the store; try again, or stop that process"
                 ) from None
         runner.sleep_ns(delay_ns)

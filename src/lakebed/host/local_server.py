@@ -1,19 +1,19 @@
-"""The socket beside an open store, `<root>/lakebed.sock`: others write through it.
+"""The local socket of an open store, `<root>/lakebed.sock`, through which other processes write.
 
-Who never uses it pays for a bound socket and a thread that waits. The first client makes that
-thread import the api and its event loop, and serve.
+Until it is used, it costs a bound socket and a waiting thread. The first client makes that thread
+import the HTTP API and its event loop, and serve.
 
 Invariants:
-- it is opened when all else of the store is, and closed before any of it: requests under way are
-  finished, up to a limit, then cut; what is cut and still runs meets `Closed`;
-- the file's rights are its guard: the owner alone may connect;
-- the file is removed by who made it, and only if it is still that file. After a kill it is left
-  behind, nobody listens on it, and the next writer replaces it: the root's lock says that there is
-  no other;
-- a forked child neither listens nor removes the file, and keeps no client's connection;
-- a store whose socket cannot be made is open all the same, and a warning says so.
+- The socket opens after everything else in the store and closes before it. Current requests are
+  finished, up to a time limit, then cut; calls that still run get `Closed`.
+- The file's permissions are the access control: only the owner may connect.
+- The file is removed by the server that created it, and only if it is still the same file. A
+  killed process leaves its file; the next writer replaces it, because the root's lock proves that
+  there is no other writer.
+- A forked child does not listen, does not remove the file, and keeps no client's connection.
+- If the socket cannot be created, the store opens anyway and a warning is logged.
 
-A program that ends without closing the store ends as it would have: the socket is closed at once.
+A program that exits without closing its store is not delayed: the socket is closed at once.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from lakebed.store.store import Store
 SOCKET_NAME: Final = "lakebed.sock"
 DRAIN_S: Final = 5.0
 _CONNECTIONS_MAX: Final = 10_000
-_CUT_S: Final = 5.0  # for what is left to do after that
+_CUT_S: Final = 5.0  # to cut connections after that
 
 _log = logging.getLogger(__name__)
 
 
 def local_connections_max() -> int:
-    """A part of what the process's file descriptors allow."""
+    """Returns how many connections to allow: a share of the process's file descriptors."""
     return max(4, min(_CONNECTIONS_MAX, descriptors.connection_share() // 2))
 
 
 def open_local_server(store: Store) -> LocalServer | None:
-    """None if there can be no socket; why is logged."""
+    """Returns None if the socket cannot be created; the reason is logged."""
     path = os.path.abspath(os.path.join(store.root, SOCKET_NAME))
     try:
         return LocalServer(store, path)
-    except (LakebedError, OSError, RuntimeError) as error:  # no thread, no descriptor
+    except (LakebedError, OSError, RuntimeError) as error:  # RuntimeError: no thread
         event(_log, "socket_not_made", level=logging.WARNING, path=path, why=error)
         return None
 
@@ -64,7 +64,7 @@ class LocalServer:
         self._drain_s = drain_s
         self._generation = fork_guard.generation()
         self._mutex = store.runner.mutex()
-        self._is_over = False  # guarded by _mutex; then there is no `_wake` any more
+        self._is_over = False  # guarded by _mutex; true once `_wake` is closed
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             self._listening = local_socket.bind(path)
@@ -83,17 +83,18 @@ class LocalServer:
         atexit.register(self._close_at_exit)
 
     def close(self) -> None:
-        """Take no more requests, finish those under way, then cut what is left. Idempotent.
+        """Stops accepting requests, waits for running ones up to the time limit, then disconnects
+        the rest. Idempotent.
 
-        Not waited for in the api's own thread, which could not end then: a request that closes
-        the store leaves the others to meet `Closed`. In a thread that a request waits for it takes
-        as long as requests are given.
+        If a request closes the store in the server's own thread, this does not wait, because it
+        would wait for itself; other requests get `Closed`. If a running request waits for the
+        thread that closes the store, this takes the full time limit.
         """
         if self._generation != fork_guard.generation():
-            return  # a child's: there is neither thread nor socket
+            return  # a forked child has neither thread nor socket
         atexit.unregister(self._close_at_exit)
         self._remove_file()
-        self._log_end()
+        self._signal_end()
         if threading.current_thread() is self._thread:
             return
         self._thread.join(self._drain_s + _CUT_S)
@@ -101,7 +102,7 @@ class LocalServer:
             event(_log, "socket_not_ended", level=logging.WARNING, path=self.path)
 
     def drop(self) -> None:
-        """In a forked child. What the api itself holds is dropped by its server."""
+        """Called in a forked child. The API's own sockets are dropped by its server."""
         self._listening.close()
         os.close(self._wake)
 
@@ -110,32 +111,35 @@ class LocalServer:
         self.close()
 
     def _remove_file(self) -> None:
-        """While the socket is open no other file can have the same identity."""
+        """Removes the socket file if it is ours.
+
+        While the socket is open, no other file can have its identity.
+        """
         with self._mutex:
             is_ours = not self._is_over and local_socket.identity_of(self.path) == self._file
             if is_ours:
                 with contextlib.suppress(LakebedError):
                     self._store.disk.unlink(self.path)
 
-    def _log_end(self) -> None:
+    def _signal_end(self) -> None:
         with self._mutex:
             if not self._is_over:
                 os.eventfd_write(self._wake, 1)
 
-    # In the thread.
+    # Runs in the thread.
 
     def _run(self) -> None:
         try:
             if self._is_wanted():
                 self._serve()
-        except Exception:  # noqa: BLE001 - the program that embeds the store goes on
-            _log.exception("the socket %s is not served any more", self.path)
+        except Exception:  # noqa: BLE001 - must not end the program that embeds the store
+            _log.exception("the socket %s failed and is no longer served", self.path)
             self._remove_file()
         finally:
             self._end()
 
     def _is_wanted(self) -> bool:
-        """Wait for the first client, or the end."""
+        """Waits for the first client or for the end. Returns whether there is a client."""
         poll = select.poll()
         poll.register(self._listening, select.POLLIN)
         poll.register(self._wake, select.POLLIN)

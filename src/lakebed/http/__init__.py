@@ -1,8 +1,10 @@
-"""HTTP/1.1 as a server speaks it: bytes in, requests out, responses back, nothing of any API.
+"""The server side of HTTP/1.1, independent of any API.
 
-`server` listens and drains; `connection` is the protocol of one client: it reads heads by `head`,
-bodies by `body` and `chunks`, and leaves each request to `responder`, which calls the handler and
-writes by `response_head`, `body_sender` and `outgoing_stream`. `request` and `response` are what a
-handler gets and gives, `refusal` what is told when there is no handler to ask. `limits` bounds
-everything a client can make us hold or wait for.
+- `server` listens and drains; `connection` runs the protocol for one client;
+- `head`, `body` and `chunks` parse requests strictly;
+- `responder` calls the handler and writes its response through `response_head`, `body_sender` and
+  `outgoing_stream`;
+- `request` and `response` are what a handler gets and returns; `refusal` is the response to a
+  request that never reaches a handler;
+- `limits` bounds the memory and the waiting time that a client can cost.
 """

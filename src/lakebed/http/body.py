@@ -1,7 +1,7 @@
-"""The body of a request: what a handler reads, and what the connection puts in.
+"""The body of a request. The connection puts bytes in, and the handler reads them.
 
-No more than `Limits.read_ahead_bytes`, and what one read of the socket brings, is held: beyond that
-the socket is not read until the handler has taken what there is.
+At most `Limits.read_ahead_bytes` plus one read of the socket are held. Beyond that the socket is
+not read until the handler has taken the held bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lakebed.base.units import KIB
 from lakebed.http.chunks import ChunkedReader
 from lakebed.http.request import BadBody, ClientGone
 
-LARGE_PIECE_BYTES = 32 * KIB  # from here on copying costs more than a turn of the loop
-PIECE_COST_BYTES = 64  # of a piece besides its content: a body may come in single bytes
+LARGE_PIECE_BYTES = 32 * KIB  # from this size on, copying costs more than another turn of the loop
+PIECE_COST_BYTES = 64  # overhead of a piece: a body may arrive byte by byte
 
 
 class WholeBody:
-    """A body that came along with its head: small, or empty."""
+    """A body that arrived together with its head: small, or empty."""
 
     __slots__ = ("_is_read", "length", "whole")
 
@@ -41,14 +41,14 @@ class WholeBody:
 
 
 class Source(Protocol):
-    """The connection, as a body sees it."""
+    """The part of the connection that a body uses."""
 
     def want_body(self) -> None:
-        """A handler waits for bytes: let the client send, and read on."""
+        """Called when a handler waits for bytes: lets the client send, and continues to read."""
 
 
 class IncomingBody:
-    """A body on its way. `is_read`: nothing of it is left, here or on the wire."""
+    """A body that is still being received. `is_read`: all of it has arrived and was read."""
 
     __slots__ = (
         "_chunks",
@@ -95,7 +95,7 @@ class IncomingBody:
                 raise self._error
             if self.is_complete:
                 return b""
-            assert self._waiter is None, "a body has one reader"
+            assert self._waiter is None, "two readers of one body"
             self._waiter = asyncio.get_running_loop().create_future()
             self._source.want_body()
             try:
@@ -108,7 +108,7 @@ class IncomingBody:
         return piece
 
     def _next_piece(self) -> bytes:
-        """A large piece as it came; small ones together."""
+        """Returns a large piece unchanged, or all small pieces joined."""
         pieces = self._pieces
         if len(pieces) == 1 or len(pieces[0]) >= LARGE_PIECE_BYTES:
             piece = pieces.pop(0)
@@ -122,7 +122,9 @@ class IncomingBody:
             yield piece
 
     def feed(self, data: bytes) -> int:
-        """Take what belongs to the body; how many bytes that was. `BadBody` is for the reader."""
+        """Takes the bytes that belong to the body and returns their count. A `BadBody` goes to
+        the reader.
+        """
         before = len(self._pieces)
         if self._chunks is None:
             piece = data if len(data) <= self._left else data[: self._left]
@@ -146,7 +148,7 @@ class IncomingBody:
         return used
 
     def fail(self, error: BadBody | ClientGone) -> None:
-        """No more comes. What came and was not read is dropped."""
+        """Ends the body with an error. Bytes that were not read yet are dropped."""
         if self._error is None and not self.is_complete:
             self._error = error
             self._pieces.clear()

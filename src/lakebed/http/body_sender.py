@@ -1,8 +1,8 @@
-"""The body of a response on its way out: as fast as the client takes it, files by sendfile.
+"""Sends the body of a response as fast as the client receives it, and files with sendfile.
 
-`os.sendfile` writes to a copy of the socket's descriptor, past the transport, and so only while
-the transport holds nothing back. Where that is not possible (TLS, a file that cannot) it is
-read and written.
+`os.sendfile` writes to a copy of the socket's descriptor and bypasses the transport, so it is used
+only while the transport's buffer is empty. Where sendfile is not possible (TLS, some files), the
+file is read and written.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ from lakebed.http.response_head import CHUNKS_END
 
 _READ_BYTES = 256 * KIB
 _SEND_BYTES_MAX = 1 << 30
-_CANNOT = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})  # such a file, such a socket
+_CANNOT = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})  # unsupported file or socket
 
 
 class Outlet(Protocol):
-    """The connection, as a body sees it. All raise `ClientGone`."""
+    """The part of the connection that a body sender uses. Every method raises `ClientGone`."""
 
     def write(self, data: Buffer) -> None: ...
 
     async def drained(self) -> None:
-        """Until the client has taken enough for more to be written."""
+        """Waits until the transport accepts more."""
 
     async def emptied(self) -> None:
-        """Until nothing written is held back."""
+        """Waits until the transport's buffer is empty."""
 
     def plain_socket(self) -> socket.socket | None:
-        """A copy of the socket, if bytes may go to it as they are."""
+        """Returns a copy of the socket, or None if bytes must be encrypted."""
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
-        """Until it is done, or the client gone."""
+        """Waits until `ready` is done or the client is gone."""
 
     def note_sent(self, count: int) -> None:
-        """So many bytes went past the transport."""
+        """Counts bytes that were sent without the transport."""
 
 
 class ShortBody(Exception):
-    """A response's body is not of the length that was told: our own mistake."""
+    """A response's body does not have the length that was announced: a bug of the handler."""
 
 
 async def send_pieces(
     outlet: Outlet, pieces: AsyncIterable[Piece], *, length: int | None, is_chunked: bool
 ) -> int:
-    """All of a body; how many bytes it had. `ClientGone`, `ShortBody`, and what `pieces` raises."""
+    """Sends a body and returns its size. Raises `ClientGone`, `ShortBody`, or what iterating
+    over `pieces` raises.
+    """
     sent = 0
     async for piece in pieces:
         size = size_of(piece)
@@ -61,7 +63,7 @@ async def send_pieces(
             continue
         sent += size
         if length is not None and sent > length:
-            raise ShortBody(f"the body has more than {length} bytes")
+            raise ShortBody(f"the response body has more than the {length} bytes announced")
         if is_chunked:
             outlet.write(b"%x\r\n" % size)
         if isinstance(piece, FileSlice):
@@ -72,7 +74,7 @@ async def send_pieces(
             outlet.write(b"\r\n")
         await outlet.drained()
     if length is not None and sent != length:
-        raise ShortBody(f"the body has {sent} bytes, not {length}")
+        raise ShortBody(f"the response body has {sent} bytes, but {length} were announced")
     if is_chunked:
         outlet.write(CHUNKS_END)
     return sent
@@ -85,7 +87,7 @@ def size_of(piece: Piece) -> int:
 
 
 async def send_file(outlet: Outlet, part: FileSlice) -> None:
-    """`ClientGone`; `ShortBody` if the file ends early."""
+    """Raises `ClientGone`, or `ShortBody` if the file ends early."""
     copy = outlet.plain_socket()
     if copy is None:
         await _read_and_write(outlet, part)
@@ -109,7 +111,7 @@ async def send_file(outlet: Outlet, part: FileSlice) -> None:
                 await _read_and_write(outlet, FileSlice(part.descriptor, offset, end - offset))
                 return
             if not count:
-                raise ShortBody("a file ends before the part of it that is sent")
+                raise ShortBody("the file ended while it was being sent")
             offset += count
             outlet.note_sent(count)
 
@@ -118,11 +120,11 @@ async def _writable(outlet: Outlet, copy: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def set_ready() -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_writer(copy.fileno(), tell)
+    loop.add_writer(copy.fileno(), set_ready)
     try:
         await outlet.wait(ready)
     finally:
@@ -134,14 +136,14 @@ async def _read_and_write(outlet: Outlet, part: FileSlice) -> None:
     while offset < end:
         data = os.pread(part.descriptor, min(end - offset, _READ_BYTES), offset)
         if not data:
-            raise ShortBody("a file ends before the part of it that is sent")
+            raise ShortBody("the file ended while it was being sent")
         outlet.write(data)
         offset += len(data)
         await outlet.drained()
 
 
 async def close_pieces(body: object) -> None:
-    """Let a body that is not read to its end give back what it holds."""
+    """Closes a body that may not have been read to its end, so that it releases what it holds."""
     close = getattr(body, "aclose", None)
     if close is not None:
         await close()

@@ -1,7 +1,7 @@
-"""A chunked body: bytes in, content out, and where it ends. Strict, and bounded in what it keeps.
+"""The decoder of chunked request bodies: takes bytes, yields the content and finds the end.
 
-Sizes are hexadecimal digits and nothing else, lines end in CR LF. Extensions and trailers are
-checked for control bytes, counted against a limit, and dropped.
+It is strict: sizes are hexadecimal digits only, and lines end in CR LF. Extensions and trailers are
+checked for control bytes, counted against a limit, and dropped, so little is kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Expected(Enum):
 
 
 class ChunkedReader:
-    """`feed` until `is_complete`; what stands behind the end is left alone."""
+    """Decodes one body: call `feed` until `is_complete`. Bytes after the end are not used."""
 
     __slots__ = ("_expected", "_extension_bytes", "_left", "_limits", "_line", "_trailer_bytes")
 
@@ -35,7 +35,7 @@ class ChunkedReader:
         self._limits = limits
         self._expected = _Expected.SIZE
         self._left = 0
-        self._line = b""  # one that has not come whole
+        self._line = b""  # the received part of an incomplete line
         self._extension_bytes = 0
         self._trailer_bytes = 0
 
@@ -44,7 +44,7 @@ class ChunkedReader:
         return self._expected is _Expected.NOTHING
 
     def feed(self, data: bytes, pieces: list[bytes]) -> int:
-        """Put the content of `data` into `pieces`; how many bytes were used. `BadBody`."""
+        """Appends the content of `data` to `pieces`; returns the bytes used. Raises `BadBody`."""
         at, end = 0, len(data)
         while at < end and self._expected is not _Expected.NOTHING:
             if self._expected is _Expected.CONTENT:
@@ -62,16 +62,16 @@ class ChunkedReader:
         newline = data.find(b"\n", at)
         end = len(data) if newline < 0 else newline + 1
         if len(self._line) + end - at > _LINE_BYTES_MAX:
-            raise BadBody(f"a line of a chunked body is longer than {_LINE_BYTES_MAX} bytes")
+            raise BadBody(f"chunked body: a line is longer than {_LINE_BYTES_MAX} bytes")
         line = self._line + data[at:end]
         if self._expected is _Expected.CONTENT_END and not b"\r\n".startswith(line):
-            raise BadBody("a chunk is longer than its size")
+            raise BadBody("chunked body: a chunk is longer than its size")
         if newline < 0:
             self._line = line
             return end
         self._line = b""
         if not line.endswith(b"\r\n"):
-            raise BadBody("a line of a chunked body does not end in CR LF")
+            raise BadBody("chunked body: a line does not end in CR LF")
         self._take_line(line[:-2])
         return end
 
@@ -88,16 +88,16 @@ class ChunkedReader:
     def _take_size(self, line: bytes) -> None:
         match = _SIZE_LINE.fullmatch(line)
         if match is None:
-            raise BadBody("the size of a chunk is malformed")
+            raise BadBody("chunked body: a chunk size is malformed")
         self._extension_bytes += len(match[2] or b"")
         if self._extension_bytes > _EXTENSION_BYTES_MAX:
-            raise BadBody(f"a chunked body has over {_EXTENSION_BYTES_MAX} bytes of extensions")
+            raise BadBody(f"chunked body: more than {_EXTENSION_BYTES_MAX} bytes of extensions")
         self._left = int(match[1], 16)
         self._expected = _Expected.CONTENT if self._left else _Expected.TRAILER
 
     def _take_trailer(self, line: bytes) -> None:
         self._trailer_bytes += len(line) + 2
         if self._trailer_bytes > self._limits.header_bytes_max:
-            raise BadBody(f"the trailer is larger than {self._limits.header_bytes_max} bytes")
+            raise BadBody(f"chunked body: trailer over {self._limits.header_bytes_max} bytes")
         if _TRAILER_LINE.fullmatch(line) is None:
-            raise BadBody("the trailer is malformed")
+            raise BadBody("chunked body: the trailer is malformed")

@@ -1,12 +1,13 @@
-"""One client: its bytes become requests, answered one after the other in the order they came.
+"""The protocol of one client connection: parses requests and answers them in order.
 
-A connection reads one request at a time. What a client sends behind it waits as bytes, and beyond
-`Limits.pipelined_bytes` of them the socket is not read. The next request is begun when the
-response before it was handed to the transport, and the transport takes more.
+A connection handles one request at a time. Bytes that arrive after it are buffered; above
+`Limits.pipelined_bytes` the socket is not read. The next request starts when the previous response
+was handed to the transport and the transport accepts more.
 
-A connection ends after a response if either side says so, if the request was refused, or if its
-body was not read to its end: then the client is read from for a while longer and what it says
-is dropped, because a socket closed with unread bytes in it takes the response back.
+A connection ends after a response if either side requests it, if the request was refused, or if the
+request's body was not read to its end. In the last two cases the server reads and drops the
+client's bytes for a while before it closes, because closing a socket that has unread bytes can
+discard the response.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ if TYPE_CHECKING:
 
     from lakebed.http.server import Server
 
-REFUSED_MAX = 64  # so many connections beyond the limit are told why; others are cut
+REFUSED_MAX = 64  # connections above the limit that get a response; others are cut
 
 _EMPTY = WholeBody(b"")
 
 
 class Phase(Enum):
-    """What a connection waits for, and so which timer runs."""
+    """What a connection waits for. Each phase has its own timer."""
 
     IDLE = auto()  # a request
     HEAD = auto()  # the rest of a head, or of a small body
     BUSY = auto()  # the handler, or the client to take the response
     LINGERING = auto()  # the client to close
-    CLOSING = auto()  # what was written to be taken
+    CLOSING = auto()  # the written bytes to be sent
 
 
-# Looking a member up in its class takes longer than all else that is done with it.
+# A lookup of a member in its class costs more than its use.
 IDLE, HEAD, BUSY = Phase.IDLE, Phase.HEAD, Phase.BUSY
 LINGERING, CLOSING = Phase.LINGERING, Phase.CLOSING
 
 
 class Connection(asyncio.Protocol):
-    """Everything happens in the loop's thread. There is a request exactly in the phase BUSY."""
+    """Runs in the loop's thread. There is a current request in the phase BUSY, and only then."""
 
     __slots__ = (
         "_answering",
@@ -86,12 +87,12 @@ class Connection(asyncio.Protocol):
         self._phase = IDLE
         self._since_ns = server.clock.monotonic_ns()
         self._pending = bytearray()  # bytes not yet part of a request
-        self._searched = 0  # so many of them have no end of a head in them
-        self._head: Head | None = None  # one whose small body has not come whole
-        self._request: Request | None = None  # the one under way
-        self._unsent: Request | None = None  # the one before, while much of its response waits
-        self._body: IncomingBody | None = None  # of the request, if it did not come whole
-        self._pace: MinimumRate | None = None  # of a body that did not come whole
+        self._searched = 0  # count of leading pending bytes in which no head ends
+        self._head: Head | None = None  # a head whose small body is incomplete
+        self._request: Request | None = None  # the current request
+        self._unsent: Request | None = None  # the previous one, until it is mostly sent
+        self._body: IncomingBody | None = None  # unless it arrived with the head
+        self._pace: MinimumRate | None = None  # the rate of an incomplete body
         self._wants_continue = False
         self._is_reading = True
         self._got_eof = False
@@ -99,19 +100,19 @@ class Connection(asyncio.Protocol):
 
     @property
     def socket(self) -> TransportSocket | None:
-        """None once it is closed."""
+        """The socket, or None once it is closed."""
         try:
-            found: TransportSocket | None = self._transport.get_extra_info("socket")
-        except (RuntimeError, ValueError):  # of the loop, if it is not alive any more
+            transport_socket: TransportSocket | None = self._transport.get_extra_info("socket")
+        except (RuntimeError, ValueError):  # raised by a loop that has ended
             return None
-        return found
+        return transport_socket
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request, or the rest of a small one."""
+        """Whether the connection waits for a request, or for the rest of a small one."""
         return self._phase is IDLE or self._phase is HEAD
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -122,14 +123,14 @@ class Connection(asyncio.Protocol):
             self._transport, is_secure=self._is_secure, now_ns=self._since_ns
         )
         self._answering = Responder(self, self._server, self._out)
-        self._is_known = not self._peer  # a local socket: its file is the guard
+        self._is_known = not self._peer  # a local socket: file permissions guard it
         room = self._server.admit(self, is_known=self._is_known)
         if self._server.is_draining:
-            self.close()  # it was accepted just before the listener ended
+            self.close()  # accepted just before the listener was closed
         elif room < -REFUSED_MAX:
             self.abort()
         elif room < 0:
-            self._refuse(Refused(503, "there are too many connections"))
+            self._refuse(Refused(503, "the server has too many connections; retry later"))
 
     def data_received(self, data: bytes) -> None:
         phase = self._phase
@@ -155,11 +156,11 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still listen, unless it speaks TLS."""
+        """Called when the client sends no more. It may still receive, unless it uses TLS."""
         self._got_eof = True
         self._lose_client()
         if self._phase is IDLE and self._pending:
-            return not self._is_secure  # requests that wait for their turn
+            return not self._is_secure  # pipelined requests are still to be answered
         return self._phase is BUSY and not self._is_secure
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -172,7 +173,9 @@ class Connection(asyncio.Protocol):
 
     def _lose_client(self) -> None:
         if self._body is not None:
-            self._body.fail(ClientGone("the client closed the connection in a body"))
+            self._body.fail(
+                ClientGone("the client closed the connection before its request body was complete")
+            )
         if self._request is not None:
             self._request.hurry(is_gone=True)
 
@@ -188,11 +191,11 @@ class Connection(asyncio.Protocol):
     # From bytes to requests.
 
     def _go_on(self) -> None:
-        """Take up what is pending, as far as that is possible now."""
+        """Starts as many of the buffered requests as is possible now."""
         turns = self._server.limits.pipelined_requests
         while self._pending and self._is_ready():
             if not turns:
-                self._server.loop.call_soon(self._go_on)  # others have their turn too
+                self._server.loop.call_soon(self._go_on)  # let other connections run
                 break
             turns -= 1
             if not self._take(self._pending):
@@ -206,9 +209,10 @@ class Connection(asyncio.Protocol):
         return self._phase in (IDLE, HEAD) and self._out.is_writable
 
     def _take(self, data: bytes | bytearray) -> int:
-        """Begin one request from the front of `data`; how many bytes were used.
+        """Starts one request from the front of `data` and returns the number of bytes used.
 
-        `data` is what is pending, which is cut before a handler is called, or new.
+        `data` is either the pending buffer, which is cut before a handler is called, or newly
+        received.
         """
         if self._head is not None:
             return self._take_small_body(self._head, data)
@@ -221,7 +225,7 @@ class Connection(asyncio.Protocol):
             head = self._server.heads.read(bytes(data[:end]))
         except Refused as refused:
             if data.startswith(b"\r\n"):
-                return self._cut(2)  # some clients put an empty line behind a body
+                return self._cut(2)  # some clients send an empty line after a body
             self._refuse(refused)
             return len(data)
         length = head.length
@@ -305,10 +309,10 @@ class Connection(asyncio.Protocol):
         self._phase = phase
         self._since_ns = self._server.clock.monotonic_ns()
 
-    # The body of the request that is under way.
+    # The body of the current request.
 
     def _feed_body(self, data: bytes) -> int:
-        """What is the body's; the rest belongs to the next request."""
+        """Passes bytes to the body; returns how many it used. The next request has the others."""
         body = self._body
         if body is None or body.is_complete:
             return 0
@@ -321,7 +325,7 @@ class Connection(asyncio.Protocol):
         return used
 
     def want_body(self) -> None:
-        """The handler waits for more of the body, or took what there was."""
+        """Called when the handler waits for more of the body, or took the bytes that were held."""
         self._note_body(0, was_waited_for=False)
         if self._wants_continue and not self._answering.has_begun:
             self._wants_continue = False
@@ -335,7 +339,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _note_body(self, count: int, *, was_waited_for: bool) -> None:
-        """So many bytes of it came."""
+        """Records the arrival of `count` bytes of a body."""
         self._since_ns = now_ns = self._server.clock.monotonic_ns()
         if self._pace is not None:
             self._pace.note(count, now_ns, was_waited_for=was_waited_for)
@@ -344,11 +348,11 @@ class Connection(asyncio.Protocol):
         return self._body is None or self._body.is_read
 
     def body_bytes(self, request: Request) -> int:
-        """So many came."""
+        """Returns how many bytes of the body were received."""
         return len(request.body.whole or b"") if self._body is None else self._body.received_bytes
 
     def _balance(self) -> None:
-        """Read from the socket, or leave off while enough is held."""
+        """Pauses reading from the socket while enough is buffered, and resumes it after that."""
         limits, body = self._server.limits, self._body
         is_full = (len(self._pending) > limits.pipelined_bytes and self._phase is not HEAD) or (
             body is not None and body.held_bytes > limits.read_ahead_bytes
@@ -361,10 +365,10 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.resume_reading()
 
-    # How it goes on, and how it ends.
+    # After a response, and at the end.
 
     def next(self, *, keeps_alive: bool) -> None:
-        """The response is written."""
+        """Called when a response is written. Waits for the next request, or ends the connection."""
         body, self._body = self._body, None
         request, self._request = self._request, None
         if request is not None:
@@ -375,7 +379,7 @@ class Connection(asyncio.Protocol):
             if self._out.is_writable or not self._out.is_open:
                 self._end_request()
         if body is not None:
-            body.fail(ClientGone("the request was answered before its body came"))
+            body.fail(ClientGone("the response was sent before the request body was complete"))
         if self._phase is not BUSY:
             return
         if keeps_alive:
@@ -390,18 +394,21 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _end_request(self) -> None:
-        """The client has the response, but for what fits the transport's buffer, or is gone."""
+        """Ends a request whose response was sent, or whose client is gone.
+
+        A part of the response that fits into the transport's buffer may be unsent.
+        """
         request, self._unsent = self._unsent, None
         if request is not None:
             request.end()
 
     def go_on_later(self) -> None:
-        """After `next`, by whoever was not called by this connection."""
+        """Continues after `next`, when `next` was not called from within this connection."""
         if self._pending or self._got_eof:
             self._go_on()
 
     def _refuse(self, refused: Refused) -> None:
-        """Before there is a request: answer, and end."""
+        """Answers bytes that did not become a request, then ends the connection."""
         self._answering.refuse(refused)
         if self._out.is_open:
             self._linger()
@@ -418,44 +425,44 @@ class Connection(asyncio.Protocol):
         self._balance()
 
     def close(self) -> None:
-        """When all that was written is taken."""
+        """Closes once everything written was sent."""
         self._wait_in(CLOSING)
         self._transport.close()
 
     def abort(self) -> None:
-        """At once."""
+        """Closes at once."""
         self._wait_in(CLOSING)
         self._transport.abort()
 
     def drain(self) -> None:
-        """The server ends: take no more requests."""
+        """Called when the server shuts down: accepts no more requests."""
         if self._phase is IDLE and not self._pending:
             self.close()
         elif self._request is not None:
             self._request.hurry(is_gone=False)
 
     def sweep(self, now_ns: int) -> None:
-        """Once a second: end it if a timer ran out."""
+        """Called once a second: ends the connection if a timer has expired."""
         limits = self._server.limits
         if self._out.is_stuck(now_ns, limits):
             self.abort()
             return
         if not self._out.is_empty and self._phase is not BUSY:
-            self._since_ns = now_ns  # what it waits for can only come after that
+            self._since_ns = now_ns  # the client must receive these bytes before it can send more
             return
         limit_s = self._timer_s()
         is_late = limit_s is not None and now_ns - self._since_ns > limit_s * NS_PER_S
         if not is_late and not self._is_too_slow(now_ns):
             return
         if self._phase is HEAD:
-            self._refuse(Refused(408, "the request did not come whole in time"))
+            self._refuse(Refused(408, "the request was not complete in time"))
         elif self._phase is IDLE:
             self.close()
         else:
             self.abort()
 
     def _is_too_slow(self, now_ns: int) -> bool:
-        """Whether it is a body that is waited for, and too far behind its minimum rate."""
+        """Returns whether a body is awaited and has been below its minimum rate for too long."""
         is_small = self._phase is HEAD and self._head is not None
         if self._pace is None or not (is_small or self._is_waiting_for_body()):
             return False

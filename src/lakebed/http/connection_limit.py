@@ -1,7 +1,8 @@
-"""How many connections there may be, of all servers that share one limit.
+"""The limit on the number of connections, which several servers can share.
 
-Anybody can connect, without a key. So when there is no room for one more, the oldest that waits for
-a request and never had one with a key is closed; only if there is none, the new one is refused.
+Anyone can connect without a key. So at the limit, the oldest connection that is waiting for a
+request and never sent an authenticated one is closed. The new connection is refused only if there
+is no such connection.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ if TYPE_CHECKING:
 
 
 class ConnectionLimit:
-    """In the thread of one loop."""
+    """Used in the thread of one event loop."""
 
     def __init__(self, count_max: int) -> None:
         self.count_max = count_max
         self._connections: set[Connection | Handshake] = set()
-        self._strangers: dict[Connection | Handshake, None] = {}  # the oldest first
+        self._strangers: dict[
+            Connection | Handshake, None
+        ] = {}  # never authenticated; oldest first
 
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
-        """How many more there is room for; it is counted in any case."""
+        """Counts the connection, also above the limit, and returns how many more are allowed."""
         room = self.count_max - len(self._connections) - 1
         if room < 0 and self._close_stranger():
             room = 0
@@ -32,7 +35,7 @@ class ConnectionLimit:
         return room
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """It had a request with a key."""
+        """Records that the connection sent a request with a valid key."""
         self._strangers.pop(connection, None)
 
     def forget(self, connection: Connection | Handshake) -> None:

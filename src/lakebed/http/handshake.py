@@ -1,8 +1,9 @@
 """A connection during its TLS handshake, counted from the moment it is accepted.
 
-An event loop that is given the TLS context reports connections only after their handshake. Until
-then nothing would bound them, and clients that connect and send nothing would take all descriptors.
-So they are accepted without TLS, and handed to the loop a second time.
+An event loop with a TLS context reports a connection only after its handshake. Until then the
+connection limit would not apply, and clients that connect and send nothing could use up all
+descriptors. So connections are accepted without TLS, counted, and then passed to the loop again for
+the handshake.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Handshake(asyncio.Protocol):
-    """A `Connection` takes its place. The loop has a timer for it."""
+    """Replaced by a `Connection` when the handshake is done. The loop limits its duration."""
 
     is_idle: Final = True
 
@@ -34,21 +35,21 @@ class Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         accepted = cast("asyncio.Transport", transport)
-        with contextlib.suppress(OSError):  # no descriptor is left, or the client is gone
+        with contextlib.suppress(OSError):  # no descriptor left, or the client is gone
             self.socket = _copied(accepted)
             room = self._server.admit(self, is_known=False)
             self._task = self._server.run(self._shake_hands())
             self._task.add_done_callback(self._ended)
             if self._server.is_draining or room < -REFUSED_MAX:
                 self.abort()
-        accepted.abort()  # the connection goes on by the copy of its descriptor
+        accepted.abort()  # the connection continues on the copied descriptor
 
     def abort(self) -> None:
         self._task.cancel()
 
     async def _shake_hands(self) -> None:
         self._is_begun = True
-        with contextlib.suppress(OSError):  # of TLS, or the client is gone
+        with contextlib.suppress(OSError):  # a TLS error, or the client is gone
             await self._server.loop.connect_accepted_socket(
                 self._connect,
                 self.socket,
@@ -62,12 +63,12 @@ class Handshake(asyncio.Protocol):
 
     def _ended(self, _: asyncio.Task[None]) -> None:
         self._server.forget(self)
-        if not self._is_begun:  # else the socket is the loop's
+        if not self._is_begun:  # otherwise the loop owns the socket
             self.socket.close()
 
 
 class _Secured(Connection):
-    """Takes the place of its handshake, and is not counted besides it."""
+    """A connection that replaces its handshake, so that the two are counted once."""
 
     __slots__ = ("_handshake",)
 

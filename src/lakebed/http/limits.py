@@ -1,4 +1,4 @@
-"""What a client may make the server hold, and how long it may make it wait."""
+"""The limits on the memory that a client can use and the time that it can make the server wait."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ _DAY_S = 24 * 3600
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Timers are looked at once a second, so each may be late by that much."""
+    """Timers are checked once a second, so each may expire up to a second late."""
 
     url_bytes_max: int = bounded(16 * KIB, minimum=64, maximum=MIB)
     header_bytes_max: int = bounded(32 * KIB, minimum=256, maximum=MIB)
     header_count_max: int = bounded(200, minimum=1, maximum=10_000)
-    small_body_bytes: int = bounded(64 * KIB, minimum=0, maximum=MIB)  # kept until it is whole
-    read_ahead_bytes: int = bounded(256 * KIB, minimum=4 * KIB, maximum=GIB)  # of a body, unread
-    pipelined_bytes: int = bounded(64 * KIB, minimum=KIB, maximum=MIB)  # behind the request
-    pipelined_requests: int = bounded(16, minimum=1, maximum=1_000)  # answered in one turn
-    linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # read after the last answer
+    small_body_bytes: int = bounded(
+        64 * KIB, minimum=0, maximum=MIB
+    )  # read before the handler runs
+    read_ahead_bytes: int = bounded(256 * KIB, minimum=4 * KIB, maximum=GIB)  # received but unread
+    pipelined_bytes: int = bounded(64 * KIB, minimum=KIB, maximum=MIB)  # after the current request
+    pipelined_requests: int = bounded(16, minimum=1, maximum=1_000)  # per turn of the loop
+    linger_bytes_max: int = bounded(16 * MIB, minimum=0, maximum=GIB)  # after the last response
     connections_max: int = bounded(10_000, minimum=1, maximum=1_000_000)
 
     header_s: float = bounded(10.0, minimum=0.1, maximum=_DAY_S)  # for a whole head
     keep_alive_s: float = bounded(75.0, minimum=0.1, maximum=_DAY_S)  # between requests
-    body_idle_s: float = bounded(30.0, minimum=0.1, maximum=_DAY_S)  # without a byte of a body
-    write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # without a byte taken
-    rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)  # a second, both ways; 0: any
-    rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # so long behind that rate
+    body_idle_s: float = bounded(30.0, minimum=0.1, maximum=_DAY_S)  # between bytes of a body
+    write_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # until the client receives a byte
+    rate_bytes_min: int = bounded(KIB, minimum=0, maximum=GIB)  # per second, each way; 0: no limit
+    rate_grace_s: float = bounded(60.0, minimum=0.1, maximum=_DAY_S)  # lag allowed at that rate
     linger_s: float = bounded(5.0, minimum=0.1, maximum=_DAY_S)
 
     def __post_init__(self) -> None:
@@ -37,5 +39,5 @@ class Limits:
 
     @property
     def head_bytes_max(self) -> int:
-        """Of a whole head: request line and header."""
+        """The limit for a whole head: request line and headers."""
         return self.url_bytes_max + self.header_bytes_max

@@ -1,11 +1,11 @@
-"""A Unix socket in the file system: made by the one who serves, found by its path.
+"""Unix sockets in the file system: creates, replaces and connects to them.
 
-A file of an earlier server, which nobody listens on any more, is replaced; whether somebody does is
-for the caller to know. Anything else at the path is left alone. The rights of the file are set
-before anybody can connect: they are all that guards it.
+The socket file of a server that has ended is replaced; the caller must know that no server is
+listening on it. Anything else at the path is left alone. The file's permissions are the only access
+control, and are set before a client can connect.
 
-The address of a Unix socket has 108 bytes. A longer path is reached through the descriptor of its
-folder, as `/proc/self/fd/<descriptor>/<name>`. No program that is executed inherits the sockets.
+The address of a Unix socket is at most 108 bytes. A longer path is reached through the descriptor
+of its folder, as `/proc/self/fd/<descriptor>/<name>`. Executed programs do not inherit the sockets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.base.errors import AlreadyExists, BadName, from_os_error
 
 PathLike = str | os.PathLike[str]
 
-ADDRESS_BYTES_MAX = 107  # and a zero behind them
+ADDRESS_BYTES_MAX = 107  # and a terminating zero
 BACKLOG = 1024
 
 _KINDS = {
@@ -34,31 +34,31 @@ _KINDS = {
 
 
 def bind(path: PathLike, mode: int = 0o600) -> socket.socket:
-    """A socket that listens there. `AlreadyExists` if something else than a socket is there."""
-    where = os.fspath(path)
+    """Returns a listening socket. Raises `AlreadyExists` if the path is not a socket."""
+    path_text = os.fspath(path)
     try:
-        with _address(where) as (address, folder, name):
-            _remove_old(where, folder, name)
+        with _address(path_text) as (address, folder, name):
+            _remove_old(path_text, folder, name)
             return _listening(address, folder, name, mode)
     except OSError as error:
-        raise from_os_error(error, operation="listen on a socket", path=where) from error
+        raise from_os_error(error, operation="listen on a socket", path=path_text) from error
 
 
 def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
-    """A connection to who listens there, with that time-out for all that is done with it.
+    """Connects to the server that listens at the path. `timeout_s` applies to each use.
 
-    An `OSError` with the path, of the kind that tells why not: `FileNotFoundError`,
-    `ConnectionRefusedError` if nobody listens, `PermissionError` if it is another user's.
+    Raises an `OSError` with the path: `FileNotFoundError`, `ConnectionRefusedError` if no server is
+    listening, or `PermissionError` if the socket belongs to another user.
     """
-    where = os.fspath(path)
+    path_text = os.fspath(path)
     connection = _new_socket()
     try:
-        with _address(where) as (address, _, _):
+        with _address(path_text) as (address, _, _):
             connection.settimeout(timeout_s)
             connection.connect(address)
     except OSError as error:
         connection.close()
-        raise OSError(error.errno, error.strerror or str(error), where) from error
+        raise OSError(error.errno, error.strerror or str(error), path_text) from error
     except BaseException:
         connection.close()
         raise
@@ -66,17 +66,17 @@ def connect(path: PathLike, *, timeout_s: float | None = None) -> socket.socket:
 
 
 def identity_of(path: PathLike) -> tuple[int, int] | None:
-    """Of the file at the path: by it a server finds out whether the file is still its own."""
+    """Returns device and inode of the file, by which a server recognises its own socket file."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
 def _address(path: str) -> Iterator[tuple[str, int, str]]:
-    """What to bind or connect to, and the same as an open folder and a name in it."""
+    """Yields the address to bind or connect to, and the folder's descriptor with the name in it."""
     parent, name = os.path.split(path)
     folder = os.open(parent or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -84,7 +84,9 @@ def _address(path: str) -> Iterator[tuple[str, int, str]]:
         if len(os.fsencode(path)) > ADDRESS_BYTES_MAX:
             address = f"/proc/self/fd/{folder}/{name}"
         if len(os.fsencode(address)) > ADDRESS_BYTES_MAX:
-            raise BadName(f"{path}: the name of a socket has at most some 80 bytes")
+            raise BadName(
+                f"{path}: the socket's file name is too long (about 80 bytes are allowed)"
+            )
         yield address, folder, name
     finally:
         os.close(folder)
@@ -92,12 +94,12 @@ def _address(path: str) -> Iterator[tuple[str, int, str]]:
 
 def _remove_old(path: str, folder: int, name: str) -> None:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        raise AlreadyExists(f"{path}: is {kind} and no socket; it is left alone")
+    if not stat.S_ISSOCK(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "another kind of file")
+        raise AlreadyExists(f"{path}: is {kind}, not a socket; it was left alone")
     os.unlink(name, dir_fd=folder)
 
 
@@ -105,10 +107,10 @@ def _listening(address: str, folder: int, name: str, mode: int) -> socket.socket
     listener = _new_socket()
     is_bound = False
     try:
-        os.fchmod(listener.fileno(), mode)  # the file is made with no more rights than these
+        os.fchmod(listener.fileno(), mode)  # the file is created with at most these permissions
         listener.bind(address)
         is_bound = True
-        os.chmod(name, mode, dir_fd=folder)  # which the umask may have narrowed
+        os.chmod(name, mode, dir_fd=folder)  # the umask may have removed some
         listener.listen(BACKLOG)
     except BaseException:
         listener.close()
@@ -119,4 +121,4 @@ def _listening(address: str, folder: int, name: str, mode: int) -> socket.socket
 
 
 def _new_socket() -> socket.socket:
-    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # close-on-exec, as Python makes them
+    return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # close-on-exec by default

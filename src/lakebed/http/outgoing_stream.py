@@ -1,7 +1,7 @@
-"""The way out of a connection: the transport, who waits for it, and whether it moves at all.
+"""The outgoing side of a connection: writes to the transport and detects stuck clients.
 
-At most one task writes at a time, and so at most one waits. A transport that is gone takes
-nothing: `write` drops what it is given, and whoever waits gets `ClientGone`.
+At most one task writes at a time, so at most one waits. Once the transport is gone, `write` drops
+its data and waiters get `ClientGone`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from lakebed.http.request import ClientGone
 
 
 class OutgoingStream:
-    """An `Outlet`; the connection passes on what the transport tells it."""
+    """Writes responses to one connection. The connection passes it the transport's events, such
+    as a pause or resume of writing.
+    """
 
     __slots__ = (
         "_is_secure",
         "_moved_bytes",
+        "_moved_ns",
         "_pace",
-        "_seen",
-        "_seen_ns",
         "_transport",
         "_waiter",
         "_written_bytes",
@@ -40,12 +41,12 @@ class OutgoingStream:
         self.is_open = True
         self.is_writable = True
         self._waiter: asyncio.Future[None] | None = None
-        self._written_bytes = 0  # to the transport, or past it
-        self._moved_bytes = 0  # of these, the client's when it was looked the last time
-        self._seen_ns = now_ns
-        self._pace: MinimumRate | None = None  # while something waits to be taken
+        self._written_bytes = 0  # through the transport or sendfile
+        self._moved_bytes = 0  # of these, sent to the client by the last check
+        self._moved_ns = now_ns
+        self._pace: MinimumRate | None = None  # while there are unsent bytes
 
-    # For the one who writes.
+    # For the writing task.
 
     def write(self, data: Buffer) -> None:
         if self._transport is not None:
@@ -53,7 +54,7 @@ class OutgoingStream:
             self._transport.write(data)
 
     def write_both(self, head: bytes, body: Buffer) -> None:
-        """Without making one of two."""
+        """Writes head and body without joining them."""
         if self._transport is not None:
             self._written_bytes += len(head) + size_of(body)
             self._transport.writelines((head, body))
@@ -78,7 +79,7 @@ class OutgoingStream:
             raise ClientGone("the client closed the connection")
 
     async def wait(self, ready: asyncio.Future[None]) -> None:
-        assert self._waiter is None, "one writes at a time"
+        assert self._waiter is None, "two tasks write to one connection"
         if self._transport is None:
             raise ClientGone("the client closed the connection")
         self._waiter = ready
@@ -94,8 +95,8 @@ class OutgoingStream:
             raise ClientGone("the client closed the connection")
         if self._is_secure:
             return None
-        shown = self._transport.get_extra_info("socket")
-        return None if shown is None else shown.dup()
+        transport_socket = self._transport.get_extra_info("socket")
+        return None if transport_socket is None else transport_socket.dup()
 
     def note_sent(self, count: int) -> None:
         self._written_bytes += count
@@ -110,27 +111,27 @@ class OutgoingStream:
         self._wake()
 
     def lose(self) -> None:
-        """The transport is gone."""
+        """Called when the transport is gone."""
         self._transport = None
         self.is_open = False
         self._wake()
 
     def is_stuck(self, now_ns: int, limits: Limits) -> bool:
-        """Whether something waits to be taken, and nothing was taken for long, or too little."""
+        """Returns whether the client has received nothing, or too little, for too long."""
         if self._transport is None:
             return False
         held_bytes = self._transport.get_write_buffer_size()
         moved_bytes, before = self._written_bytes - held_bytes, self._moved_bytes
         self._moved_bytes = moved_bytes
         if not held_bytes and self._waiter is None:
-            self._pace, self._seen_ns = None, now_ns
+            self._pace, self._moved_ns = None, now_ns
             return False
         if self._pace is None:
             self._pace = MinimumRate(rate_bytes_min=limits.rate_bytes_min, now_ns=now_ns)
         self._pace.note(moved_bytes - before, now_ns, was_waited_for=True)
         if moved_bytes != before:
-            self._seen_ns = now_ns
-        is_still = now_ns - self._seen_ns > limits.write_s * NS_PER_S
+            self._moved_ns = now_ns
+        is_still = now_ns - self._moved_ns > limits.write_s * NS_PER_S
         return is_still or self._pace.is_too_slow(now_ns, int(limits.rate_grace_s * NS_PER_S))
 
     @property

@@ -1,4 +1,4 @@
-"""What the protocol itself refuses: a request that cannot be read, or is not waited for."""
+"""Refusals by the protocol itself: a malformed request, or a connection over the limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.http.response import Response
 
 
 class Refused(InputError):
-    """Raised where a request is read; the connection answers with `status` and closes."""
+    """Raised while a request is parsed. The connection responds with `status` and closes."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -20,16 +20,18 @@ class Refused(InputError):
 
 
 class Refusal(NamedTuple):
-    """What is to be told. The connection ends after it, whatever the response says."""
+    """The facts that a refusal's response reports. The connection always ends after it."""
 
     status: int
     reason: str
     request_id: str
-    request: Request | None  # if there was one: its body is broken, or its handler failed
+    request: (
+        Request | None
+    )  # None if it could not be parsed; else its body is malformed or its handler failed
 
 
 def plain_text(refusal: Refusal) -> Response:
-    """How a refusal is told by default."""
+    """Renders a refusal as plain text, the default."""
     phrase = HTTPStatus(refusal.status).phrase
     text = f"{refusal.status} {phrase}: {refusal.reason}\n"
     headers = [("Content-Type", "text/plain; charset=utf-8")]

@@ -1,4 +1,4 @@
-"""A request, as a handler gets it: its head parsed but not interpreted, its body on the way."""
+"""A request as a handler gets it, with a parsed head and a body that may still be arriving."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ class ClientGone(LakebedError):
 
 
 class BadBody(InputError):
-    """The body's framing is broken; the connection is closed after the answer."""
+    """The framing of the body is malformed. The connection is closed after the response."""
 
 
 class RequestBody(Protocol):
-    """Read once, in the loop's thread. What is not read closes the connection after the answer."""
+    """Read once, in the loop's thread.
 
-    length: int | None  # as announced; None if it is chunked
-    whole: bytes | None  # all of it, if it came along with the head; small ones always do
+    If some of it is not read, the connection closes after the response.
+    """
+
+    length: int | None  # as announced, or None if chunked
+    whole: bytes | None  # the body, if it arrived with the head, as every small one does
 
     async def read(self) -> bytes | bytearray:
-        """The next piece, of any size; empty at the end. `ClientGone`, `BadBody`."""
+        """Returns the next piece, or b"" at the end. Raises `ClientGone` and `BadBody`."""
         ...
 
-    def __aiter__(self) -> AsyncIterator[bytes | bytearray]:
-        """All pieces."""
-        ...
+    def __aiter__(self) -> AsyncIterator[bytes | bytearray]: ...
 
 
 class RequestLabel(NamedTuple):
-    """What a request was found to ask for, for whoever counts and logs."""
+    """What a request does, for logs and metrics."""
 
     operation: str
     bucket: str = ""
@@ -40,7 +41,7 @@ class RequestLabel(NamedTuple):
 
 
 class Request:
-    """`raw_path` and `raw_query` are what was sent, byte for byte: nothing is decoded here."""
+    """`raw_path` and `raw_query` are the bytes that were sent; nothing is decoded."""
 
     __slots__ = (
         "_at_end",
@@ -80,30 +81,30 @@ class Request:
         self.raw_path = raw_path
         self.raw_query = raw_query  # without the "?"
         self.version = version  # "1.0" or "1.1"
-        self.fields = fields  # the header as it came
-        self.headers = headers  # names in lower case; of one that came repeatedly, joined by ","
+        self.fields = fields  # the headers as received
+        self.headers = headers  # by lower-case name; values of a repeated header are joined by ","
         self.body = body
-        self.id = request_id  # ours: 16 digits, told to the client by whoever answers
+        self.id = request_id  # 16 hexadecimal digits; handlers return it to the client
         self.peer = peer  # the client's address, or "" on a local socket
         self.is_secure = is_secure
-        self.received_ns = received_ns  # of the monotonic clock, at the end of the head
-        self.label: RequestLabel | None = None  # set by the handler, as soon as it knows
-        self.is_gone = False  # the client says that it sends no more, or is not there any more
-        self.is_hurried = False  # it is gone, or the server ends: wait for nothing that may come
+        self.received_ns = received_ns  # monotonic, at the end of the head
+        self.label: RequestLabel | None = None  # set by the handler once it is known
+        self.is_gone = False  # the client closed the connection or its sending side
+        self.is_hurried = False  # the client is gone or the server shuts down: wait for no new data
         self._at_end: list[Callable[[], None]] = []
-        self.on_hurry: Callable[[], None] | None = None  # for one who waits, in the loop's thread
+        self.on_hurry: Callable[[], None] | None = None  # called in the loop's thread
 
     def at_end(self, give_back: Callable[[], None]) -> None:
-        """Have it called once the client has the response, or nobody will ever get one."""
+        """Registers a call for when the client has the response, or can no longer get one."""
         self._at_end.append(give_back)
 
     def end(self) -> None:
-        """By the connection. Idempotent."""
+        """Called by the connection. Idempotent."""
         while self._at_end:
             self._at_end.pop()()
 
     def hurry(self, *, is_gone: bool) -> None:
-        """By the connection."""
+        """Called by the connection when the client is gone or the server shuts down."""
         self.is_gone = self.is_gone or is_gone
         self.is_hurried = True
         if self.on_hurry is not None:

@@ -1,4 +1,4 @@
-"""Ids of requests: 16 hexadecimal digits, never twice in a process, unlike in two of them."""
+"""Request ids: 16 hexadecimal digits, unique within a process and most likely across processes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from contextvars import ContextVar
 from typing import Final
 
 CURRENT: Final[ContextVar[str]] = ContextVar("request_id", default="")
-"""Of the request that the running code is about, for log lines; empty outside of any."""
+"""The id of the request being handled, for log lines; empty outside of requests."""
 
 _MASK = (1 << 64) - 1
-_STEP = 0x9E37_79B9_7F4A_7C15  # odd: all 2^64 numbers come before one comes again
+_STEP = 0x9E37_79B9_7F4A_7C15  # odd, so all 2^64 numbers occur before any repeats
 
 
 class RequestIds:

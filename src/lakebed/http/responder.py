@@ -1,7 +1,8 @@
-"""From a request to its response on the wire: the handler is called, and what it gives is written.
+"""Calls the handler of a request and writes its response.
 
-A plain response is written at once, in the call that brought the request. What is awaited, or
-comes in pieces, runs as a task that the server keeps. A response whose client is gone is dropped.
+A complete response is written at once, in the call that received the request. A response that is
+awaited or comes in pieces runs as a task that the server keeps. If the client is gone, the response
+is dropped.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Request], Response | Awaitable[Response]]
 
-JOINED_BYTES_MAX = 64 * 1024  # a body up to here is written in one piece with its head
-CLIENT_CLOSED = 499  # told to `on_done` alone: nobody was there to hear the response
+JOINED_BYTES_MAX = 64 * 1024  # up to this size a body is joined with its head
+CLIENT_CLOSED = 499  # reported to `on_done` only: the client was gone
 
 _log = logging.getLogger(__name__)
 
 
 class Exchange(Protocol):
-    """The connection, as the answering of its requests sees it."""
+    """The part of the connection that a responder uses."""
 
     def is_body_read(self) -> bool: ...
 
@@ -53,7 +54,7 @@ class Exchange(Protocol):
 
 
 class Responder:
-    """Of one connection, one request at a time."""
+    """Belongs to one connection and handles one request at a time."""
 
     __slots__ = ("_connection", "_keeps_alive", "_out", "_server", "has_begun")
 
@@ -62,7 +63,7 @@ class Responder:
         self._server = server
         self._out = out
         self._keeps_alive = False
-        self.has_begun = False  # whether some of the response is written
+        self.has_begun = False  # whether part of the response is written
 
     def begin(self, request: Request, *, keeps_alive: bool) -> None:
         self._keeps_alive = keeps_alive
@@ -72,13 +73,13 @@ class Responder:
             if isinstance(result, Response) and isinstance(result.body, Buffer):
                 self._write(request, result, result.body)
                 return
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises
+        except Exception as error:  # noqa: BLE001 - handlers may raise anything
             self._fail(request, error)
             return
         self._server.run(self._finish(request, result))
 
     def refuse(self, refused: Refused) -> None:
-        """Something that never became a request."""
+        """Responds to bytes that never became a request."""
         self._send_refusal(
             Refusal(refused.status, refused.reason, self._server.request_ids.take(), None)
         )
@@ -94,26 +95,26 @@ class Responder:
                 finally:
                     await close_pieces(response.body)
         except asyncio.CancelledError:
-            self._connection.abort()  # nobody would ever answer
+            self._connection.abort()  # no response will follow
             request.end()
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises
+        except Exception as error:  # noqa: BLE001 - handlers may raise anything
             self._fail(request, error)
         self._connection.go_on_later()
 
     def _write(self, request: Request, response: Response, body: Buffer) -> None:
-        """A plain response, at once."""
+        """Writes a complete response in one call."""
         if not self._out.is_open:
             self._done(request, CLIENT_CLOSED, 0, keeps_alive=False)
             return
         keeps_alive = self._may_go_on(response)
         status = response.status
         size = len(body) if type(body) is bytes else size_of(body)
-        told: int | None = size
+        announced: int | None = size
         if not has_body(request.method, status):
-            told, size = _content_length(response, size), 0
+            announced, size = _content_length(response, size), 0
         head = self._encode(
-            request, response, framing_line(status, length=told), keeps_alive=keeps_alive
+            request, response, framing_line(status, length=announced), keeps_alive=keeps_alive
         )
         self.has_begun = True
         if not size:
@@ -127,7 +128,7 @@ class Responder:
     async def _stream(
         self, request: Request, response: Response, body: AsyncIterable[Piece]
     ) -> None:
-        """A response in pieces."""
+        """Writes a response that comes in pieces."""
         if not self._out.is_open:
             raise ClientGone("the client closed the connection")
         status, length = response.status, response.length
@@ -177,7 +178,7 @@ class Responder:
             )
         self._connection.next(keeps_alive=keeps_alive)
 
-    # When it goes wrong.
+    # Failures.
 
     def _fail(self, request: Request, error: Exception) -> None:
         if isinstance(error, ClientGone) or not self._out.is_open:
@@ -187,18 +188,18 @@ class Responder:
         if isinstance(error, BadBody):
             status, reason = 400, str(error)
         else:
-            status, reason = 500, "the request could not be carried out"
+            status, reason = 500, "the request failed inside the server"
             event(_log, "handler_failed", level=logging.ERROR, request_id=request.id, error=error)
             _log.debug("request %s", request.id, exc_info=error)
         if self.has_begun:
             self._done(request, status, 0, keeps_alive=False)
-            self._connection.abort()  # a response cut short must not look whole
+            self._connection.abort()  # a truncated response must not look complete
             return
         self.has_begun = True
         self._send_refusal(Refusal(status, reason, request.id, request))
 
     def _send_refusal(self, refusal: Refusal) -> None:
-        """Answer a refusal, and end."""
+        """Responds with a refusal. The connection ends after it."""
         request = refusal.request
         response, head = self._render(refusal)
         body = response.body if isinstance(response.body, Buffer) else b""
@@ -213,18 +214,18 @@ class Responder:
         for render in (self._server.on_refusal, plain_text):
             try:
                 response = render(refusal)
-                assert isinstance(response.body, Buffer), "a refusal has a plain body"
+                assert isinstance(response.body, Buffer), "the body of a refusal must be bytes"
                 framing = framing_line(response.status, length=size_of(response.body))
                 head = self._encode(refusal.request, response, framing, keeps_alive=False)
-            except Exception:  # noqa: BLE001 - of whoever renders
-                _log.exception("refusal of request %s", refusal.request_id)
+            except Exception:  # noqa: BLE001 - a callback may raise anything
+                _log.exception("cannot render the refusal of request %s", refusal.request_id)
                 continue
             return response, head
-        raise AssertionError("a plain text can be told")
+        raise AssertionError("plain text can always be rendered")
 
 
 def _content_length(response: Response, size: int) -> int | None:
-    """Of a body that is not sent: as the response says, or else what it has."""
+    """Returns the length to announce for a body that is not sent."""
     if response.length is not None:
         return response.length
     return size if size or response.status != 304 else None

@@ -1,4 +1,4 @@
-"""A response, as a handler gives it."""
+"""A response as a handler returns it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from lakebed.base.layout import Buffer
 
 
 class FileSlice(NamedTuple):
-    """Bytes of an open file, sent without passing through this process where that is possible.
+    """Bytes of an open file, sent with sendfile where that is possible.
 
-    The descriptor stays the giver's: it must be open until the next piece is asked for.
+    The descriptor belongs to the handler, which must keep it open until the next piece is
+    requested.
     """
 
     descriptor: int
@@ -24,9 +25,9 @@ ResponseBody = Buffer | AsyncIterable[Piece]
 
 
 class Response:
-    """`length` is needed for a body that comes in pieces, unless it is to be sent chunked.
+    """A body that comes in pieces needs a `length`, or is sent chunked.
 
-    For a HEAD, or a status that has no body, `length` is what is told, and the body is not sent.
+    For a HEAD, or a status without a body, `length` is only announced, and no body is sent.
     """
 
     __slots__ = ("body", "closes", "headers", "length", "status")
@@ -44,4 +45,4 @@ class Response:
         self.headers = headers  # without Content-Length, Transfer-Encoding, Connection, Date
         self.body = body
         self.length = length
-        self.closes = closes  # whether the connection ends after it
+        self.closes = closes  # whether to close the connection after it

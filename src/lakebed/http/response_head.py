@@ -1,4 +1,4 @@
-"""The head of a response, as bytes: status line, the handler's header, and what frames the body."""
+"""Encodes the head of a response: status line, headers, and the framing of the body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakebed.base.clock import NS_PER_S
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE = "Connection: close\r\n"
-KEEP_ALIVE = "Connection: keep-alive\r\n"  # said only to version 1.0
+KEEP_ALIVE = "Connection: keep-alive\r\n"  # sent to HTTP/1.0 clients only
 CHUNKED = "Transfer-Encoding: chunked\r\n"
 CHUNKS_END = b"0\r\n\r\n"
 
@@ -25,12 +25,12 @@ def date_line(wall_ns: int) -> str:
 
 
 def has_body(method: str, status: int) -> bool:
-    """Whether anything may follow the head."""
+    """Returns whether a body may follow the head."""
     return method != "HEAD" and status not in _BODILESS
 
 
 def framing_line(status: int, *, length: int | None) -> str:
-    """What tells the length of the body: of one that has none, what it would be."""
+    """Returns the Content-Length line, or "" if there is none."""
     if length is None or status == 204:
         return ""
     return f"Content-Length: {length}\r\n"
@@ -39,9 +39,9 @@ def framing_line(status: int, *, length: int | None) -> str:
 def encode_head(
     status: int, headers: Sequence[tuple[str, str]], *, date: str, framing: str, connection: str
 ) -> bytes:
-    """`ValueError` if a name or a value would end its line, or is not Latin-1."""
+    """Raises `ValueError` if a name or value contains a line break or is not Latin-1."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if lines.count("\n") != len(headers) or lines.count("\r") != len(headers) or "\0" in lines:
-        raise ValueError("a header of the response has a line break in it")
+        raise ValueError("a response header contains a line break")
     status_line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
     return f"{status_line}{date}{lines}{framing}{connection}\r\n".encode("latin-1")

@@ -1,15 +1,15 @@
-"""The server: where it listens, who is connected, and how it ends.
+"""The HTTP server: listens, tracks its connections, and drains them when it ends.
 
     server = Server(handler)
     port = await server.listen("127.0.0.1", 9000)
     …
     await server.drain(30)
 
-It runs in the event loop it is made in (uvloop's is the fast one), and all of it in that thread.
-Once a second it looks at every connection's timer.
+A server runs in the thread of the event loop in which it was created (uvloop is the fast one). Once
+a second it checks the timers of every connection.
 
-A forked child keeps none of its sockets: else clients would wait for an answer after the server
-died, because a child, which never answers, still has the connection.
+A forked child keeps none of its sockets. Otherwise, after the server died, clients would wait for a
+response from the child, which still had their connections but would never respond.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from lakebed.http.response_head import date_line
 from lakebed.http.tls import TlsFiles
 
 Done = Callable[[Request | None, int, int, int, int], None]
-"""Request (None if it could not be read), status, bytes of both bodies, duration in ns."""
+"""Called with the request (None if malformed), status, bytes received and sent, and ns taken."""
 
 BACKLOG = 1024
 SWEEP_S = 1.0
 
-# From Python 3.13 on a loop removes the file of a Unix socket by its address when it stops. That
-# may lead through a descriptor which has been closed since; here the caller removes the file.
+# From Python 3.13 on, a loop that stops removes the file of a Unix socket by its address. That may
+# be a path through a closed descriptor, so the caller removes the file instead.
 _FILE_IS_THE_CALLERS: dict[str, Any] = (
     {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 )
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class Server:
-    """What connections need of it is public; others use `listen…`, `drain` and `close`."""
+    """Users call `listen…`, `drain` and `close`. Other public members are for the connections."""
 
     def __init__(
         self,
@@ -69,8 +69,11 @@ class Server:
         clock: Clock | None = None,
         seed: int | None = None,
     ) -> None:
-        """In a running loop. `seed` is for the ids of requests. Servers of one loop may share the
-        `room` for their connections; else it is as the limits say."""
+        """Call in a running event loop.
+
+        `seed` is for request ids. Servers of one loop may share one connection limit as `room`; by
+        default a server uses that of `limits`.
+        """
         self.handler = handler
         self.limits = limits or Limits()
         self._room = room or ConnectionLimit(self.limits.connections_max)
@@ -92,15 +95,17 @@ class Server:
         fork_guard.hold(self)
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Returns the port; 0 takes a free one."""
+        """Listens on a TCP port and returns its number. Port 0 selects a free one."""
         connect = self._connect if tls is None else partial(Handshake, self, tls)
         listener = await self.loop.create_server(connect, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
-        taken: int = listener.sockets[0].getsockname()[1]
-        return taken
+        bound_port: int = listener.sockets[0].getsockname()[1]
+        return bound_port
 
     async def listen_unix(self, path: str | os.PathLike[str], mode: int) -> None:
-        """A socket file that is there is replaced; `mode` is set before the first client."""
+        """Listens on a Unix socket. An existing socket file is replaced; `mode` applies from the
+        start.
+        """
         listener = await self.loop.create_unix_server(
             self._connect, os.fspath(path), backlog=BACKLOG, start_serving=False
         )
@@ -109,16 +114,16 @@ class Server:
         self._listeners.append(listener)
 
     async def serve_socket(self, listening: socket.socket) -> None:
-        """A Unix socket that is bound already, and listens; it is closed with the others."""
+        """Serves a Unix socket that is already listening. It is closed with the other listeners."""
         listener = await self.loop.create_unix_server(
             self._connect, sock=listening, backlog=BACKLOG, **_FILE_IS_THE_CALLERS
         )
         self._listeners.append(listener)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Take no more requests, finish those under way, then cut what is left.
+        """Accepts no more requests, waits for current ones, then cuts remaining connections.
 
-        Whether all ended by themselves. Handlers that still run are not cancelled.
+        Returns whether all ended by themselves. Handlers that are still running are not cancelled.
         """
         self._stop_listening()
         self.is_draining = True
@@ -130,7 +135,7 @@ class Server:
         return self.close()
 
     def close(self) -> bool:
-        """Cut everything now; whether nothing was left to cut."""
+        """Cuts all connections now. Returns whether there were none."""
         self._stop_listening()
         self.is_draining = True
         self._timer.cancel()
@@ -142,18 +147,22 @@ class Server:
         return was_empty
 
     def drop(self) -> None:
-        """In a forked child. The descriptors stay taken, since objects of the loop own them."""
-        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        listening = [one for listener in self._listeners for one in listener.sockets]
+        """Closes nothing in a forked child, but detaches the server from its sockets there.
+
+        The descriptor numbers stay allocated, because objects of the event loop still own them and
+        would close them later.
+        """
+        null_device = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        listening = [sock for listener in self._listeners for sock in listener.sockets]
         connected = [connection.socket for connection in self._connections]
         connecting = [handshake.socket for handshake in self._handshakes]
-        for one in [*listening, *connected, *connecting]:
-            if one is not None and one.fileno() >= 0:
-                os.dup2(nothing, one.fileno(), inheritable=False)
-        os.close(nothing)
+        for sock in [*listening, *connected, *connecting]:
+            if sock is not None and sock.fileno() >= 0:
+                os.dup2(null_device, sock.fileno(), inheritable=False)
+        os.close(null_device)
 
     def sweep(self) -> None:
-        """Look at the clock: it says what second it is, and which timers ran out."""
+        """Updates the Date header and ends connections whose timers have expired."""
         self.date_line = date_line(self.clock.wall_ns())
         now_ns = self.clock.monotonic_ns()
         for connection in tuple(self._connections):
@@ -161,13 +170,13 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """Those whose handshake is under way included."""
+        """The number of connections, including those in their TLS handshake."""
         return len(self._connections) + len(self._handshakes)
 
-    # For the connections.
+    # Called by connections.
 
     def admit(self, connection: Connection | Handshake, *, is_known: bool) -> int:
-        """How many more there is room for; it is counted in any case."""
+        """Counts the connection, also above the limit, and returns how many more are allowed."""
         if isinstance(connection, Handshake):
             self._handshakes.add(connection)
         else:
@@ -176,7 +185,7 @@ class Server:
         return self._room.admit(connection, is_known=is_known)
 
     def mark_authenticated(self, connection: Connection) -> None:
-        """A request of it had a key."""
+        """Records that the connection sent a request with a valid key."""
         self._room.mark_authenticated(connection)
 
     def forget(self, connection: Connection | Handshake) -> None:
@@ -188,7 +197,7 @@ class Server:
         self._note_if_empty()
 
     def run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """To its end, whether or not the connection lasts that long."""
+        """Runs the task to its end, even if its connection ends earlier."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         self._is_empty.clear()
@@ -202,8 +211,8 @@ class Server:
             return
         try:
             self.on_done(request, status, received, sent, duration_ns)
-        except Exception:  # noqa: BLE001 - of whoever counts
-            _log.exception("what is told at the end of a request was not taken")
+        except Exception:  # noqa: BLE001 - a callback may raise anything
+            _log.exception("the on_done callback failed")
 
     def _ran(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

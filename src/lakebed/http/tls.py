@@ -1,7 +1,7 @@
-"""A certificate and its key, from two files, that can be exchanged while the server runs.
+"""A TLS certificate and its key, read from two files that can be reloaded while the server runs.
 
-New connections get what was read last; those that are there keep theirs. A pair that cannot be used
-changes nothing.
+New connections use the pair that was read last; existing connections keep theirs. A pair that is
+not valid changes nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class BadCertificate(InputError):
 
 
 class TlsFiles:
-    """`context` stays the same object; what it hands to new connections changes."""
+    """`context` stays the same object; the certificate that new connections get from it changes."""
 
     def __init__(self, certificate: PathLike, key: PathLike) -> None:
-        """`BadCertificate`."""
+        """Raises `BadCertificate`."""
         self._certificate = os.fspath(certificate)
         self._key = os.fspath(key)
         self.context = self._current = self._load()
         self.context.sni_callback = self._choose
 
     def reload(self) -> None:
-        """Read both files again. `BadCertificate`: then all stays as it was."""
+        """Reads both files again. Raises `BadCertificate`, and then keeps the current pair."""
         self._current = self._load()
 
     def _load(self) -> ssl.SSLContext:
@@ -40,14 +40,14 @@ class TlsFiles:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             raise BadCertificate(
-                f"{self._certificate} and {self._key} are no certificate and its key: {error}"
+                f"{self._certificate} and {self._key} are not a certificate and its key: {error}"
             ) from error
         return context
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        """At the start of every connection, whether or not it names a server."""
+        """Called at the start of every handshake, whether or not the client names a server."""
         connection.context = self._current
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted")
+    raise ValueError("the key is encrypted; use one without a password")

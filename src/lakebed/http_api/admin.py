@@ -1,4 +1,4 @@
-"""Whether the server answers, what it and the store count, and long work."""
+"""Handlers for health, counters and jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lakebed.version import VERSION
 
 
 async def health(service: Service, _call: Call) -> Health:
-    """Without a look at the store, and whoever asks: it tells that calls are taken."""
+    """Public. Does not access the store: only reports that calls are accepted."""
     return Health("draining" if service.is_draining else "ok", VERSION)
 
 
@@ -27,12 +27,12 @@ async def openapi(_service: Service, _call: Call) -> Response:
 
 
 async def counters(service: Service, _call: Call) -> CounterValues:
-    found = await service.run(service.store.counters)
-    return CounterValues({**found, "door": _own_counters(service)})
+    values = await service.run(service.store.counters)
+    return CounterValues({**values, "door": _own_counters(service)})
 
 
 def _own_counters(service: Service) -> dict[str, dict[str, int | float]]:
-    """By operation; and what is held now."""
+    """Returns the API's own counters by operation, and current usage as `now`."""
     budget = service.budget
     now = {"requests": budget.requests, "body_bytes": budget.body_bytes}
     values: dict[str, dict[str, int | float]] = {"now": {**now}}
@@ -47,12 +47,12 @@ async def list_work(service: Service, _call: Call) -> JobList:
 
 
 async def start_work(service: Service, call: Call) -> JobState:
-    asked = await call.document(admin.StartJob)
-    return service.jobs.start(asked.kind, asked.arguments)
+    document = await call.document(admin.StartJob)
+    return service.jobs.start(document.kind, document.arguments)
 
 
 async def get_work(service: Service, call: Call) -> JobState:
-    """Waits for its end if that is asked for; but not for a client that is gone."""
+    """Returns a job's state, waiting for its end if requested and while the client is connected."""
     query: admin.WaitQuery = call.query
     request, work_id = call.request, call.names["work"]
     waiting = asyncio.ensure_future(service.jobs.ended(work_id).wait())

@@ -1,8 +1,7 @@
 """Routes, authenticates, admits and runs one request of the HTTP API.
 
-Errors are answered as problem documents, also what the protocol itself refuses; `edge.failures`
-says what is logged of them. Every call is counted, by operation and by the first digit of its
-status.
+Errors become problem documents, including those of the HTTP protocol itself; `edge.failures`
+decides what is logged. Every call is counted by operation and by the first digit of its status.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from lakebed.http_api.service import Service
 
 _log = logging.getLogger(__name__)
 
-NO_CALL: Final = "no_call"  # what is counted of requests that call nothing in the table
+NO_CALL: Final = "no_call"  # counter name for requests that match no operation
 GONE: Final = "gone"
 
 
 class App:
-    """A handler of `lakebed.http`. In the loop's thread."""
+    """A handler of `lakebed.http`. Used in the loop's thread."""
 
     def __init__(
         self,
@@ -45,12 +44,14 @@ class App:
         site: OriginCheck | None = None,
         handlers: Mapping[Operation[Any], Handler] = HANDLERS,
     ) -> None:
-        """Without a guard everybody is trusted; without a site, pages of other sites are too."""
+        """Without `guard` every request is trusted. Without `site` requests of any web page are
+        accepted.
+        """
         self._service = service
         self._guard: Guard = guard or TrustingGuard()
         self._site = site
         self._handlers = handlers
-        self._router = Router(one for one in OPERATIONS if one in handlers)
+        self._router = Router(operation for operation in OPERATIONS if operation in handlers)
         self._counted: dict[tuple[str, str], Counter] = {}
         self._budget = service.budget
         self._failures = Failures(_failure, logger=_log, clock=service.clock)
@@ -76,19 +77,19 @@ class App:
         except ClientGone:
             self._count(request, GONE)
             raise
-        except Exception as error:  # noqa: BLE001 - told to the client, and logged if it is ours
+        except Exception as error:  # noqa: BLE001 - becomes a response, and is logged if unexpected
             response = self._failures.response(error, request, share)
         self._count(request, f"{response.status // 100}xx")
         return _with_common_headers(response, request.id)
 
     def refusal(self, refusal: Refusal) -> Response:
-        """What the protocol refused, as everything else is told."""
+        """Returns the response to a request that the HTTP protocol refused."""
         self._count(None, f"{refusal.status // 100}xx")
         self._failures.note_refusal(refusal)
         return _with_common_headers(refusal_response(refusal), refusal.request_id)
 
     def _held_bytes(self, operation: Operation[Any], request: Request) -> int:
-        """What a request holds from its beginning: a small body, or a part of one passed on."""
+        """Returns the memory a request uses from the start: its small body, or stream buffers."""
         whole = request.body.whole
         if whole is not None:
             return len(whole)
@@ -96,8 +97,8 @@ class App:
         return self._service.limits.streamed_bytes if is_passed_on else 0
 
     def _count(self, request: Request | None, outcome: str) -> None:
-        asked = None if request is None else request.label
-        name = NO_CALL if asked is None else asked.operation
+        label = None if request is None else request.label
+        name = NO_CALL if label is None else label.operation
         counter = self._counted.get((name, outcome))
         if counter is None:
             counter = self._service.counters.counter(f"{name}.{outcome}")
@@ -106,12 +107,11 @@ class App:
 
 
 def _failure(error: LakebedError, request: Request) -> Response:
-    """The answer to a call that failed."""
     return problem_response(error, request_id=request.id)
 
 
 def _with_common_headers(response: Response, request_id: str) -> Response:
-    """With what every answer has."""
+    """Adds the headers that every response has."""
     response.headers = [
         *response.headers,
         ("Lakebed-Request-Id", request_id),

@@ -1,8 +1,9 @@
-"""Carries out the operations that name a target: finds the object, calls its method, answers.
+"""Makes handlers for operations that name a target class and method.
 
-An object that is open is found in the loop's thread; opening one, the method itself and the
-encoding of what it returns are left to another thread. A method that returns a change of the object
-store only prepares it: it is called in the loop's thread, and no thread waits for the commit.
+A handler finds the object, calls its method and encodes the result. Objects that are open are found
+in the loop's thread; opening one, calling the method and encoding happen in another thread. A
+method that returns a change of the object store only prepares it, so it is called in the loop's
+thread, and no thread waits for the commit.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from lakebed.store.bucket import Bucket
 
 
 class Owner(NamedTuple):
-    """How objects of a class are found, and which names of the path say which one it is.
+    """A class whose methods operations call.
 
-    `changes` are its methods that return a change of the object store.
+    `find` finds its objects. `names` are the parts of the path that identify the object. `changes`
+    are its methods that return a change of the object store.
     """
 
     find: Callable[[Service, Call], Awaitable[object]]
@@ -115,25 +117,25 @@ OWNERS: Final[Mapping[str, Owner]] = {
 
 
 def bound(operation: Operation[Any]) -> Handler:
-    """The handler of an operation that names its target."""
+    """Returns the handler of an operation that names its target."""
     owner_name, _, method = operation.target.partition(".")
     owner = OWNERS[owner_name]
 
-    async def carry_out(service: Service, call: Call) -> Response:
+    async def handle(service: Service, call: Call) -> Response:
         body = Nothing() if operation.body is Nothing else await call.document(operation.body)
         target = await owner.find(service, call)
-        others = [
+        arguments = [
             call.number(name) if name in NUMBERS else text
             for name, text in call.names.items()
             if name not in owner.names
         ]
-        work = partial(getattr(target, method), *others, **_fields(call.query), **_fields(body))
+        work = partial(getattr(target, method), *arguments, **_fields(call.query), **_fields(body))
         if method in owner.changes:
             return response_of(_document(operation, await service.commit(work())), call)
         return await service.run(lambda: response_of(_document(operation, work()), call))
 
-    carry_out.__name__ = operation.name
-    return carry_out
+    handle.__name__ = operation.name
+    return handle
 
 
 def _fields(document: Struct) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The handler of batch commits.
 
-What is staged comes along, or the store fetches it: from a file only for who calls over the local
-socket, for over the network it would let anybody with a key read the files of this machine.
+Staged batches are sent along, or the store reads them. It reads files only for callers on the local
+socket: over the network, any access key could read the files of this machine.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from lakebed.store.staged_batch import Staged, StagedFile, StagedObject
 
 
 async def commit_batches(service: Service, call: Call) -> Committed:
-    asked = await call.document(BatchCommit)
-    batches = staged_by_partition(asked, is_local=not call.request.peer)
+    document = await call.document(BatchCommit)
+    batches = staged_by_partition(document, is_local=not call.request.peer)
     topic = await topic_of(service, call)
     committed = await service.run(
-        lambda: topic.commit_batches(asked.application, asked.version, batches)
+        lambda: topic.commit_batches(document.application, document.version, batches)
     )
     return Committed(committed)
 
 
-def staged_by_partition(asked: BatchCommit, *, is_local: bool) -> dict[int, list[Staged]]:
-    """`Refused` if it is not said where a batch is, or said twice, or it may not be there."""
+def staged_by_partition(document: BatchCommit, *, is_local: bool) -> dict[int, list[Staged]]:
+    """Raises `Refused` if a batch has no source, several, or a source that is not allowed."""
     batches: dict[int, list[Staged]] = {}
-    for part in asked.partitions:
+    for part in document.partitions:
         if part.partition in batches:
-            raise Refused(f"partition {part.partition} is there twice")
+            raise Refused(f"partition {part.partition} is listed twice")
         batches[part.partition] = [
-            _staged(one, is_local=is_local, where=f"partition {part.partition}, batch {index}")
-            for index, one in enumerate(part.batches)
+            _staged(batch, is_local=is_local, label=f"partition {part.partition}, batch {index}")
+            for index, batch in enumerate(part.batches)
         ]
     return batches
 
 
-def _staged(batch: StagedBatch, *, is_local: bool, where: str) -> Staged:
+def _staged(batch: StagedBatch, *, is_local: bool, label: str) -> Staged:
     match batch:
         case StagedBatch(data=bytes() as data, path=None, bucket=None, key=None):
             return data
         case StagedBatch(data=None, path=str() as path, bucket=None, key=None):
             if not is_local:
                 raise Refused(
-                    f"{where}: a path is taken over the local socket alone; send the bytes, or "
+                    f"{label}: a path is accepted only over the local socket; send the bytes, or "
                     "stage them as an object"
                 )
             if not os.path.isabs(path) or "\0" in path:
-                raise Refused(f"{where}: path {path[:80]!r}: an absolute one is wanted")
+                raise Refused(f"{label}: the path {path[:80]!r} is not absolute")
             return StagedFile(path)
         case StagedBatch(data=None, path=None, bucket=str() as bucket, key=str() as key):
             return StagedObject(bucket, key)
-    raise Refused(f"{where}: either data, or a path, or a bucket and a key is wanted")
+    raise Refused(f"{label}: expected either data, or a path, or a bucket and a key")
 
 
 HANDLERS: Final[Mapping[Operation[Any], Handler]] = {topics.COMMIT_BATCHES: commit_batches}

@@ -1,7 +1,8 @@
-"""Fetching: messages from an offset on, as columns, as lines, or as the records they stand in.
+"""Fetch handlers: messages from an offset on, as columns, as JSON lines, or as stored records.
 
-Who asks for what is not there yet may wait for it: a callback of the partition wakes it, and no
-thread is held. The wait ends early if the client is gone or the server ends, with nothing.
+A request for messages that do not exist yet may wait for them without a thread: a callback of the
+partition wakes it. If the client is gone or the server shuts down, the wait ends with an empty
+result.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ async def fetch_raw(service: Service, call: Call) -> Response:
 async def _wait_for_offset(
     partition: ReadablePartition, offset: int, wait_ms: int, call: Call
 ) -> None:
-    """Until there is a message at that offset, or the time is over."""
+    """Waits until there is a message at that offset, or the time is over."""
     if not wait_ms or partition.high_watermark() != offset:
         return
     until_s = asyncio.get_running_loop().time() + wait_ms / 1000
@@ -53,7 +54,7 @@ async def _wait_for_offset(
     request.on_hurry = wake_event.set_in_loop
     stop = partition.on_durable(wake_event.set)
     try:
-        # Asked so, a partition that was closed meanwhile says that.
+        # This call raises if the partition was closed meanwhile.
         while not partition.wait_beyond(offset, 0) and not request.is_hurried:
             if not await wake_event.wait(until_s):
                 return
@@ -63,9 +64,9 @@ async def _wait_for_offset(
 
 
 def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Response:
-    # The end first: what is read is behind the start, and before this end.
+    # The end is taken first, so that all messages read are before it.
     high_watermark = partition.high_watermark()
-    found, next_offset = _read(partition, query, end=max(query.offset, high_watermark))
+    messages, next_offset = _read(partition, query, end=max(query.offset, high_watermark))
     start_offset = partition.start_offset()
     if call.accepts(media.LINES):
         headers = [
@@ -74,17 +75,17 @@ def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Res
             ("Lakebed-Start-Offset", str(start_offset)),
             ("Lakebed-High-Watermark", str(high_watermark)),
         ]
-        lines = b"".join(line_of(partition.number, message) for message in found)
+        lines = b"".join(line_of(partition.number, message) for message in messages)
         return Response(200, headers, lines)
     return response_of(
         Messages(
             partition=partition.number,
-            offsets=[message.offset for message in found],
-            timestamps_ms=[message.timestamp_ms for message in found],
-            keys=[message.key for message in found],
-            values=[message.value for message in found],
-            headers=[list(message.headers) for message in found],
-            flags=[message.flags for message in found],
+            offsets=[message.offset for message in messages],
+            timestamps_ms=[message.timestamp_ms for message in messages],
+            keys=[message.key for message in messages],
+            values=[message.value for message in messages],
+            headers=[list(message.headers) for message in messages],
+            flags=[message.flags for message in messages],
             next_offset=next_offset,
             start_offset=start_offset,
             high_watermark=high_watermark,
@@ -96,25 +97,25 @@ def _fetched(partition: ReadablePartition, query: FetchQuery, call: Call) -> Res
 def _read(
     partition: ReadablePartition, query: FetchQuery, *, end: int
 ) -> tuple[list[Message], int]:
-    """Messages up to the limits, of which the first one is not refused; and where to go on.
+    """Returns messages up to the limits, but at least one, and the offset to continue at.
 
-    Those before damage are handed out; the next call meets it.
+    Messages before a damaged one are returned; the next call reports the damage.
     """
-    found: list[Message] = []
+    messages: list[Message] = []
     left_bytes = query.max_bytes
     try:
         for message in _messages(partition, query, end):
             left_bytes -= _size(message)
-            if found and left_bytes < 0:
-                return found, message.offset
-            found.append(message)
-            if len(found) == query.max_messages:
-                return found, message.offset + 1
+            if messages and left_bytes < 0:
+                return messages, message.offset
+            messages.append(message)
+            if len(messages) == query.max_messages:
+                return messages, message.offset + 1
     except (DataError, DiskError):
-        if not found:
+        if not messages:
             raise
-        return found, found[-1].offset + 1
-    return found, end
+        return messages, messages[-1].offset + 1
+    return messages, end
 
 
 def _messages(partition: ReadablePartition, query: FetchQuery, end: int) -> Iterator[Message]:

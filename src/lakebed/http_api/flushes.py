@@ -1,7 +1,7 @@
-"""Waiting for records to be durable: one flush of a log at a time, whoever waits.
+"""Waits for records to become durable, with one flush per log at a time.
 
-Those who come while one is under way share the next one. So a log takes one thread, however many
-append to it, and all of a sync's callers are woken at once.
+Requests that arrive during a flush share the next one. So a log uses one thread, however many
+clients append to it, and all callers that a sync covers are woken at once.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from lakebed.http_api.service import Service
 
 
 class Flushes:
-    """Of one log, in the loop's thread."""
+    """Belongs to one log. Used in the loop's thread."""
 
     def __init__(self, log: Aof) -> None:
         self._log = log
         self._under_way: asyncio.Future[None] | None = None
 
     async def until_durable(self, service: Service, last: RecordId) -> None:
-        """Until a record that was appended is durable; or the error that its flush failed with."""
-        is_covered = False  # whether the flush that is waited for began behind the append
+        """Waits until an appended record is durable. Raises the error of its flush."""
+        is_covered = False  # whether the awaited flush began after the append
         while self._log.durable_end() <= last:
             if self._under_way is None:
                 self._begin(service)
@@ -43,4 +43,4 @@ class Flushes:
     def _ended(self, done: asyncio.Future[None]) -> None:
         self._under_way = None
         if not done.cancelled():
-            done.exception()  # looked at: whoever waited may be gone
+            done.exception()  # mark as retrieved: all waiters may be gone

@@ -1,4 +1,4 @@
-"""The handlers of groups that open one, or answer with columns. Leases are in `lease_handlers`."""
+"""Handlers that open, describe and peek into groups. Leases are in `lease_handlers`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def peek(service: Service, call: Call) -> Response:
 
 
 def _config(defaults: GroupConfig, settings: Settings) -> GroupConfig:
-    """On top of the store's; `BadConfig` if one is unknown or wrong."""
+    """Returns the store's defaults changed by `settings`. Raises `BadConfig`."""
     loaded = load(GroupConfig, settings, where="the group's settings")
     return replace(defaults, **{name: getattr(loaded, name) for name in settings})
 

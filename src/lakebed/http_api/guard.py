@@ -1,4 +1,4 @@
-"""Who asks: made sure of before anything of a request's body is read."""
+"""Authentication of requests, before any of the body is read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from lakebed.http.request import Request
 
 
 class Identity(NamedTuple):
-    """`inflight_max`: so many requests at a time; None: as many as any access key may have."""
+    """The authenticated sender of a request.
+
+    `inflight_max` is the limit of concurrent requests for its access key; None means the default.
+    """
 
     access_key: str
     inflight_max: int | None = None
-    is_exempt: bool = False  # from the limit of one access key
+    is_exempt: bool = False  # from the limit per access key
 
 
 class Guard(Protocol):
     async def identify(self, request: Request) -> Identity:
-        """`Unauthenticated` if it is nobody who may ask."""
+        """Raises `Unauthenticated` if the request has no valid credentials."""
         ...
 
 
@@ -25,7 +28,7 @@ LOCAL: Final = Identity("", is_exempt=True)
 
 
 class TrustingGuard:
-    """For the local socket: who may use its file may ask."""
+    """Trusts every request. For the local socket, which file permissions protect."""
 
     async def identify(self, request: Request) -> Identity:  # noqa: ARG002
         return LOCAL

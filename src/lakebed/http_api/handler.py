@@ -1,4 +1,4 @@
-"""What carries out one operation of the table."""
+"""The type of a handler, which runs one operation."""
 
 from __future__ import annotations
 

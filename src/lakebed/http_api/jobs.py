@@ -1,7 +1,7 @@
-"""Runs jobs in the store: started by one call, followed, waited for and cancelled by others.
+"""Runs jobs in the store: one call starts a job; others follow it, wait for it or cancel it.
 
-A few run at a time and none are queued; of those that ended the last ones are kept. Jobs end with
-the process: a caller whose job is gone starts it again.
+A few jobs run at a time and none are queued. The most recent finished jobs are kept. Jobs end with
+the process; a caller whose job is gone must start it again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One of them. The thread that carries it out writes `done` and `total`, the loop the rest."""
+    """One job. Its thread writes `done` and `total`; the loop's thread writes everything else."""
 
     def __init__(self, work_id: str, kind: str, arguments: Arguments, *, started_ms: int) -> None:
         self.work_id = work_id
@@ -41,15 +41,15 @@ class Job:
         self.result: dict[str, Any] | None = None
         self.problem: dict[str, Any] | None = None
         self.ended = asyncio.Event()
-        self.is_asked_to_stop = False
-        self.was_told_to_stop = False
+        self.is_stop_requested = False
+        self.was_stopped = False
 
     def report_progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total
 
     def is_cancelled(self) -> bool:
-        self.was_told_to_stop = self.is_asked_to_stop
-        return self.is_asked_to_stop
+        self.was_stopped = self.is_stop_requested
+        return self.is_stop_requested
 
     def described(self) -> JobState:
         return JobState(
@@ -67,7 +67,7 @@ class Job:
 
 
 class Jobs:
-    """In the loop's thread."""
+    """Used in the loop's thread."""
 
     def __init__(
         self,
@@ -94,22 +94,22 @@ class Jobs:
         return sorted(self._kinds)
 
     def list(self) -> list[JobState]:
-        """In the order they were started."""
+        """Returns the jobs in the order they were started."""
         return [job.described() for job in self._jobs.values()]
 
     def start(self, kind: str, arguments: Arguments) -> JobState:
-        """`Busy` if too many run; `InputError` if there is no such kind."""
+        """Raises `Busy` if too many jobs are running, and `InputError` if the kind is unknown."""
         if kind not in self._kinds:
-            known = ", ".join(self.kinds()) or "none"
-            raise InputError(f"there is no work of the kind {kind[:40]!r}: known are {known}")
+            kind_names = ", ".join(self.kinds()) or "none"
+            raise InputError(f"unknown kind of job {kind[:40]!r}; the known kinds are {kind_names}")
         if self._is_closed:
             raise Closed("the store is being closed")
         running = sum(not job.ended.is_set() for job in self._jobs.values())
         if running >= self._running_max:
-            raise Busy(f"{running} jobs are running, which is the maximum")
+            raise Busy(f"{running} jobs are running, the maximum; wait for one to end")
         job = Job(self._new_id(), kind, arguments, started_ms=self._now_ms())
         self._jobs[job.work_id] = job
-        task = asyncio.get_running_loop().create_task(self._carry_out(job))
+        task = asyncio.get_running_loop().create_task(self._run(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job.described()
@@ -118,42 +118,42 @@ class Jobs:
         return self._find(work_id).described()
 
     def ended(self, work_id: str) -> asyncio.Event:
-        """Set when it has."""
+        """Returns an event that is set when the job has ended."""
         return self._find(work_id).ended
 
     def cancel(self, work_id: str) -> None:
-        """It stops at its next step. Nothing happens if it has ended."""
-        self._find(work_id).is_asked_to_stop = True
+        """Asks the job to stop at its next step. Does nothing if it has ended."""
+        self._find(work_id).is_stop_requested = True
 
     async def close(self, timeout_s: float) -> bool:
-        """Cancel everything; whether all of it ended in time."""
+        """Cancels all jobs. Returns whether they ended in time."""
         self.cut()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
         return not self._tasks
 
     def cut(self) -> None:
-        """Cancel everything, and do not wait."""
+        """Cancels all jobs without waiting."""
         self._is_closed = True
         for job in self._jobs.values():
-            job.is_asked_to_stop = True
+            job.is_stop_requested = True
         self._executor.shutdown(wait=False)
 
-    async def _carry_out(self, job: Job) -> None:
+    async def _run(self, job: Job) -> None:
         run, loop = self._kinds[job.kind].run, asyncio.get_running_loop()
 
-        def carried_out() -> dict[str, Any]:
+        def work() -> dict[str, Any]:
             result = run(self._store, job.arguments, job.report_progress, job.is_cancelled)
-            media.encode(result, media.JSON)  # now, rather than whenever somebody asks
+            media.encode(result, media.JSON)  # fail now rather than at a later request
             return result
 
         event(_log, "work_started", work_id=job.work_id, kind=job.kind)
         try:
-            job.result = await loop.run_in_executor(self._executor, carried_out)
-            job.state = "cancelled" if job.was_told_to_stop else "done"
+            job.result = await loop.run_in_executor(self._executor, work)
+            job.state = "cancelled" if job.was_stopped else "done"
         except LakebedError as error:
             job.state, job.problem = "failed", problem_of(error)
-        except Exception as error:  # noqa: BLE001 - our own mistake: told, and logged
+        except Exception as error:  # noqa: BLE001 - unexpected: reported and logged
             job.state = "failed"
             job.problem = problem_of(LakebedError(f"{type(error).__name__}: {error}"))
             _log.error("job %s (%s) failed", job.work_id, job.kind, exc_info=error)
@@ -166,11 +166,11 @@ class Jobs:
     def _find(self, work_id: str) -> Job:
         job = self._jobs.get(work_id)
         if job is None:
-            raise NotFound(f"there is no work {work_id[:40]!r}: it may have ended long ago")
+            raise NotFound(f"there is no job {work_id[:40]!r}; it may have ended long ago")
         return job
 
     def _forget_old(self) -> None:
-        ended = [one.work_id for one in self._jobs.values() if one.ended.is_set()]
+        ended = [job.work_id for job in self._jobs.values() if job.ended.is_set()]
         for work_id in ended[: -self._kept_max]:
             del self._jobs[work_id]
 

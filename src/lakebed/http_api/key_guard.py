@@ -1,8 +1,8 @@
-"""The guard of a port: HTTP Basic, with an access key of the store and its secret.
+"""Authentication on a TCP port: HTTP Basic with an access key of the store and its secret.
 
-What is wrong is not told: an unknown key, a disabled one and a wrong secret look alike, and take
-the same comparison. Refusals are logged with the peer and the key, never with the secret; under a
-flood of them one line a second says how many were left out.
+The response does not reveal the cause: an unknown key, a disabled key and a wrong secret get the
+same message after the same comparison. Refusals are logged with the peer and the key, never with
+the secret, at most once a second with a count of those left out.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from lakebed.http_api.guard import Identity
 from lakebed.seglake.key_ring import KeyRing, KnownKey
 
 CREDENTIALS_CHARACTERS_MAX: Final = 1024
-_NOBODY: Final = KnownKey("", is_first=False, inflight_max=None)
+_NO_KEY: Final = KnownKey("", is_first=False, inflight_max=None)
 _SHOWN_CHARACTERS: Final = 40
-_LOOK_UPS_MAX: Final = 4  # at a time: strangers cannot have all threads
+_LOOK_UPS_MAX: Final = 4  # at a time, so that unknown clients cannot use all threads
 
 
 _log = logging.getLogger(__name__)
 
 
 class KeyGuard:
-    """In the loop's thread."""
+    """Used in the loop's thread."""
 
     def __init__(self, keys: KeyRing, *, clock: Clock | None = None) -> None:
         self._keys = keys
@@ -42,50 +42,50 @@ class KeyGuard:
         )
 
     async def identify(self, request: Request) -> Identity:
-        said = request.headers.get("authorization")
-        if said is None:
-            raise Unauthenticated("an access key is needed")
+        authorization = request.headers.get("authorization")
+        if authorization is None:
+            raise Unauthenticated("an access key is required")
         try:
-            access_key, secret = read_basic(said)
+            access_key, secret = read_basic(authorization)
         except ValueError as error:
             self._note(request, "", str(error))
-            raise Unauthenticated(f"the authorization cannot be read: {error}") from None
-        known = await self._find(access_key)
-        is_right = hmac.compare_digest(secret.encode(), (known or _NOBODY).secret.encode())
-        if known is None or not is_right:
+            raise Unauthenticated(f"the Authorization header is not valid: {error}") from None
+        key = await self._find(access_key)
+        is_right = hmac.compare_digest(secret.encode(), (key or _NO_KEY).secret.encode())
+        if key is None or not is_right:
             self._note(request, access_key, "wrong key or secret")
             raise Unauthenticated("the access key is unknown or disabled, or its secret is wrong")
         self._keys.note_use(access_key, self._clock.wall_ns() // NS_PER_S)
-        return Identity(access_key, known.inflight_max, is_exempt=known.is_first)
+        return Identity(access_key, key.inflight_max, is_exempt=key.is_first)
 
     def _note(self, request: Request, access_key: str, why: str) -> None:
-        shown = repr(access_key[:_SHOWN_CHARACTERS])
-        self._refusals.note(peer=request.peer, access_key=shown, why=why)
+        quoted = repr(access_key[:_SHOWN_CHARACTERS])
+        self._refusals.note(peer=request.peer, access_key=quoted, why=why)
 
     async def _find(self, access_key: str) -> KnownKey | None:
-        """From the store in another thread, if it is not known yet."""
-        found = self._keys.remembered(access_key)
-        if found is not None:
-            return found
+        """Returns the key from memory, or looks it up in the store in another thread."""
+        key = self._keys.remembered(access_key)
+        if key is not None:
+            return key
         async with self._looking_up:
             generation = self._keys.generation
-            found = await asyncio.to_thread(self._keys.look_up, access_key)
-        if found is not None:
-            self._keys.remember(access_key, found, generation=generation)
-        return found
+            key = await asyncio.to_thread(self._keys.look_up, access_key)
+        if key is not None:
+            self._keys.remember(access_key, key, generation=generation)
+        return key
 
 
-def read_basic(said: str) -> tuple[str, str]:
-    """The access key and the secret of an `Authorization`; `ValueError` tells what is wrong."""
-    scheme, _, credentials = said.strip().partition(" ")
+def read_basic(authorization: str) -> tuple[str, str]:
+    """Returns access key and secret of an `Authorization` header. Raises `ValueError`."""
+    scheme, _, credentials = authorization.strip().partition(" ")
     if scheme.lower() != "basic":
-        raise ValueError("expected Basic")
+        raise ValueError("expected the scheme Basic")
     if len(credentials) > CREDENTIALS_CHARACTERS_MAX:
-        raise ValueError("it is too long")
+        raise ValueError(f"the credentials are longer than {CREDENTIALS_CHARACTERS_MAX} characters")
     try:
         text = b64decode(credentials.strip(), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise ValueError("not base64 of UTF-8") from None
+        raise ValueError("the credentials are not base64 of UTF-8 text") from None
     access_key, colon, secret = text.partition(":")
     if not colon or not access_key or "\0" in text:
         raise ValueError("expected an access key, a colon and its secret")

@@ -1,10 +1,10 @@
-"""Leasing over the wire: messages are held for a client.
+"""The lease handler: hands messages to a client for a limited time.
 
-Who waits for the first message holds no thread: see `lease_queue`. A client that is gone is handed
-nothing: before a lease it is looked at whether it is there, and what was leased while it went is
-given back. A client that sends no more counts as gone, whether or not it still listens.
+A request that waits for a message holds no thread; see `lease_queue`. A client that is gone gets no
+lease: this is checked before leasing, and messages that were leased while it left are given back. A
+client that closed its sending side counts as gone, even if it still receives.
 
-What may be lost: a lease whose answer is lost on the way stands until its deadline.
+What may be lost: if a response is lost on its way, the lease lasts until its deadline.
 """
 
 from __future__ import annotations
@@ -29,43 +29,45 @@ from lakebed.store.leased_message import LeasedMessage
 
 
 async def lease(service: Service, call: Call) -> Response:
-    asked, request = await call.document(LeaseRequest), call.request
+    lease_request, request = await call.document(LeaseRequest), call.request
     group = await group_of(service, call)
-    leased = await _leased(service, group, asked, request)
+    leased = await _leased(service, group, lease_request, request)
     if leased and request.is_gone:
         await _give_back(service, group, leased)
-        raise ClientGone("the client left before it was handed what it leased")
+        raise ClientGone("the client closed the connection before it received its lease")
     if len(leased) > _HERE_MAX:
         return await service.run(lambda: _answer(leased, call))
     return _answer(leased, call)
 
 
-_HERE_MAX = 200  # messages; more are written down in another thread
+_HERE_MAX = 200  # messages; more are encoded in another thread
 
 
 async def _leased(
-    service: Service, group: Group, asked: LeaseRequest, request: Request
+    service: Service, group: Group, lease_request: LeaseRequest, request: Request
 ) -> list[LeasedMessage]:
-    """Messages, or none when the time is over, the client gone, or the server about to end."""
+    """Returns messages; none at the time-out, or if the client is gone or the server ends."""
 
-    def look() -> list[LeasedMessage]:
+    def try_lease() -> list[LeasedMessage]:
         return group.lease(
-            max_messages=asked.max_messages, max_bytes=asked.max_bytes, lease_ms=asked.lease_ms
+            max_messages=lease_request.max_messages,
+            max_bytes=lease_request.max_bytes,
+            lease_ms=lease_request.lease_ms,
         )
 
     if request.is_gone:
         return []
-    if not asked.wait_ms:
-        return await service.run(look)
-    until_s = asyncio.get_running_loop().time() + asked.wait_ms / 1000
+    if not lease_request.wait_ms:
+        return await service.run(try_lease)
+    until_s = asyncio.get_running_loop().time() + lease_request.wait_ms / 1000
     with service.lease_queues.place(group) as (queue, wake_event):
         request.on_hurry = wake_event.set_in_loop
         try:
             while True:
                 try:
-                    leased = await service.run(look)
+                    leased = await service.run(try_lease)
                 except BaseException:
-                    queue.wake_next()  # in vain for this one
+                    queue.wake_next()  # this waiter will not try again
                     raise
                 if leased:
                     queue.wake_next()
@@ -94,7 +96,7 @@ def _answer(leased: Sequence[LeasedMessage], call: Call) -> Response:
 
 
 def _leases(leased: Iterable[LeasedMessage]) -> Iterator[Lease]:
-    """What was leased together, as columns; it comes in that order."""
+    """Yields one `Lease` with columns for each run of messages that were leased together."""
     for (partition, epoch, deadline_ms, incarnation), together in groupby(leased, _lease_of):
         _, offsets, timestamps_ms, keys, values, headers, counts, *_ = zip(*together, strict=True)
         yield Lease(

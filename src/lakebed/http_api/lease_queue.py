@@ -1,12 +1,12 @@
-"""Who waits for something to lease in a group: one at a time is told to look.
+"""The queue of requests that wait for something to lease in a group. Changes wake one at a time.
 
-If all were told of each change, a hundred would look for what one of them gets. So a change tells
-the first; whoever finds something, or fails, tells the next, for there may be more; whoever finds
-nothing waits again, behind the others. The end of a lease or a delay counts as a change: the
-earliest one known has a timer.
+If each change woke all waiters, a hundred would try for a message that one of them gets. So a
+change wakes the first waiter. A waiter that leases something, or fails, wakes the next, because
+there may be more. A waiter that finds nothing goes to the end of the queue. The end of a lease or
+delay counts as a change; a timer is set for the earliest.
 
-Nobody is forgotten: a place is taken before the first look, and who leaves after it was told, and
-did not look again, tells the next.
+No wake-up is lost: a waiter joins the queue before its first attempt, and one that leaves after it
+was woken without another attempt wakes the next.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from lakebed.store.group import Group
 
 
 class LeaseQueue:
-    """Of one group, in one loop's thread."""
+    """The queue of one group. Used in the loop's thread."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
-        self._waiters: OrderedDict[WakeEvent, None] = OrderedDict()  # not told yet, in their order
-        self._count = 0  # with those who were told, and look
+        self._waiters: OrderedDict[WakeEvent, None] = OrderedDict()  # not woken yet, in order
+        self._count = 0  # including waiters that were woken
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._stop = group.on_change(self._wake_from_any_thread)
 
     @contextmanager
     def place(self) -> Iterator[WakeEvent]:
-        """A bell for one who looks, and waits; at the end of the queue."""
+        """Yields the event of a new waiter at the end of the queue."""
         wake_event = WakeEvent()
         self._count += 1
         self._waiters[wake_event] = None
@@ -52,17 +52,19 @@ class LeaseQueue:
         return not self._count
 
     def wait_again(self, wake_event: WakeEvent) -> None:
-        """Before another look."""
+        """Puts a waiter back into the queue before its next attempt."""
         self._waiters[wake_event] = None
 
     def wake_next(self) -> None:
-        """There may be something."""
+        """Wakes the first waiter, because there may be something to lease."""
         if self._waiters:
             wake_event, _ = self._waiters.popitem(last=False)
             wake_event.set_in_loop()
 
     def set_timer(self) -> None:
-        """After a look that found nothing: time alone may bring something."""
+        """Sets a timer for the earliest message that becomes due, after an attempt without
+        success.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -76,19 +78,19 @@ class LeaseQueue:
             self._timer.cancel()
 
     def _wake_from_any_thread(self) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits
+        with suppress(RuntimeError):  # the loop has ended: nothing waits
             self._loop.call_soon_threadsafe(self.wake_next)
 
 
 class LeaseQueues:
-    """Of all groups in which somebody waits."""
+    """The queues of all groups that have waiters."""
 
     def __init__(self) -> None:
         self._queues: dict[Group, LeaseQueue] = {}
 
     @contextmanager
     def place(self, group: Group) -> Iterator[tuple[LeaseQueue, WakeEvent]]:
-        """In the queue of that group, which is there while somebody is in it."""
+        """Yields a place in the queue of that group, which exists only while it has waiters."""
         queue = self._queues.get(group)
         if queue is None:
             queue = self._queues[group] = LeaseQueue(group)

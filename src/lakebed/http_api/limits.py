@@ -1,4 +1,4 @@
-"""What all requests together may hold of the store's memory and threads."""
+"""Limits on the memory and threads that all requests of the API use together."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from lakebed.base.units import GIB, KIB, MIB, TIB
 
 @dataclass(frozen=True, kw_only=True)
 class ApiLimits:
-    """Beyond them a request is told to come again later. Who waits for messages counts too."""
+    """Requests above these limits are refused with a retryable error.
 
-    requests_max: int = bounded(4_000, minimum=1, maximum=1_000_000)  # under way
+    Requests that wait for messages count too.
+    """
+
+    requests_max: int = bounded(4_000, minimum=1, maximum=1_000_000)  # at a time
     key_requests_max: int = bounded(1_000, minimum=1, maximum=1_000_000)  # of one access key
     body_bytes_max: int = bounded(256 * MIB, minimum=64 * KIB, maximum=TIB)  # of all bodies
-    streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # of one passed on
-    threads_max: int = bounded(16, minimum=1, maximum=1_000)  # that wait for the disk
+    streamed_bytes: int = bounded(4 * MIB, minimum=64 * KIB, maximum=GIB)  # of one streamed body
+    threads_max: int = bounded(16, minimum=1, maximum=1_000)  # for blocking calls
     waiting_max: int = bounded(1_000, minimum=1, maximum=1_000_000)  # for one of these threads
-    jobs_max: int = bounded(4, minimum=1, maximum=100)  # long ones, at a time
+    jobs_max: int = bounded(4, minimum=1, maximum=100)  # at a time
     jobs_kept: int = bounded(100, minimum=1, maximum=10_000)  # after their end
 
     def __post_init__(self) -> None:

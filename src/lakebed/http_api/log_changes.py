@@ -1,9 +1,9 @@
-"""Waiting for a log to change, in the loop: no thread is held, and nobody who is gone waits on.
+"""Waits for a log to change without holding a thread, until the client is gone or the server ends.
 
 with LogChanges(log, request) as changes:
     while True:
         changes.arm()
-        …                                  look: a change from here on is not missed
+        …                              check the log; changes from here on are not missed
         if not await changes.come(deadline_s):
             break
 """
@@ -20,7 +20,7 @@ from lakebed.http.request import Request
 
 
 class LogChanges:
-    """In the loop's thread. A request has one of these at a time."""
+    """Used in the loop's thread. A request has one of these at a time."""
 
     def __init__(self, log: LogView, request: Request) -> None:
         self._log = log
@@ -43,8 +43,11 @@ class LogChanges:
         self._changed.clear()
 
     async def come(self, deadline_s: float | None = None) -> bool:
-        """Until something changed since `arm`; False if waiting is over: the moment, by the loop's
-        clock, has come, or nobody is there to wait for, or the server ends."""
+        """Waits for a change since `arm`.
+
+        Returns False if the deadline (by the loop's clock) has passed, the client is gone or the
+        server shuts down.
+        """
         if self._request.is_hurried:
             return False
         try:
@@ -58,7 +61,7 @@ class LogChanges:
         return self._loop.time() + seconds
 
     def _wake(self) -> None:
-        """By the log, in any thread."""
+        """Called by the log, in any thread."""
         if not self._changed.is_set():
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
                 self._loop.call_soon_threadsafe(self._changed.set)

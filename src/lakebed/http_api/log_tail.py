@@ -1,8 +1,8 @@
-"""The tail of a log: its records as they become durable, a line each, without end.
+"""The tail handler: streams a log's records as JSON lines while they become durable, without end.
 
-One batch at a time is in memory, and the next one is read when the client has taken it. While a
-client is connected retention leaves what it has not been sent; a segment that went nevertheless,
-or the end of the log, is told by a last line, `{"problem": …}`.
+One batch is in memory at a time; the next is read when the client has received it. Retention keeps
+the segments that a connected client has not been sent. If a segment is lost anyway, or the log is
+closed, the last line is `{"problem": …}`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from lakebed.http_api.service import Service
 
 async def tail_log(service: Service, call: Call) -> Response:
     log = await find_log_to_read(service, call)
-    said = call.query.start
-    start = log.durable_end() if said is None else RecordId.parse(said)
+    start_text = call.query.start
+    start = log.durable_end() if start_text is None else RecordId.parse(start_text)
     follower = log.follow(start)
     body = _Tail(service, call.request, log, follower)
     try:
@@ -43,7 +43,7 @@ async def tail_log(service: Service, call: Call) -> Response:
 
 
 class _Tail:
-    """A body; to be closed, also if it was never read."""
+    """The body of a response. It must be closed, even if it was never read."""
 
     def __init__(
         self, service: Service, request: Request, log: LogView, follower: Follower
@@ -53,17 +53,17 @@ class _Tail:
         self._log = log
         self._follower = follower
         self._first: bytes | None = None
-        self._rest = self._lines()
+        self._later_lines = self._lines()
 
     async def begin(self) -> None:
-        """An error of the start is told as one, before anything is."""
+        """Reads the first batch, so that an error at the start becomes an error response."""
         self._first = await self._take()
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._rest
+        return self._later_lines
 
     async def aclose(self) -> None:
-        await self._rest.aclose()
+        await self._later_lines.aclose()
         self._follower.close()
 
     async def _lines(self) -> AsyncGenerator[bytes, None]:
@@ -82,7 +82,7 @@ class _Tail:
                     return
 
     async def _take(self) -> bytes | None:
-        """The lines of the next batch, if there is one."""
+        """Returns the lines of the next batch, or None if there is none yet."""
         return await self._service.run(partial(_lines, self._follower))
 
 

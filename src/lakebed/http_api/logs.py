@@ -1,6 +1,6 @@
-"""Logs, as wholes: opened, listed, described, sealed; where their segments are; their watermark.
+"""Handlers that open, describe and seal logs and set their watermark.
 
-A log is created by `open_log` alone: whoever misspells a name is told so.
+Only `open_log` creates a log, so a misspelled name is an error everywhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MS_PER_S: Final = 1000
 
 
 class OpenLog:
-    """A log that somebody asked for, and what its callers share. In the loop's thread."""
+    """An open log and the state that its callers share. Used in the loop's thread."""
 
     def __init__(self, log: Aof) -> None:
         self.log = log
@@ -40,39 +40,39 @@ _opened: Final[WeakKeyDictionary[Service, dict[str, OpenLog]]] = WeakKeyDictiona
 
 
 async def find_log(service: Service, call: Call) -> OpenLog:
-    """The log that is called upon; `NotFound` if there is none, and none is created."""
+    """Returns the log that a call names. Raises `NotFound` if it does not exist."""
     return await _get(service, call.names["log"], service.store.open_log)
 
 
 async def find_log_to_read(service: Service, call: Call) -> Aof | ReadOnlyLog:
-    """For a call that only reads: it is also answered while the disk takes no writes."""
+    """Returns the log for reading, which also works while the disk accepts no writes."""
     store, name = service.store, call.names["log"]
-    known = _opened.setdefault(service, {}).get(name)
-    if known is not None and not known.log.is_closed:
-        return known.log
+    opened = _opened.setdefault(service, {}).get(name)
+    if opened is not None and not opened.log.is_closed:
+        return opened.log
     return await service.run(partial(store.open_log_to_read, name))
 
 
 async def _get(service: Service, name: str, opening: Callable[[str], Aof]) -> OpenLog:
-    """A log is looked for once, and again after it was closed."""
-    known = _opened.setdefault(service, {})
-    found = known.get(name)
-    if found is None or found.log.is_closed:
+    """Returns the open log from memory, opening it if it is not open."""
+    logs_by_name = _opened.setdefault(service, {})
+    opened = logs_by_name.get(name)
+    if opened is None or opened.log.is_closed:
         log = await service.run(partial(opening, name))
-        found = known.get(name)
-        if found is None or found.log is not log:
-            found = known[name] = OpenLog(log)
-    return found
+        opened = logs_by_name.get(name)
+        if opened is None or opened.log is not log:
+            opened = logs_by_name[name] = OpenLog(log)
+    return opened
 
 
 def seconds_of(timeout_ms: int | None) -> float:
-    """How long a call waits that says so; never longer than any call may."""
+    """Returns the time-out of a call in seconds, capped at the maximum."""
     bounded_ms = WAIT_MS_MAX if timeout_ms is None else min(timeout_ms, WAIT_MS_MAX)
     return bounded_ms / _MS_PER_S
 
 
 def position_of(number: int) -> RecordId:
-    """A record id as documents have it."""
+    """Returns the record id for its number in a document."""
     return RecordId.parse(str(number))
 
 
@@ -87,7 +87,7 @@ async def open_log(service: Service, call: Call) -> LogDescription:
 
 
 async def _description(service: Service, call: Call) -> LogDescription | None:
-    """Of a log that can be read; None if there is none, or its creation failed halfway."""
+    """Describes a readable log. None if there is none, or its creation did not finish."""
     try:
         log = await find_log_to_read(service, call)
     except NotFound:
@@ -107,7 +107,7 @@ async def set_watermark(service: Service, call: Call) -> LogDescription:
     log = (await find_log(service, call)).log
     watermark = (await call.document(logs.WatermarkBody)).watermark
     if watermark > U64_MAX:
-        raise InputError(f"a watermark has 64 bits: {watermark} does not fit")
+        raise InputError(f"the watermark {watermark} does not fit into 64 bits")
     log.set_coordinator_watermark(watermark)
     return log.describe()
 

@@ -1,11 +1,10 @@
-"""The files of manifest logs, for readers that cannot see them.
+"""Serves the files of manifest logs to remote readers.
 
-They are given out as they stand in the folder, also the chunk that is being written: whoever reads
-them judges them, by their checksums, as who sees the folder does. Nothing is opened for writing,
-or repaired, for being read.
+Files are sent exactly as stored, including the chunk that is being written. The reader verifies
+them by their checksums, as a reader of the folder does. Nothing is opened for writing or repaired.
 
-A name that comes in is never part of a path: it must be one that such a file can have, and the path
-is made of its number.
+A name from a request never becomes part of a path: it is parsed as a manifest file name, and the
+path is built from the parsed number.
 """
 
 from __future__ import annotations
@@ -42,23 +41,25 @@ async def log_manifest_bytes(service: Service, call: Call) -> Response:
 
 
 def _list(store: Store, log: str, query: manifests.FilesQuery) -> manifests.ManifestFiles:
-    found = store.manifest_log(log)
-    if found is None:
+    manifest = store.manifest_log(log)
+    if manifest is None:
         return manifests.ManifestFiles(log, None, "", [], None)
-    reader = found.reader
+    reader = manifest.reader
     files = list_files(store.disk, reader.paths, after=query.after)
     page = list(islice(files, query.max_files))
     next_after = page[-1].name if next(files, None) is not None else None
-    return manifests.ManifestFiles(found.log, found.stream, reader.paths.folder, page, next_after)
+    return manifests.ManifestFiles(
+        manifest.log, manifest.stream, reader.paths.folder, page, next_after
+    )
 
 
 def _open(store: Store, log: str, name: str) -> StoredRange:
-    found, parsed = store.manifest_log(log), parse_file_name(name)
-    gone = FileGone(f"{log}: its manifest log has no file {shown(name)}; list them again")
-    if found is None or parsed is None:
+    manifest, parsed = store.manifest_log(log), parse_file_name(name)
+    gone = FileGone(f"{log}: the manifest log has no file {shown(name)}; list its files again")
+    if manifest is None or parsed is None:
         raise gone
     try:
-        source = FileSource(store.disk.open(found.reader.paths.file(parsed)))
+        source = FileSource(store.disk.open(manifest.reader.paths.file(parsed)))
     except NotFound:
         raise gone from None
     return StoredRange(source, source.size, [])

@@ -1,11 +1,11 @@
-"""Messages as people write them: one JSON object a line.
+"""Messages as JSON lines, one object per message.
 
     {"key": "text", "value": "text", "headers": {"name": "text"}, "timestamp_ms": 1}
 
-A value that is text is its UTF-8 bytes, null deletes the key, any other JSON is stored as its
-compact text. `key_base64`, `value_base64` and `headers_base64` have what is no text. Headers are an
-object, or a list of pairs where a name comes twice. Given back the same way; JSON that was stored
-comes back as text, for the log does not know it from text.
+A text value is stored as its UTF-8 bytes, null deletes the key, and any other JSON is stored as its
+compact text. `key_base64`, `value_base64` and `headers_base64` are for binary data. Headers are an
+object, or a list of pairs if a name is repeated. Responses use the same form; stored JSON is
+returned as text, because the log does not distinguish it from text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 class MessageColumns(Struct):
-    """An item of each for every message."""
+    """Each list has one item per message."""
 
     keys: list[bytes | None]
     values: list[bytes | None]
@@ -53,7 +53,7 @@ class MessageColumns(Struct):
 
 
 def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> MessageColumns:
-    """`InputError` with the number of the first line that is wrong; `TooLarge`."""
+    """Raises `InputError` with the number of the first line that is not valid, and `TooLarge`."""
     columns = MessageColumns([], [], [], [])
     for number, line in enumerate(_split(data), start=1):
         if number > count_max:
@@ -61,13 +61,13 @@ def read_lines(data: bytes, *, count_max: int, message_bytes_max: int) -> Messag
         try:
             _add(columns, _decode(line))
         except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            what = "it is empty" if not line.strip() else str(error)
-            raise InputError(f"line {number}: {what}") from None
+            reason = "the line is empty" if not line.strip() else str(error)
+            raise InputError(f"line {number}: {reason}") from None
         size = len(columns.keys[-1] or b"") + len(columns.values[-1] or b"")
         if size > message_bytes_max:
             raise TooLarge(f"line {number}: the message", size=size, limit=message_bytes_max)
     if not columns.values:
-        raise InputError("there are no lines")
+        raise InputError("the body has no lines")
     return columns
 
 
@@ -81,7 +81,7 @@ def _split(data: bytes) -> list[bytes]:
 def _add(columns: MessageColumns, line: _Line) -> None:
     key, value = _key(line), _value(line)
     if key is None and value is None:
-        raise InputError("null deletes a key, and there is none")
+        raise InputError("a null value deletes a key, but the message has no key")
     columns.keys.append(key)
     columns.values.append(value)
     columns.headers.append(list(_headers(line)))
@@ -90,13 +90,13 @@ def _add(columns: MessageColumns, line: _Line) -> None:
 
 def _key(line: _Line) -> bytes | None:
     if line.key is not None and line.key_base64 is not None:
-        raise InputError("a key and key_base64: one of them")
+        raise InputError("key and key_base64 are both set; set one")
     return line.key_base64 if line.key is None else line.key.encode()
 
 
 def _value(line: _Line) -> bytes | None:
     if (line.value is UNSET) == (line.value_base64 is None):
-        raise InputError("one of value and value_base64 is needed")
+        raise InputError("exactly one of value and value_base64 is required")
     if isinstance(line.value, UnsetType):
         return line.value_base64
     raw = bytes(line.value)
@@ -116,12 +116,11 @@ def _headers(line: _Line) -> Iterator[Header]:
 
 
 def line_of(partition: int, message: Message) -> bytes:
-    """One message, as a line."""
     return _encode(_document(partition, message)) + b"\n"
 
 
 def lease_line_of(leased: LeasedMessage) -> bytes:
-    """The same with what its holder needs."""
+    """Returns the line of a leased message, with the fields that its holder needs."""
     document = _document(leased.partition, leased) | {
         "epoch": leased.epoch,
         "incarnation": leased.incarnation,
@@ -156,11 +155,11 @@ def _put_headers(document: dict[str, object], headers: Sequence[Header]) -> None
     texts = [(name, _text(value)) for name, value in headers if _is_text(value)]
     datas = [(name, _base64(value or b"")) for name, value in headers if not _is_text(value)]
     for field, pairs in (("headers", texts), ("headers_base64", datas)):
-        found: object = dict(pairs)
+        headers_value: object = dict(pairs)
         if len(dict(pairs)) < len(pairs):
-            found = pairs
+            headers_value = pairs
         if pairs:
-            document[field] = found
+            document[field] = headers_value
 
 
 def _is_text(data: bytes | None) -> bool:
@@ -168,7 +167,7 @@ def _is_text(data: bytes | None) -> bool:
 
 
 def _text(data: bytes | None) -> str | None:
-    """None if it is none."""
+    """Returns None if the data is not UTF-8 text."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""The handlers of objects that stream, or take more than one commit.
+"""Handlers of objects that stream, or need more than one commit.
 
-A small one is handled at once. A large one is received and sent in pieces, each verified by the
-store before a byte of it leaves, so memory stays bounded whatever its size.
+A small object is handled at once. A large one is received and sent in pieces, so memory is bounded.
+The store verifies each piece before it is sent.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ async def put_object(service: Service, call: Call) -> ObjectInfo:
     with lake.objects.begin_put(
         bucket, key, content=content, condition=condition, algorithm=algorithm, size=body.length
     ) as put:
-        await service.run(put.check)  # rather than have the body sent
+        await service.run(put.check)  # before the body is received
         return await service.bodies.store(body, put)
 
 
 def _content_of(call: Call) -> Content:
-    """A type that the body itself is said to have is the object's, unless the query says one."""
-    given = {name: getattr(call.query, name) for name in _CONTENT}
-    said = call.request.headers.get("content-type")
-    if given["content_type"] is None and said is not None and call.media not in _NO_TYPES:
-        given["content_type"] = said
+    """Returns the content fields. The body's own Content-Type is used unless the query has one."""
+    fields = {name: getattr(call.query, name) for name in _CONTENT}
+    body_type = call.request.headers.get("content-type")
+    if fields["content_type"] is None and body_type is not None and call.media not in _NO_TYPES:
+        fields["content_type"] = body_type
     metadata = _metadata_of(call.query.metadata)
-    content = Content(**given, metadata=metadata)
+    content = Content(**fields, metadata=metadata)
     check_content(content)
     return content
 
@@ -76,15 +76,15 @@ def _metadata_of(text: str | None) -> dict[str, str]:
     try:
         return {} if text is None else media.decode(text.encode(), dict[str, str], media.JSON)
     except media.BadDocument:
-        raise InputError("metadata is a JSON object of texts, and nothing else") from None
+        raise InputError("metadata must be a JSON object whose values are strings") from None
 
 
 def _algorithm_of(name: str | None) -> Algorithm | None:
     try:
         return None if name is None else Algorithm(name.upper())
     except ValueError:
-        known = ", ".join(one.value for one in Algorithm)
-        raise InputError(f"algorithm {shown(name or '')}: known are {known}") from None
+        names = ", ".join(algorithm.value for algorithm in Algorithm)
+        raise InputError(f"unknown algorithm {shown(name or '')}; known are {names}") from None
 
 
 async def get_object(service: Service, call: Call) -> Response:
@@ -104,7 +104,7 @@ async def get_object(service: Service, call: Call) -> Response:
     reader = await service.run(find)
     info = reader.info
     headers = [
-        ("Content-Type", media.BYTES),  # whatever it is, no browser shall run it
+        ("Content-Type", media.BYTES),  # never the object's own type: a browser must not run it
         ("ETag", f'"{info.etag}"'),
         ("Lakebed-Size", str(info.size)),
         ("Lakebed-Version-Id", info.version_id),
@@ -122,15 +122,15 @@ async def delete_bucket(service: Service, call: Call) -> None:
 
 
 async def delete_objects(service: Service, call: Call) -> objects.DeletedMany:
-    """Each by itself: an error of one is returned in its place, and the others are deleted."""
+    """Deletes each object on its own; returns a result or an error for each."""
     document, lake = await call.document(objects.DeleteMany), await service.lake()
     targets = [
-        ObjectToDelete(one.key, one.version_id, Condition(if_match=one.if_match))
-        for one in document.objects
+        ObjectToDelete(entry.key, entry.version_id, Condition(if_match=entry.if_match))
+        for entry in document.objects
     ]
     changes = await service.run(partial(lake.objects.deletions, call.names["bucket"], targets))
-    deleted = await service.commit_each(changes)
-    return objects.DeletedMany([_outcome(one, call.request.id) for one in deleted])
+    results = await service.commit_each(changes)
+    return objects.DeletedMany([_outcome(result, call.request.id) for result in results])
 
 
 def _outcome(deleted: Deleted | LakebedError, request_id: str) -> objects.DeleteOutcome:

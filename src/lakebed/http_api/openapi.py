@@ -1,7 +1,7 @@
-"""The OpenAPI document of the HTTP API, made of the table that it routes by.
+"""The OpenAPI document of the HTTP API, generated from the table of operations.
 
-Structs become schemas, and fields of queries become parameters with their limits and defaults.
-Bytes are base64 in JSON, and themselves in MessagePack, which has the same schemas otherwise.
+Structs become schemas, and query fields become parameters with their limits and defaults. Bytes are
+base64 in JSON and plain in MessagePack, which otherwise has the same schemas.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ _REF: Final = "#/components/schemas/{name}"
 _NAME: Final = re.compile(r"\{(\w+)\*?\}")
 _NO_DOCUMENTS: Final = (Nothing, bytes)
 _INT64_MAX: Final = (1 << 63) - 1
-_POSITIONS: Final = frozenset({"offset", "start", "first"})  # in queries: they may be out of range
+_POSITIONS: Final = frozenset({"offset", "start", "first"})  # query fields that may be out of range
 
 _REASONS: Final = {
-    400: "The call is not as it should be; nothing was changed",
-    401: "No access key, a wrong one, or one that is disabled",
-    403: "A page of another site, or a name that is not the node's",
-    404: "Something that the call names is not there",
-    405: "What is there cannot be called so",
-    409: "It contradicts what is there",
-    412: "A condition of the call is not met",
-    413: "More than the stated maximum",
-    415: "A body of a kind that this call does not take",
-    416: "A position outside of what there is",
-    429: "Too much at once: come again later",
-    500: "A failure of the store: see its log",
-    502: "The store of Tier 2 does not answer as it should",
-    503: "The store is being closed, or cannot do it now: come again later",
-    504: "It was begun and may still be done: look before doing it again",
+    400: "The request is not valid; nothing was changed",
+    401: "The access key is missing, wrong or disabled",
+    403: "The request comes from a page of another site, or uses a name that is not the node's",
+    404: "Something that the request names does not exist",
+    405: "The path does not support this method",
+    409: "The request conflicts with the current state",
+    412: "A condition of the request is not met",
+    413: "The request exceeds a size limit",
+    415: "The operation does not accept a body of this type",
+    416: "The position is out of range",
+    429: "Too many requests: retry later",
+    500: "The store failed: see its log",
+    502: "The object store of Tier 2 failed",
+    503: "The store is closing, or cannot serve the request now: retry later",
+    504: "The outcome is unknown: check before repeating the request",
     507: "The disk is full",
 }
 
@@ -83,7 +83,7 @@ def describe(operations: Iterable[Operation[Any]]) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"accessKey": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in operations)],
+        "tags": [{"name": tag} for tag in dict.fromkeys(operation.tag for operation in operations)],
         "paths": paths,
         "components": {
             "schemas": schemas.components,
@@ -101,20 +101,22 @@ def describe(operations: Iterable[Operation[Any]]) -> dict[str, Any]:
 
 
 class _Schemas:
-    """Of every type in the table. Those of queries stand in the parameters, not as components."""
+    """The schemas of all types in the table. Query structs become parameters, not components."""
 
     def __init__(self, operations: tuple[Operation[Any], ...]) -> None:
         documents: list[Any] = [Problem]
         for operation in operations:
             documents += (operation.body, operation.result)
         queries = [operation.query for operation in operations]
-        kinds = [one for one in dict.fromkeys([*documents, *queries]) if one not in _NO_DOCUMENTS]
-        found, self.components = msgspec.json.schema_components(
+        kinds = [
+            kind for kind in dict.fromkeys([*documents, *queries]) if kind not in _NO_DOCUMENTS
+        ]
+        schemas, self.components = msgspec.json.schema_components(
             kinds, schema_hook=_any_schema, ref_template=_REF
         )
         for component in self.components.values():
             _flatten_tuples(component)
-        self._by_kind = dict(zip(kinds, found, strict=True))
+        self._by_kind = dict(zip(kinds, schemas, strict=True))
         self._queries: dict[type[Struct], Schema] = {
             kind: self.components.pop(self._by_kind[kind]["$ref"].rpartition("/")[2])
             for kind in dict.fromkeys(queries)
@@ -122,31 +124,31 @@ class _Schemas:
         }
 
     def of(self, kind: Any) -> Schema:
-        found: Schema = self._by_kind[kind]
-        return found
+        schema: Schema = self._by_kind[kind]
+        return schema
 
     def fields(self, kind: type[Struct]) -> tuple[dict[str, Schema], list[str]]:
-        """Of a query: its fields, and which of them are needed."""
+        """Returns the fields of a query, and which of them are required."""
         query = self._queries.get(kind, {})
         return query.get("properties", {}), query.get("required", [])
 
 
 def _flatten_tuples(schema: Any) -> None:
-    """Pairs as arrays of two: tools that read the document choke on places that differ in kind."""
+    """Describes tuples as plain arrays, because many tools do not support `prefixItems`."""
     if isinstance(schema, list):
-        for one in schema:
-            _flatten_tuples(one)
+        for item in schema:
+            _flatten_tuples(item)
     elif isinstance(schema, dict):
-        places = schema.pop("prefixItems", None)
-        if places is not None:
-            schema["items"] = places[0] if places[1:] == places[:-1] else {"anyOf": places}
-        for one in schema.values():
-            _flatten_tuples(one)
+        items = schema.pop("prefixItems", None)
+        if items is not None:
+            schema["items"] = items[0] if items[1:] == items[:-1] else {"anyOf": items}
+        for part in schema.values():
+            _flatten_tuples(part)
 
 
 def _any_schema(kind: type) -> Schema:
     assert kind is object, f"{kind} has no schema"
-    return {"description": "Anything"}
+    return {"description": "Any value"}
 
 
 def _operation(operation: Operation[Any], schemas: _Schemas) -> Schema:
@@ -198,12 +200,12 @@ def _query_parameters(operation: Operation[Any], schemas: _Schemas) -> list[Sche
 
 
 def _query_schema(field: Schema) -> Schema:
-    """A query says nothing by leaving a name out: it has no null."""
+    """Removes null from a query parameter: an optional one is simply left out."""
     if "anyOf" not in field:
         return field
-    kinds = [one for one in field["anyOf"] if one.get("type") != "null"]
-    rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
-    return {**rest, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
+    kinds = [schema for schema in field["anyOf"] if schema.get("type") != "null"]
+    others = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
+    return {**others, **(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})}
 
 
 def _body(operation: Operation[Any], schemas: _Schemas) -> Schema:
@@ -219,7 +221,7 @@ def _body(operation: Operation[Any], schemas: _Schemas) -> Schema:
 
 
 def _needs_body(operation: Operation[Any]) -> bool:
-    """An empty one is one that says nothing, which does where nothing must be said."""
+    """Returns whether the body has required fields. If not, it may be empty."""
     if operation.body is Nothing:
         return False
     fields = msgspec.structs.fields(operation.body)
@@ -229,7 +231,7 @@ def _needs_body(operation: Operation[Any]) -> bool:
 def _raw_schema(raw: Raw) -> Schema:
     if raw is Raw.BYTES:
         return {"contentMediaType": media.BYTES}
-    return {"type": "string", "description": "A line of JSON each"}
+    return {"type": "string", "description": "One JSON object per line"}
 
 
 def _success(operation: Operation[Any], schemas: _Schemas) -> Schema:
@@ -241,7 +243,7 @@ def _success(operation: Operation[Any], schemas: _Schemas) -> Schema:
             content[media.MSGPACK] = {"schema": schema}
     for raw in operation.also_gives:
         content[raw.value] = {"schema": _raw_schema(raw)}
-    described: Schema = {"description": "As asked"}
+    described: Schema = {"description": "Success"}
     return {**described, "content": content} if content else described
 
 
@@ -266,16 +268,16 @@ def _problem(status: int, schemas: _Schemas) -> Schema:
 
 
 def statuses_of(operation: Operation[Any]) -> list[int]:
-    """How a call may be refused."""
-    found = {400, 405, 500, *operation.errors}
+    """Returns the error statuses of an operation."""
+    statuses = {400, 405, 500, *operation.errors}
     if not operation.is_public:
-        found |= {401, 429, 503}
+        statuses |= {401, 429, 503}
     if _NAME.search(operation.path) or operation.body is not Nothing:
-        found.add(404)
+        statuses.add(404)
     if operation.body is not Nothing or operation.also_takes:
-        found |= {413, 415}
+        statuses |= {413, 415}
     if operation.result is bytes or _POSITIONS & set(operation.query.__struct_fields__):
-        found |= {416, 502}  # some of it may be in Tier 2
+        statuses |= {416, 502}  # data may be in Tier 2
     if operation.method != "GET":
-        found.add(507)
-    return sorted(found)
+        statuses.add(507)
+    return sorted(statuses)

@@ -1,18 +1,18 @@
-"""Keeps pages of other sites away from a port.
+"""Refuses requests that web pages of other sites make to a TCP port.
 
-A browser sends the access key it remembers with every request to the port, whichever page caused
-it. It also says where a request comes from, and those headers cannot be set by a page:
+A browser sends a remembered access key with every request to the port, whichever page caused it. It
+also sends headers about the origin that a page cannot set:
 
-- `Host` must be a name of the node. A page whose own name was made to resolve to this machine
-  (DNS rebinding) is of the same origin to the browser, but has that name in `Host`. An address is
-  no name, so any may stand there; nor is the name checked over TLS, where the certificate is.
-- `Origin` must be the node's own if there is one, and `Sec-Fetch-OriginCheck` must not name
-  another site, unless somebody follows a link.
+- `Host` must be a name of the node. With DNS rebinding, a page whose name resolves to this machine
+  has the same origin for the browser, but its name is in `Host`. IP addresses are always allowed,
+  and over TLS the certificate replaces this check.
+- `Origin`, if sent, must be the node's own, and `Sec-Fetch-Site` must not name another site,
+  unless the user follows a link.
 - A `POST` needs a `Content-Type` that no form can send: a page may send a form to any site, and an
-  old browser says nothing of its origin. Other methods that change something are not sent to
-  another site without being asked for first, which the node never allows.
+  old browser does not send its origin. For other methods that change something, a browser first
+  asks the target site for permission (CORS), which the node never gives.
 
-A local socket needs none of this: no page reaches it.
+The local socket needs none of this, because pages cannot reach it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ _SHOWN_CHARACTERS: Final = 100
 
 class OriginCheck:
     def __init__(self, names: str = "", *, listens_on: str = "localhost") -> None:
-        """`names` are more names of the node, separated by commas; `*` is any."""
-        self._given = frozenset(filter(None, (one.strip().lower() for one in names.split(","))))
+        """`names` are additional names of the node, separated by commas; `*` allows any name."""
+        self._configured = frozenset(
+            filter(None, (name.strip().lower() for name in names.split(",")))
+        )
         machine = socket.gethostname().lower()
         own = {"localhost", listens_on.lower(), machine, machine.partition(".")[0]}
-        self._names = self._given | own
+        self._names = self._configured | own
 
     def check(self, request: Request) -> None:
-        """`CrossSite`; `UnsupportedMedia` for what a form could have sent."""
+        """Raises `CrossSite`, or `UnsupportedMedia` for a body that a form could have sent."""
         if not request.peer:
             return
         self._check_host(request)
@@ -56,13 +58,13 @@ class OriginCheck:
 
     def _check_host(self, request: Request) -> None:
         host = request.headers.get("host")
-        if host is None or request.is_secure or ANY in self._given:
+        if host is None or request.is_secure or ANY in self._configured:
             return
         name = _name_in(host)
         if not (_is_address(name) or name in self._names or name.endswith(".localhost")):
             raise CrossSite(
-                f"Host is {host[:_SHOWN_CHARACTERS]!r}, which is no name of this node: if it is "
-                "one, add it to http_names in section [node]"
+                f"Host is {host[:_SHOWN_CHARACTERS]!r}, which is not a name of this node; if it "
+                "should be, add it to http_names in section [node]"
             )
 
     def _check_origin(self, request: Request) -> None:
@@ -77,13 +79,16 @@ class OriginCheck:
             raise CrossSite("the request was made by a page of another site")
 
     def _is_own(self, origin: str, host: str) -> bool:
-        """A proxy may have replaced the name in Host, but not one that was set."""
+        """Returns whether the origin is this node.
+
+        A proxy may have changed Host, so configured names count too.
+        """
         try:
-            place = urlsplit(origin.lower())
+            parts = urlsplit(origin.lower())
         except ValueError:
             return False
-        return bool(place.netloc) and (
-            place.netloc == host.lower() or place.hostname in self._given
+        return bool(parts.netloc) and (
+            parts.netloc == host.lower() or parts.hostname in self._configured
         )
 
 
@@ -91,18 +96,18 @@ def _check_media(request: Request) -> None:
     is_typed = "content-type" in request.headers
     if media_of(request) in _FORM_TYPES or (not is_typed and request.body.length != 0):
         raise UnsupportedMedia(
-            f"a POST over a port names the type of its body, and none that a form has: "
+            f"a POST over TCP needs a Content-Type that no HTML form can send, such as "
             f"{media.JSON}, or {Raw.BYTES.value} for bytes"
         )
 
 
 def _is_visit(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether somebody follows a link: what is answered is shown to them, and to no page."""
+    """Returns whether the user follows a link. No page can read the response then."""
     return method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
 
 
 def _name_in(host: str) -> str:
-    """Without its port."""
+    """Returns the host without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower().removesuffix(".")

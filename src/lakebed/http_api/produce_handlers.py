@@ -1,10 +1,11 @@
-"""Producing: a document with columns, JSON lines, or the bytes of one message.
+"""The produce handler: accepts a document with columns, JSON lines, or the bytes of one message.
 
-All of a body is read and checked before the first message is appended. An append is handed to its
-partition and awaited: no thread waits for the disk. What goes to several partitions is one append
-for each; if one of them fails the others stand, and it is told which: `PartlyAppended`. What may or
-may not have been done (a sync that failed) is told before what was not done (a full queue). With a
-producer all go to one partition, so that what failed may be sent again as it is.
+The whole body is read and checked before the first message is appended. An append is queued in its
+partition and awaited, so no thread waits for the disk. Messages for several partitions are one
+append per partition. If some of these fail, the others stay, and `PartlyAppended` reports which. An
+error with an unknown outcome (a failed sync) takes precedence over one where nothing was done (a
+full queue). With a producer, all messages go to one partition, so that a failed request can be sent
+again unchanged.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from lakebed.keratin.writer_requests import Append
 from lakebed.keratin.writer_requests import Appended as Stored
 from lakebed.store.topics import StoreTopic
 
-_ROOM_S: Final = 0.002  # between two looks whether there is room
+_ROOM_S: Final = 0.002  # between two attempts while the queue is full
 _HEADER_PREFIX: Final = b"lakebed-header-"
 
 
 class _Prepared(NamedTuple):
-    """For one partition: checked, and not queued."""
+    """An append for one partition, checked but not queued."""
 
     partition: Partition
     append: Append
@@ -56,46 +57,46 @@ class _Prepared(NamedTuple):
 async def produce(service: Service, call: Call) -> Produced:
     topic = await topic_of(service, call)
     now_ms = service.store.runner.clock.wall_ns() // NS_PER_MS
-    asked, prepared = await call.read_as(
+    document, prepared = await call.read_as(
         lambda data: _read_and_prepare(call, data, topic, now_ms=now_ms),
         may_wait=not topic.is_whole,
     )
-    timeout_ms = asked.timeout_ms or 0
+    timeout_ms = document.timeout_ms or 0
     if len(prepared) == 1:
-        only = prepared[0]
-        ticket = _submit(only) or await _submit_later(only, timeout_ms)
-        return Produced([_appended(only, await service.done(ticket))])
+        single = prepared[0]
+        ticket = _submit(single) or await _submit_later(single, timeout_ms)
+        return Produced([_appended(single, await service.done(ticket))])
     return await _append_all(service, prepared, timeout_ms)
 
 
 async def _append_all(service: Service, prepared: Sequence[_Prepared], timeout_ms: int) -> Produced:
-    """To several partitions; what was queued is awaited, whatever becomes of the others.
+    """Appends to several partitions. Awaits everything that was queued, even if others fail.
 
-    A failure is told as it is only if nothing was appended.
+    An error is raised as it is only if nothing was appended.
     """
     appended: list[Appended] = []
     tickets: list[Ticket[Stored]] = []
     failure: LakebedError | None = None
     try:
-        for one in prepared:
-            tickets.append(_submit(one) or await _submit_later(one, timeout_ms))
+        for part in prepared:
+            tickets.append(_submit(part) or await _submit_later(part, timeout_ms))
     except LakebedError as error:
-        failure = error.with_traceback(None)  # its frames hold the messages
-    for one, ticket in zip(prepared, tickets, strict=False):  # those that were queued
+        failure = error.with_traceback(None)  # its frames keep the messages alive
+    for part, ticket in zip(prepared, tickets, strict=False):  # only those that were queued
         try:
-            appended.append(_appended(one, await service.done(ticket)))
+            appended.append(_appended(part, await service.done(ticket)))
         except LakebedError as error:
             failure = graver(failure, error.with_traceback(None))
     if failure is None:
         return Produced(appended)
     if not appended:
         raise failure
-    parts = [AppendedPart(one.partition, one.base_offset, one.count) for one in appended]
+    parts = [AppendedPart(part.partition, part.base_offset, part.count) for part in appended]
     raise PartlyAppended(failure, parts) from failure
 
 
 def _submit(prepared: _Prepared) -> Ticket[Stored] | None:
-    """Queue it; None if there is no room."""
+    """Queues the append. Returns None if the queue is full."""
     try:
         return prepared.partition.submit(prepared.append, timeout=0, is_awaited=True)
     except Busy:
@@ -103,7 +104,7 @@ def _submit(prepared: _Prepared) -> Ticket[Stored] | None:
 
 
 async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
-    """Queue it when there is room; `Busy` if there is none in time."""
+    """Queues the append when there is room. Raises `Busy` if there is none in time."""
     clock = asyncio.get_running_loop().time
     until_s = clock() + timeout_ms / 1000
     while clock() < until_s:
@@ -111,7 +112,7 @@ async def _submit_later(prepared: _Prepared, timeout_ms: int) -> Ticket[Stored]:
         ticket = _submit(prepared)
         if ticket is not None:
             return ticket
-    raise Busy(f"{prepared.partition.name}: the queue of writes is full")
+    raise Busy(f"{prepared.partition.name}: the queue of writes is full; retry later")
 
 
 def _appended(prepared: _Prepared, stored: Stored) -> Appended:
@@ -121,12 +122,12 @@ def _appended(prepared: _Prepared, stored: Stored) -> Appended:
 def _read_and_prepare(
     call: Call, data: bytes, topic: StoreTopic, *, now_ms: int
 ) -> tuple[Produce, list[_Prepared]]:
-    """Waits for a partition that is not open yet."""
-    asked = _read_request(call, data, topic, now_ms=now_ms)
-    return asked, _prepare(topic, asked)
+    """May wait, because it opens partitions that are not open yet."""
+    document = _read_request(call, data, topic, now_ms=now_ms)
+    return document, _prepare(topic, document)
 
 
-# What is asked for, from each kind of body.
+# Decoding of each kind of body.
 
 
 def _read_request(call: Call, data: bytes, topic: StoreTopic, *, now_ms: int) -> Produce:
@@ -137,25 +138,27 @@ def _read_request(call: Call, data: bytes, topic: StoreTopic, *, now_ms: int) ->
             return _from_bytes(call, data)
         case _:
             if call.request.raw_query:
-                raise Refused("a query is for lines and bytes: a document says all of it itself")
+                raise Refused(
+                    "query parameters are only for lines and bytes; a document has its own fields"
+                )
             return call.decoded(data, Produce)
 
 
 def _from_lines(query: ProduceQuery, data: bytes, topic: StoreTopic, *, now_ms: int) -> Produce:
-    found = read_lines(
+    columns = read_lines(
         data, count_max=MESSAGES_MAX, message_bytes_max=topic.config.message_bytes_max
     )
     if query.key is not None:
-        raise Refused("key is for one message's bytes: lines have their own")
+        raise Refused("the parameter key is only for a body of bytes; lines have their own keys")
     default_ms = query.timestamp_ms
-    if default_ms is None and any(one is not None for one in found.timestamps_ms):
+    if default_ms is None and any(stamp is not None for stamp in columns.timestamps_ms):
         default_ms = now_ms
-    stamps = [default_ms if one is None else one for one in found.timestamps_ms]
+    stamps = [default_ms if stamp is None else stamp for stamp in columns.timestamps_ms]
     return Produce(
-        values=found.values,
-        keys=found.keys if any(key is not None for key in found.keys) else None,
-        headers=found.headers if any(found.headers) else None,
-        timestamps_ms=None if default_ms is None else [one or 0 for one in stamps],
+        values=columns.values,
+        keys=columns.keys if any(key is not None for key in columns.keys) else None,
+        headers=columns.headers if any(columns.headers) else None,
+        timestamps_ms=None if default_ms is None else [stamp or 0 for stamp in stamps],
         partition=query.partition,
         producer=_producer(query),
         not_before_ms=query.not_before_ms,
@@ -179,7 +182,7 @@ def _from_bytes(call: Call, data: bytes) -> Produce:
 
 
 def _message_headers(call: Call) -> list[Header]:
-    """Those of the request that are the message's: `Lakebed-Header-<name>`."""
+    """Returns the message's headers, which the request has as `Lakebed-Header-<name>`."""
     start = len(_HEADER_PREFIX)
     return [
         (name[start:].decode("latin-1"), value)
@@ -191,34 +194,36 @@ def _message_headers(call: Call) -> list[Header]:
 def _producer(query: ProduceQuery) -> WireProducer | None:
     if query.producer_id is None:
         return None
-    said = {
+    fields = {
         "id": query.producer_id,
         "epoch": query.producer_epoch,
         "sequence": query.producer_sequence,
     }
     try:
-        return msgspec.convert(said, WireProducer)
+        return msgspec.convert(fields, WireProducer)
     except msgspec.ValidationError as error:
-        raise Refused(f"the producer is not as it should be: {error}") from None
+        raise Refused(f"the producer fields are not valid: {error}") from None
 
 
-# From what is asked for to appends.
+# Preparing appends.
 
 
-def _prepare(topic: StoreTopic, asked: Produce) -> list[_Prepared]:
-    """All of them, so that what is wrong with one is found before another is queued."""
-    count = len(asked.values)
+def _prepare(topic: StoreTopic, document: Produce) -> list[_Prepared]:
+    """Prepares all appends, so that an error in one is reported before another is queued."""
+    count = len(document.values)
     for name, column in (
-        ("keys", asked.keys),
-        ("headers", asked.headers),
-        ("timestamps_ms", asked.timestamps_ms),
+        ("keys", document.keys),
+        ("headers", document.headers),
+        ("timestamps_ms", document.timestamps_ms),
     ):
         if column is not None and len(column) != count:
-            raise InputError(f"{name}: there are {len(column)} of them, but {count} messages")
+            raise InputError(f"{name}: {len(column)} values were passed for {count} messages")
     producer = None
-    if asked.producer is not None:
-        producer = Producer(asked.producer.id, asked.producer.epoch, asked.producer.sequence)
-    ack = None if asked.ack is None else Ack.parse(asked.ack)
+    if document.producer is not None:
+        producer = Producer(
+            document.producer.id, document.producer.epoch, document.producer.sequence
+        )
+    ack = None if document.ack is None else Ack.parse(document.ack)
     return [
         _Prepared(
             partition,
@@ -228,11 +233,11 @@ def _prepare(topic: StoreTopic, asked: Produce) -> list[_Prepared]:
                 headers=part.headers,
                 timestamps_ms=part.timestamps_ms,
                 producer=producer,
-                not_before_ms=asked.not_before_ms,
+                not_before_ms=document.not_before_ms,
                 ack=ack,
             ),
         )
-        for partition, part in _parts(topic, asked)
+        for partition, part in _parts(topic, document)
     ]
 
 
@@ -243,22 +248,22 @@ class _Part(NamedTuple):
     timestamps_ms: Sequence[int] | None
 
 
-def _parts(topic: StoreTopic, asked: Produce) -> list[tuple[Partition, _Part]]:
-    """What goes to which partition, by partition."""
-    whole = _Part(asked.values, asked.keys, asked.headers, asked.timestamps_ms)
-    number, partition_count = asked.partition, topic.partition_count
+def _parts(topic: StoreTopic, document: Produce) -> list[tuple[Partition, _Part]]:
+    """Returns the messages for each partition."""
+    whole = _Part(document.values, document.keys, document.headers, document.timestamps_ms)
+    number, partition_count = document.partition, topic.partition_count
     if number is None and partition_count == 1:
         number = 0
-    if number is None and asked.producer is not None:
-        raise InputError("a producer's messages need a partition")
-    if number is None and asked.keys is None:
+    if number is None and document.producer is not None:
+        raise InputError("an append with a producer needs a partition")
+    if number is None and document.keys is None:
         number = topic.next_partition()
     if number is not None:
         return [(topic.partition(number), whole)]
-    parts = divided(asked.keys or (), partition_count, topic.next_partition)
+    parts = divided(document.keys or (), partition_count, topic.next_partition)
     if not parts:
-        raise InputError("an append without messages")
-    return [(topic.partition(at), _select(whole, indexes)) for at, indexes in parts]
+        raise InputError("an append needs at least one message")
+    return [(topic.partition(chosen), _select(whole, indexes)) for chosen, indexes in parts]
 
 
 def _select(whole: _Part, indexes: list[int]) -> _Part:

@@ -1,4 +1,4 @@
-"""Records as lines: one a line when they come, a JSON document a line when they are given back."""
+"""Records as lines: plain lines in requests, one JSON document per record in responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _encode = msgspec.json.Encoder().encode_lines
 
 
 class RecordLine(Struct, frozen=True):
-    """A payload that is no text is told as base64."""
+    """A payload that is not UTF-8 text is encoded as base64."""
 
     record_id: str
     timestamp: int
@@ -23,7 +23,7 @@ class RecordLine(Struct, frozen=True):
 
 
 def payloads_of(data: bytes) -> list[bytes]:
-    """Each line without its newline; the last one need not have one."""
+    """Returns each line without its newline, which is optional after the last line."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -35,13 +35,13 @@ def payloads_of(data: bytes) -> list[bytes]:
 
 def lines_of(records: Records) -> bytes:
     columns = (records.record_ids, records.timestamps, records.ext_ids, records.payloads)
-    return _encode([_line(*one) for one in zip(*columns, strict=True)])
+    return _encode([_line(*record) for record in zip(*columns, strict=True)])
 
 
 def _line(record_id: int, timestamp: int, ext_id: int, payload: bytes) -> RecordLine:
-    told = str(RecordId(record_id))
+    id_text = str(RecordId(record_id))
     try:
         text = str(payload, "utf-8")
     except UnicodeDecodeError:
-        return RecordLine(told, timestamp, ext_id, payload_base64=payload)
-    return RecordLine(told, timestamp, ext_id, payload=text)
+        return RecordLine(id_text, timestamp, ext_id, payload_base64=payload)
+    return RecordLine(id_text, timestamp, ext_id, payload=text)

@@ -1,7 +1,7 @@
-"""A page of a log's durable records: as many as were asked for, and at least one if there is one.
+"""Pages of a log's durable records. A page holds at least one record, if there is one.
 
-A page ends where the next one begins. Behind the last record of a segment that is the start of the
-following one, which is the same place: so a reader who has read a segment does not need it again.
+A page reports the position where the next page begins. After the last record of a segment, that is
+the start of the next segment, so a reader that has finished a segment does not need it again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakebed.base.units import KIB, MIB
 
 _WINDOW_BYTES_MIN = 64 * KIB
 _WINDOW_BYTES_MAX = 2 * MIB
-_RECORD_BYTES = AOF_RECORD.size  # what a record counts besides its payload
+_RECORD_BYTES = AOF_RECORD.size  # counted per record in addition to its payload
 
 
 ReadLog = Aof | ReadOnlyLog
@@ -40,40 +40,42 @@ class PageRequest(NamedTuple):
 
 class Page(NamedTuple):
     records: Records
-    is_at_end: bool  # nothing that was asked for can come any more
+    is_at_end: bool  # no further record can be in the requested range
 
 
-def empty_page_at_end(log: ReadLog, asked: PageRequest) -> Page | None:
-    """The empty page of whoever has read everything, without a look at the disk."""
+def empty_page_at_end(log: ReadLog, page_request: PageRequest) -> Page | None:
+    """Returns an empty page for a reader at the log's end, without disk access; else None."""
     durable_end = log.durable_end()
-    if not asked.start or asked.start != durable_end:
+    if not page_request.start or page_request.start != durable_end:
         return None
-    return _page(_Columns(), asked, position=asked.start, durable_end=durable_end)
+    return _page(_Columns(), page_request, position=page_request.start, durable_end=durable_end)
 
 
-def page_forward(log: ReadLog, asked: PageRequest) -> Page:
+def page_forward(log: ReadLog, page_request: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
-    position = asked.start or _oldest(log, durable_end)
-    with contextlib.closing(_batches(log, asked)) as batches:
+    position = page_request.start or _oldest(log, durable_end)
+    with contextlib.closing(_batches(log, page_request)) as batches:
         for batch in batches:
-            count = columns.count_fitting(batch, asked)
+            count = columns.count_fitting(batch, page_request)
             if count:
                 part = batch.part(0, count)
                 columns.add(part)
                 position = part.end
             if count < len(batch):
                 break
-    return _page(columns, asked, position=_position_after(log, position), durable_end=durable_end)
+    return _page(
+        columns, page_request, position=_position_after(log, position), durable_end=durable_end
+    )
 
 
-def page_backward(log: ReadLog, asked: PageRequest) -> Page:
+def page_backward(log: ReadLog, page_request: PageRequest) -> Page:
     durable_end = log.durable_end()
     columns = _Columns()
-    position = asked.start or durable_end
-    for record in log.read_backward(asked.start):
+    position = page_request.start or durable_end
+    for record in log.read_backward(page_request.start):
         size = len(record.payload) + _RECORD_BYTES
-        if columns.record_ids and columns.size + size > asked.max_bytes:
+        if columns.record_ids and columns.size + size > page_request.max_bytes:
             break
         columns.record_ids.append(int(record.record_id))
         columns.timestamps.append(record.timestamp)
@@ -81,9 +83,9 @@ def page_backward(log: ReadLog, asked: PageRequest) -> Page:
         columns.payloads.append(record.payload)
         columns.size += size
         position = record.record_id
-        if len(columns.record_ids) == asked.max_records:
+        if len(columns.record_ids) == page_request.max_records:
             break
-    return _page(columns, asked, position=position, durable_end=durable_end)
+    return _page(columns, page_request, position=position, durable_end=durable_end)
 
 
 class _Columns:
@@ -91,14 +93,14 @@ class _Columns:
         self.record_ids: list[int] = []
         self.timestamps: list[int] = []
         self.ext_ids: list[int] = []
-        self.payloads: list[bytes] = []  # or views, which are encoded as well
+        self.payloads: list[bytes] = []  # or memoryviews, which encode the same
         self.size = 0
 
-    def count_fitting(self, batch: RecordBatch, asked: PageRequest) -> int:
-        """How many of a batch's records still belong on the page; one does on an empty page."""
+    def count_fitting(self, batch: RecordBatch, page_request: PageRequest) -> int:
+        """Returns how many records of a batch fit on the page; at least one on an empty page."""
         ends = list(accumulate(length + _RECORD_BYTES for length in batch.lengths))
-        fitting = bisect_right(ends, asked.max_bytes - self.size)
-        room = asked.max_records - len(self.record_ids)
+        fitting = bisect_right(ends, page_request.max_bytes - self.size)
+        room = page_request.max_records - len(self.record_ids)
         return min(max(fitting, not self.record_ids), room)
 
     def add(self, batch: RecordBatch) -> None:
@@ -109,15 +111,18 @@ class _Columns:
         self.size += sum(batch.lengths) + _RECORD_BYTES * len(batch)
 
 
-def _batches(log: ReadLog, asked: PageRequest) -> Generator[RecordBatch, None, None]:
-    """A segment in a colder tier is read through the log's own reader, which keeps it open. One
-    that is here is opened for the page, and no more of it is scanned than the page may take."""
-    if _is_cold(log, asked.start):
-        yield from log.read_batches(asked.start, asked.end)
+def _batches(log: ReadLog, page_request: PageRequest) -> Generator[RecordBatch, None, None]:
+    """Reads batches for one page.
+
+    A segment in a colder tier is read through the log's own reader, which keeps it open. A local
+    segment is opened for this page, and only as much of it is scanned as the page can hold.
+    """
+    if _is_cold(log, page_request.start):
+        yield from log.read_batches(page_request.start, page_request.end)
         return
-    window_bytes = min(max(asked.max_bytes, _WINDOW_BYTES_MIN), _WINDOW_BYTES_MAX)
+    window_bytes = min(max(page_request.max_bytes, _WINDOW_BYTES_MIN), _WINDOW_BYTES_MAX)
     with LogReader(log, handles_max=1, window_bytes=window_bytes) as reader:
-        yield from reader.read_batches(asked.start, asked.end)
+        yield from reader.read_batches(page_request.start, page_request.end)
 
 
 def _is_cold(log: ReadLog, start: RecordId | None) -> bool:
@@ -134,7 +139,7 @@ def _oldest(log: ReadLog, durable_end: RecordId) -> RecordId:
 
 
 def _position_after(log: ReadLog, position: RecordId) -> RecordId:
-    """The same place; if the segment ends there, said by the following one."""
+    """Returns the position, or the start of the next segment if the position is the end of one."""
     segments = log.segments()
     try:
         index = locate(segments, position)
@@ -146,7 +151,7 @@ def _position_after(log: ReadLog, position: RecordId) -> RecordId:
 
 
 def _page(
-    columns: _Columns, asked: PageRequest, *, position: RecordId, durable_end: RecordId
+    columns: _Columns, page_request: PageRequest, *, position: RecordId, durable_end: RecordId
 ) -> Page:
     records = Records(
         record_ids=columns.record_ids,
@@ -156,4 +161,4 @@ def _page(
         next=int(position),
         durable_end=int(durable_end),
     )
-    return Page(records, is_at_end=asked.end is not None and position >= asked.end)
+    return Page(records, is_at_end=page_request.end is not None and position >= page_request.end)

@@ -1,9 +1,9 @@
-"""Records on their way into a log and out of it again.
+"""Handlers that append, flush and read records.
 
-A batch is looked at as a whole before its first record is appended, so an error of the caller's
-leaves nothing behind. What the log itself refuses half-way is told with the ids of what it took.
-Records that were queued and cannot be written now (the disk is full) are waited for: they become
-durable when there is room. If they do not in time, the answer is `NotDurableYet`, with their ids.
+A batch is checked as a whole before its first record is appended, so a mistake of the caller
+changes nothing. If the log refuses a batch half-way, the error has the ids of the appended records.
+Records that are queued but cannot be written now (the disk is full) become durable when there is
+room, so the call waits. If that takes too long, the error is `NotDurableYet`, with their ids.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ from lakebed.http_api.record_pages import (
 from lakebed.http_api.response_builder import response_of
 from lakebed.http_api.service import Service
 
-AT_ONCE_BYTES_MAX: Final = 256 * KIB  # what is more is encoded in another thread
-ROOM_WAIT_S: Final = 10.0  # for room on the disk, unless the call says how long
+AT_ONCE_BYTES_MAX: Final = 256 * KIB  # larger batches are encoded in another thread
+ROOM_WAIT_S: Final = 10.0  # for room on the disk, unless the call has a time-out
 
 _MS_PER_S: Final = 1000
 
 
 class _Batch:
-    """Records to be appended, and how far that is."""
+    """Records to append, and the ids of those that were appended."""
 
-    def __init__(self, asked: logs.AppendRecords) -> None:
-        self._asked = asked
+    def __init__(self, document: logs.AppendRecords) -> None:
+        self._document = document
         self.record_ids: list[int] = []
 
     def append(self, log: Aof) -> None:
-        """All that is left, or `WouldBlock`. Never waits."""
-        asked, done = self._asked, len(self.record_ids)
+        """Appends the remaining records or raises `WouldBlock`. Never waits."""
+        document, done = self._document, len(self.record_ids)
         try:
             ids = log.append_records(
-                asked.payloads[done:],
-                ext_ids=0 if asked.ext_ids is None else asked.ext_ids[done:],
-                timestamps=None if asked.timestamps is None else asked.timestamps[done:],
+                document.payloads[done:],
+                ext_ids=0 if document.ext_ids is None else document.ext_ids[done:],
+                timestamps=None if document.timestamps is None else document.timestamps[done:],
             )
         except WouldBlock as error:
             self.record_ids += map(int, error.record_ids)
@@ -74,9 +74,9 @@ class _Batch:
 
 
 async def append_records(service: Service, call: Call) -> logs.RecordIds:
-    found = await find_log(service, call)
-    asked = await _read_append(call)
-    is_small = sum(map(len, asked.payloads)) + len(asked.payloads) <= AT_ONCE_BYTES_MAX
+    opened = await find_log(service, call)
+    document = await _read_append(call)
+    is_small = sum(map(len, document.payloads)) + len(document.payloads) <= AT_ONCE_BYTES_MAX
 
     async def run(work: Callable[[], None]) -> None:
         if is_small:
@@ -84,36 +84,38 @@ async def append_records(service: Service, call: Call) -> logs.RecordIds:
         else:
             await service.run(work)
 
-    await run(partial(_check, asked, segment_bytes=service.store.config.segment_bytes))
-    if not asked.payloads:
+    await run(partial(_check, document, segment_bytes=service.store.config.segment_bytes))
+    if not document.payloads:
         return logs.RecordIds([])
-    batch = _Batch(asked)
+    batch = _Batch(document)
     try:
-        with LogChanges(found.log, call.request) as changes:
-            append = partial(run, partial(batch.append, found.log))
-            await _append_all(append, changes, seconds_of(asked.timeout_ms))
+        with LogChanges(opened.log, call.request) as changes:
+            append = partial(run, partial(batch.append, opened.log))
+            await _append_all(append, changes, seconds_of(document.timeout_ms))
     except WouldBlock as error:
-        error.record_ids = [RecordId(one) for one in batch.record_ids]
+        error.record_ids = [RecordId(number) for number in batch.record_ids]
         raise
-    if asked.is_durable:
-        await _until_durable(service, call, found, batch, timeout_s=_durable_s(asked.timeout_ms))
+    if document.is_durable:
+        await _until_durable(
+            service, call, opened, batch, timeout_s=_durable_s(document.timeout_ms)
+        )
     return logs.RecordIds(batch.record_ids)
 
 
 def _durable_s(timeout_ms: int) -> float:
-    """How long a call waits for room on the disk."""
+    """Returns how long a call waits for room on the disk."""
     return seconds_of(timeout_ms) if timeout_ms else ROOM_WAIT_S
 
 
 async def _until_durable(
-    service: Service, call: Call, found: OpenLog, batch: _Batch, *, timeout_s: float
+    service: Service, call: Call, opened: OpenLog, batch: _Batch, *, timeout_s: float
 ) -> None:
-    """Until the batch is durable; if it stays queued for longer, `NotDurableYet`."""
-    log, last = found.log, RecordId(batch.record_ids[-1])
+    """Waits until the batch is durable. Raises `NotDurableYet` if it stays queued for too long."""
+    log, last = opened.log, RecordId(batch.record_ids[-1])
     try:
-        return await found.flushes.until_durable(service, last)
+        return await opened.flushes.until_durable(service, last)
     except RetryError as error:
-        why = error
+        cause = error
     with LogChanges(log, call.request) as changes:
         deadline_s = changes.deadline_s(timeout_s)
         while True:
@@ -122,17 +124,17 @@ async def _until_durable(
                 return None
             if log.failure is not None:
                 raise log.failure
-            # The log tries again by itself, and tells what came of it.
+            # The log retries by itself, and signals a change.
             if log.is_closed or not await changes.come(deadline_s):
-                ids = [RecordId(one) for one in batch.record_ids]
-                told = f"{log.name}: the records up to {last} are queued, and not durable: {why}"
-                raise NotDurableYet(told, record_ids=ids)
+                ids = [RecordId(number) for number in batch.record_ids]
+                text = f"{log.name}: the records up to {last} are queued but not durable: {cause}"
+                raise NotDurableYet(text, record_ids=ids)
 
 
 async def _append_all(
     append: Callable[[], Awaitable[None]], changes: LogChanges, timeout_s: float
 ) -> None:
-    """Again whenever the log changed, up to that long."""
+    """Calls `append` whenever the log has changed, until it succeeds or `timeout_s` has passed."""
     deadline_s = changes.deadline_s(timeout_s)
     while True:
         changes.arm()
@@ -150,7 +152,9 @@ async def _read_append(call: Call) -> logs.AppendRecords:
     raw = call.raw
     if raw is None:
         if call.request.raw_query:
-            raise Refused("a document says itself how it is appended: leave the query out")
+            raise Refused(
+                "query parameters are only for lines and bytes; a document has its own fields"
+            )
         return await call.document(logs.AppendRecords)
     query: logs.AppendQuery = call.query
     payloads = [await call.read()] if raw is Raw.BYTES else await call.read_as(payloads_of)
@@ -163,52 +167,54 @@ async def _read_append(call: Call) -> logs.AppendRecords:
     )
 
 
-def _check(asked: logs.AppendRecords, *, segment_bytes: int) -> None:
-    """All that an append may have to refuse."""
-    count = len(asked.payloads)
-    for index, payload in enumerate(asked.payloads):
+def _check(document: logs.AppendRecords, *, segment_bytes: int) -> None:
+    """Checks everything that an append could refuse."""
+    count = len(document.payloads)
+    for index, payload in enumerate(document.payloads):
         if not payload:
             raise InputError(f"record {index} is empty: a record has at least one byte")
         if not fits_empty_segment(len(payload), segment_bytes):
             limit = payload_bytes_max(segment_bytes)
             raise TooLarge(f"the payload of record {index}", size=len(payload), limit=limit)
-    for name, numbers in (("ext_ids", asked.ext_ids), ("timestamps", asked.timestamps)):
+    for name, numbers in (("ext_ids", document.ext_ids), ("timestamps", document.timestamps)):
         if numbers is None:
             continue
         if len(numbers) != count:
             raise InputError(f"{name} has {len(numbers)} items for {count} records")
         if numbers and not 0 <= min(numbers) <= max(numbers) <= U64_MAX:
-            raise InputError(f"{name} has a number that does not fit 64 bits")
+            raise InputError(f"{name} has a number that does not fit into 64 bits")
 
 
 async def flush_log(service: Service, call: Call) -> None:
-    found = await find_log(service, call)
-    asked = await call.document(logs.Flush)
-    record_id = None if asked.record_id is None else position_of(asked.record_id)
-    if record_id is not None and record_id < found.log.durable_end():
+    opened = await find_log(service, call)
+    document = await call.document(logs.Flush)
+    record_id = None if document.record_id is None else position_of(document.record_id)
+    if record_id is not None and record_id < opened.log.durable_end():
         return
-    timeout_s = seconds_of(asked.timeout_ms)
-    await service.run(partial(found.log.flush, record_id, timeout=timeout_s))
+    timeout_s = seconds_of(document.timeout_ms)
+    await service.run(partial(opened.log.flush, record_id, timeout=timeout_s))
 
 
 async def read_records(service: Service, call: Call) -> Response:
     log = await find_log_to_read(service, call)
-    asked = _page_request(call)
+    page_request = _page_request(call)
     if call.query.backward:
-        return await service.run(lambda: _response(call, page_backward(log, asked)))
-    return await _read_forward(service, call, log, asked)
+        return await service.run(lambda: _response(call, page_backward(log, page_request)))
+    return await _read_forward(service, call, log, page_request)
 
 
-async def _read_forward(service: Service, call: Call, log: ReadLog, asked: PageRequest) -> Response:
+async def _read_forward(
+    service: Service, call: Call, log: ReadLog, page_request: PageRequest
+) -> Response:
     def work() -> Page | Response:
-        page = page_forward(log, asked)
+        page = page_forward(log, page_request)
         return _response(call, page) if page.records.record_ids else page
 
     with LogChanges(log, call.request) as changes:
         deadline_s = changes.deadline_s(call.query.wait_ms / _MS_PER_S)
         while True:
             changes.arm()
-            page: Page | Response | None = empty_page_at_end(log, asked)
+            page: Page | Response | None = empty_page_at_end(log, page_request)
             if page is None:
                 page = await service.run(work)
             if isinstance(page, Response):
@@ -216,13 +222,13 @@ async def _read_forward(service: Service, call: Call, log: ReadLog, asked: PageR
             may_wait = call.query.wait_ms and not page.is_at_end
             if not may_wait or not await changes.come(deadline_s):
                 return _response(call, page)
-            log.wait_beyond(RecordId(page.records.durable_end), 0)  # `Closed`, if that is why
+            log.wait_beyond(RecordId(page.records.durable_end), 0)  # may raise `Closed`
 
 
 def _page_request(call: Call) -> PageRequest:
     query: logs.ReadQuery = call.query
     if query.backward and query.end is not None:
-        raise Refused("a read goes backward from start, and has no end: leave it out")
+        raise Refused("the parameter end is not allowed when reading backward")
     return PageRequest(
         start=None if query.start is None else RecordId.parse(query.start),
         end=None if query.end is None else RecordId.parse(query.end),
@@ -232,7 +238,7 @@ def _page_request(call: Call) -> PageRequest:
 
 
 def _response(call: Call, page: Page) -> Response:
-    """Where there are many records this takes long: not in the loop."""
+    """Encodes a page. Slow for many records, so not called in the loop's thread for those."""
     records = page.records
     if not call.accepts(media.LINES):
         return response_of(records, call)

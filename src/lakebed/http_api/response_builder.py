@@ -1,4 +1,4 @@
-"""From what a handler gives back to a response: a document, nothing, or a response of its own."""
+"""Builds responses from what handlers return: a document, None, or a complete response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.http.response import Response
 from lakebed.http_api.call import Call, UnsupportedMedia
 from lakebed.http_api.router import NoSuchMethod, NoSuchPath
 
-Answer = object  # a response, None for one without a body, or what a document is made of
+Answer = object  # a response, None for an empty one, or a value to encode
 
 _STATUSES: Final = {NoSuchPath: 404, NoSuchMethod: 405, UnsupportedMedia: 415}
 
@@ -40,7 +40,7 @@ def problem_response(error: LakebedError, *, request_id: str, closes: bool = Fal
 
 
 def refusal_response(refusal: Refusal) -> Response:
-    """What the protocol refused: the connection ends after it."""
+    """Returns the response to a request that the HTTP protocol refused, and closes."""
     error: LakebedError = Refused(refusal.reason)
     if refusal.status == 503:
         error = RetryError(refusal.reason)

@@ -1,4 +1,4 @@
-"""From a method and a path to an operation and the names in the path."""
+"""Finds the operation for a method and a path, and the names in the path."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lakebed.api.problems import Refused
 
 
 class NoSuchPath(Refused):
-    """Nothing is there."""
+    """The path does not exist in the API."""
 
 
 class NoSuchMethod(Refused):
-    """What is there is called in another way."""
+    """The path exists, but not with this method."""
 
     def __init__(self, message: str, *, allowed: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -22,13 +22,13 @@ class NoSuchMethod(Refused):
 
 
 class _Node:
-    """One part of paths: what follows it, and what is called there."""
+    """One part of a path: the parts that may follow it, and the operations that end there."""
 
     def __init__(self) -> None:
         self.parts: dict[str, _Node] = {}
-        self.named: _Node | None = None  # whatever the part is
+        self.named: _Node | None = None  # for any other part
         self.name = ""
-        self.takes_rest = False  # the last one: all parts that are left
+        self.takes_rest = False  # the named part is all remaining parts
         self.operations: dict[str, Operation[object]] = {}
 
 
@@ -39,7 +39,7 @@ class Router:
             self._add(operation)
 
     def find(self, method: str, raw_path: bytes) -> tuple[Operation[object], Mapping[str, str]]:
-        """`NoSuchPath`, `NoSuchMethod`. A HEAD is a GET whose body is not sent."""
+        """Raises `NoSuchPath` and `NoSuchMethod`. HEAD is routed as GET; its body is not sent."""
         node, names = self._walk(raw_path)
         operation = node.operations.get("GET" if method == "HEAD" else method)
         if operation is None:
@@ -47,7 +47,8 @@ class Router:
                 sorted({*node.operations, *(("HEAD",) if "GET" in node.operations else ())})
             )
             raise NoSuchMethod(
-                f"{method[:20]} is not what this path takes: {', '.join(allowed)}", allowed=allowed
+                f"this path does not support {method[:20]}: use {', '.join(allowed)}",
+                allowed=allowed,
             )
         return operation, names
 
@@ -59,11 +60,11 @@ class Router:
                     node.named = _Node()
                     node.name = part.strip("{}*")
                     node.takes_rest = part.endswith("*}")
-                assert node.name == part.strip("{}*"), f"{operation.path}: one name for one place"
+                assert node.name == part.strip("{}*"), f"{operation.path}: two names for one part"
                 node = node.named
             else:
                 node = node.parts.setdefault(part, _Node())
-        assert operation.method not in node.operations, f"{operation!r} is there twice"
+        assert operation.method not in node.operations, f"{operation!r} is defined twice"
         node.operations[operation.method] = operation
 
     def _walk(self, raw_path: bytes) -> tuple[_Node, dict[str, str]]:
@@ -95,4 +96,4 @@ def _decoded(part: bytes) -> str:
 
 
 def _missing(raw_path: bytes) -> NoSuchPath:
-    return NoSuchPath(f"{raw_path[:80].decode('latin-1')}: there is nothing; see /v1/openapi.json")
+    return NoSuchPath(f"{raw_path[:80].decode('latin-1')}: no such path; see /v1/openapi.json")

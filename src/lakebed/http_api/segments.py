@@ -1,12 +1,12 @@
-"""Segments as they are stored, for readers that cannot see the files.
+"""Serves segments as stored bytes to remote readers.
 
-They plan by the list, pin what they will read, then fetch ranges and decode them as the engines do:
-a segment's header and footer, and the seek table of a compressed one, are bytes like the others.
+A reader lists the segments, pins what it will read, then fetches ranges and decodes them as the
+engines do. Headers, footers and the seek table of a compressed segment are sent like other bytes.
 
 Invariants:
-- no byte behind the durable end is handed out;
-- the bytes of one answer are those of one file: it is held open, and looked up again after it was
-  opened. An object that is replaced meanwhile ends the answer before it is whole.
+- No byte after the durable end is sent.
+- The bytes of one response come from one file: the file is kept open, and looked up again after it
+  was opened. If an object is replaced meanwhile, the response is cut short.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lakebed.keratin.partition import Partition
 from lakebed.keratin.read_only import ReadOnlyPartition
 from lakebed.keratin.view import PartitionSegment
 
-_TRIES: Final = 3  # to open what moves from tier to tier while it is looked for
+_TRIES: Final = 3  # to open a segment that moves to another tier meanwhile
 
 
 async def log_segments(service: Service, call: Call) -> logs.LogSegments:
@@ -46,11 +46,11 @@ async def log_segments(service: Service, call: Call) -> logs.LogSegments:
 
 
 def _list(log: ReadLog) -> logs.LogSegments:
-    durable_end = log.durable_end()  # first: the segments listed after it contain it
+    durable_end = log.durable_end()  # taken first, so that the segments listed include it
     segments = log.segments()
     states = log.tiers.states() if isinstance(log, Aof) else ()
     compressed = {state.segment_id: state.compressed_bytes for state in states}
-    found = []
+    infos = []
     for index, info in enumerate(segments):
         size: int | None
         if info.tier:
@@ -59,8 +59,8 @@ def _list(log: ReadLog) -> logs.LogSegments:
             size = _file_bytes(log.disk, info.path)
         else:
             size = records_end(segments, index, durable_end)
-        found.append(replace(info, size=size))
-    return logs.LogSegments(found, int(durable_end))
+        infos.append(replace(info, size=size))
+    return logs.LogSegments(infos, int(durable_end))
 
 
 def _file_bytes(disk: Disk, path: str) -> int | None:
@@ -68,7 +68,7 @@ def _file_bytes(disk: Disk, path: str) -> int | None:
         with disk.open(path) as file:
             return file.size()
     except NotFound:
-        return None  # it was moved just now
+        return None  # it was moved meanwhile
 
 
 async def log_segment_bytes(service: Service, call: Call) -> Response:
@@ -80,7 +80,7 @@ async def log_segment_bytes(service: Service, call: Call) -> Response:
 
 
 def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRange:
-    """Where it is now; `NotFound` if that is not the tier that is given."""
+    """Opens the segment where it is now. Raises `NotFound` if it is not in `tier`."""
     for _ in range(_TRIES):
         info = _find(log, segment_id)
         if tier not in (None, info.tier):
@@ -90,21 +90,21 @@ def _open_segment(log: ReadLog, segment_id: int, tier: int | None) -> StoredRang
         try:
             return _open_object(log, info) if info.tier == 2 else _open_file(log, info)
         except (NotFound, Missing):
-            continue  # it moved: look where to
-    raise Busy(f"{log.name}: segment {segment_id} is being moved from tier to tier")
+            continue  # it moved: find it again
+    raise Busy(f"{log.name}: segment {segment_id} is moving between tiers; retry later")
 
 
 def _find(log: ReadLog, segment_id: int) -> SegmentInfo:
     for info in log.segments():
         if info.segment_id == segment_id:
             return info
-    raise NotFound(f"{log.name}: there is no segment {segment_id}, or nothing durable in it")
+    raise NotFound(f"{log.name}: segment {segment_id} does not exist or has no durable records")
 
 
 def _open_file(log: ReadLog, info: SegmentInfo) -> StoredRange:
     file = log.disk.open(info.path)
     try:
-        # Behind the opening: it may have grown, or been sealed, and both only add to it.
+        # Taken after opening: the file may have grown or been sealed, which only adds bytes.
         size = file.size() if info.is_sealed else _durable_bytes(log, info.segment_id)
         return stored_file(file, size, _info_headers(info))
     except BaseException:
@@ -122,7 +122,7 @@ def _durable_bytes(log: ReadLog, segment_id: int) -> int:
 
 
 def _open_object(log: ReadLog, info: SegmentInfo) -> StoredRange:
-    assert log.cold is not None, "a log whose segments are elsewhere knows where"
+    assert log.cold is not None, "a log with segments in Tier 2 has an object store"
     store = log.cold.store
     head = store.head(info.path)
     source = ObjectSource(store, info.path, size=head.size)
@@ -132,7 +132,7 @@ def _open_object(log: ReadLog, info: SegmentInfo) -> StoredRange:
 
 def _check_same(store: ObjectStore, key: str, etag: str) -> None:
     if store.head(key).etag != etag:
-        raise Transient(f"{key}: it was replaced while it was read")
+        raise Transient(f"{key}: the object was replaced while it was being read")
 
 
 def _info_headers(info: SegmentInfo) -> list[tuple[str, str]]:
@@ -158,15 +158,19 @@ async def topic_segment_bytes(service: Service, call: Call) -> Response:
 def _open_log_file(
     partition: Partition | ReadOnlyPartition, base_offset: int, generation: int | None
 ) -> StoredRange:
-    """A sealed file is replaced by a smaller one before the partition says so: its size tells."""
+    """Opens the log file of a segment, checking that it is the file the partition describes.
+
+    Compaction replaces a sealed file before the partition's description changes; the file's size
+    reveals that.
+    """
     for _ in range(_TRIES):
         file = partition.disk.open(_find_log_file(partition, base_offset).path)
         try:
-            info = _find_log_file(partition, base_offset)  # as it was after that file was opened
+            info = _find_log_file(partition, base_offset)  # as described after the file was opened
             if generation not in (None, info.generation):
                 raise NotFound(
-                    f"{partition.name}: segment {base_offset} was replaced by a smaller one: "
-                    f"its generation is {info.generation} now, not {generation}"
+                    f"{partition.name}: segment {base_offset} was compacted: its generation is "
+                    f"{info.generation} now, not {generation}"
                 )
             if not info.is_sealed or file.size() == info.end:
                 return stored_file(file, info.end, _generation_headers(info))
@@ -174,14 +178,14 @@ def _open_log_file(
             file.close()
             raise
         file.close()
-    raise Busy(f"{partition.name}: segment {base_offset} is being replaced by a smaller one")
+    raise Busy(f"{partition.name}: segment {base_offset} is being compacted; retry later")
 
 
 def _find_log_file(partition: Partition | ReadOnlyPartition, base_offset: int) -> PartitionSegment:
     for info in partition.segments():
         if info.base_offset == base_offset:
             return info
-    raise NotFound(f"{partition.name}: there is no segment that begins at {base_offset}")
+    raise NotFound(f"{partition.name}: no segment begins at offset {base_offset}")
 
 
 def _generation_headers(info: PartitionSegment) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The HTTP API of an open store: its calls, the threads they use, and where it listens."""
+"""The HTTP API of an open store: its server, its threads, and where it listens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakebed.store.store import Store
 
 
 class HttpApi:
-    """In the running loop, and of its thread."""
+    """Created in a running loop, and used in its thread."""
 
     def __init__(
         self,
@@ -38,9 +38,10 @@ class HttpApi:
         wrap: Callable[[Handler], Handler] = lambda handler: handler,
         on_done: Done | None = None,
     ) -> None:
-        """`limits` are of connections, `api_limits` of calls; `clock` is the one of timers.
+        """`limits` is for connections, `api_limits` for calls; `clock` is used for timers.
 
-        `wrap` gives what stands before the calls, `on_done` is told of every request's end.
+        `wrap` may put another handler before the API. `on_done` is called at the end of each
+        request.
         """
         api_limits = api_limits or ApiLimits()
         self._executor = ThreadPoolExecutor(
@@ -61,15 +62,15 @@ class HttpApi:
         )
 
     async def listen(self, host: str, port: int, *, tls: TlsFiles | None = None) -> int:
-        """Returns the port; 0 takes a free one."""
+        """Listens on a TCP port and returns its number. Port 0 selects a free one."""
         return await self.server.listen(host, port, tls=tls)
 
     async def serve_socket(self, listening: socket.socket) -> None:
-        """One that is bound already; it is closed at the end."""
+        """Serves a socket that is already listening. It is closed at the end."""
         await self.server.serve_socket(listening)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Finish the requests under way, stop long work; whether all ended in time."""
+        """Waits for the current requests and cancels jobs. Returns whether all ended in time."""
         started_ns = self._clock.monotonic_ns()
         self.service.draining.set()
         was_empty = await self.server.drain(timeout_s)
@@ -79,7 +80,7 @@ class HttpApi:
         return was_empty and has_stopped
 
     def cut(self) -> None:
-        """End it now."""
+        """Ends all requests and jobs now."""
         self.service.draining.set()
         self.service.jobs.cut()
         self.server.close()

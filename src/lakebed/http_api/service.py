@@ -1,4 +1,4 @@
-"""What the handlers work with: the open store, and threads for what blocks."""
+"""What handlers use: the open store, threads for blocking calls, and the limits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lakebed.http_api.limits import ApiLimits
 from lakebed.seglake.lake import Lake
 from lakebed.store.store import Store
 
-LARGE_MAX: Final = 16  # bodies that are received at once, of about ten megabytes of memory each
+LARGE_MAX: Final = 16  # large bodies received at once, each using some 10 MB of memory
 
 
 class Service(Worker):
-    """Used in the loop's thread; the store itself may be used in any."""
+    """Used in the loop's thread. The store itself is thread-safe."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Service(Worker):
         limits: ApiLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`clock` is the one of the requests."""
+        """`clock` measures the duration of requests."""
         super().__init__(executor)
         self.store = store
         self.clock = clock or SystemClock()
@@ -45,7 +45,7 @@ class Service(Worker):
             key_requests_max=self.limits.key_requests_max,
             body_bytes_max=self.limits.body_bytes_max,
         )
-        self.counters = Counters()  # of the API itself, by operation and outcome
+        self.counters = Counters()  # the API's own, by operation and outcome
         self.jobs = Jobs(
             store,
             jobs,
@@ -53,7 +53,7 @@ class Service(Worker):
             running_max=self.limits.jobs_max,
             kept_max=self.limits.jobs_kept,
         )
-        self.draining = asyncio.Event()  # who waits for something answers when it is set
+        self.draining = asyncio.Event()  # waiting handlers respond when it is set
         self.lease_queues = LeaseQueues()
         self.bodies = BodyPump(self, BodyPlaces(large_max=LARGE_MAX))
         self._lake: Lake | None = None
@@ -63,12 +63,12 @@ class Service(Worker):
         return self.draining.is_set()
 
     async def lake(self) -> Lake:
-        """The store's objects, opened by the first request for them."""
+        """Returns the object store, which the first request for it opens."""
         if self._lake is None:
             self._lake = await self.run(lambda: self.store.lake)
         return self._lake
 
     def check_threads(self) -> None:
-        """`Busy` if too many calls wait for a thread. Asked before anything is begun."""
+        """Raises `Busy` if too many calls wait for a thread. Called before a request starts."""
         if self.call_count >= self.limits.threads_max + self.limits.waiting_max:
-            raise Busy(f"{self.call_count} calls wait for a thread, which is the maximum")
+            raise Busy(f"{self.call_count} calls use or wait for threads, the maximum; retry later")

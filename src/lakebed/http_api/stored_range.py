@@ -1,4 +1,4 @@
-"""Ranges of bytes as they are stored, sent in pieces: of a file that is held open, or an object."""
+"""Sends ranges of stored bytes in pieces, from an open file or an object."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ PIECE_BYTES: Final = 1 * MIB
 
 
 class StoredRange(NamedTuple):
-    """Bytes that are held, up to `size`; `descriptor` if they can be sent from a file."""
+    """An open source of `size` bytes. `descriptor` is set if they can be sent with sendfile."""
 
     source: RangeSource
     size: int
     headers: list[tuple[str, str]]
     descriptor: int | None = None
-    check_end: Callable[[], None] = lambda: None  # before the last piece: all were of one object
+    check_end: Callable[[], None] = lambda: None  # called before the last piece
 
     def pieces(self, start: int, end: int) -> Iterator[Read]:
-        """Read, also if they are sent from the file: the loop must not wait for the disk."""
+        """Yields the bytes `[start, end)` in pieces.
+
+        A piece that is sent with sendfile is first read into the page cache here, so that the event
+        loop does not wait for the disk.
+        """
         for offset in range(start, end, PIECE_BYTES):
             length = min(PIECE_BYTES, end - offset)
             data = self.source.read_range(offset, length)
@@ -51,11 +55,11 @@ async def answer_range(
     offset: int,
     length: int | None,
 ) -> Response:
-    """At the end of what there is, nothing; behind it, an error."""
+    """Sends the range, which is empty at the end. A start after the end raises `BadRange`."""
     stored = await service.run(opening)
     if offset > stored.size:
         stored.source.close()
-        raise BadRange(f"byte {offset} is behind the {stored.size} there are", size=stored.size)
+        raise BadRange(f"offset {offset} is after the end ({stored.size} bytes)", size=stored.size)
     end = stored.size if length is None else min(stored.size, offset + length)
     if call.request.is_secure:
         stored = stored._replace(descriptor=None)

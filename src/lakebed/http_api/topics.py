@@ -1,5 +1,4 @@
-"""The handlers of topics and their partitions. Messages are in `produce_handlers` and
-`fetch_handlers`."""
+"""Handlers of topics. Messages are in `produce_handlers` and `fetch_handlers`."""
 
 from __future__ import annotations
 
@@ -28,25 +27,27 @@ from lakebed.store.topics import StoreTopic
 
 
 async def create_topic(service: Service, call: Call) -> TopicState:
-    asked = await call.document(NewTopic)
+    document = await call.document(NewTopic)
     created = await service.run(
         lambda: service.store.topics.create(
-            asked.name, partitions=asked.partitions, settings=asked.settings
+            document.name, partitions=document.partitions, settings=document.settings
         )
     )
-    return _state(created)  # a new topic is whole
+    return _state(created)  # all partitions of a new topic are open
 
 
 async def ensure_topic(service: Service, call: Call) -> TopicState:
-    asked = await call.document(EnsuredTopic)
+    document = await call.document(EnsuredTopic)
     topics, name = service.store.topics, call.names["topic"]
 
     def ensure() -> TopicState:
         try:
-            return _state(topics.ensure(name, partitions=asked.partitions, settings=asked.settings))
+            return _state(
+                topics.ensure(name, partitions=document.partitions, settings=document.settings)
+            )
         except (NoSpace, DiskError):
-            state = _state(topics.open_to_read(name))  # it is there, and can be read
-            if asked.partitions not in (None, len(state.partitions)):
+            state = _state(topics.open_to_read(name))  # `NotFound` if there is no topic
+            if document.partitions not in (None, len(state.partitions)):
                 raise
             return state
 
@@ -59,8 +60,8 @@ async def describe_topic(service: Service, call: Call) -> TopicState:
 
 
 async def configure_topic(service: Service, call: Call) -> TopicState:
-    asked, topic = await call.document(Configure), await topic_of(service, call)
-    await service.run(lambda: service.store.topics.configure(topic.name, asked.settings))
+    document, topic = await call.document(Configure), await topic_of(service, call)
+    await service.run(lambda: service.store.topics.configure(topic.name, document.settings))
     return await service.run(lambda: _state(topic))
 
 

@@ -1,4 +1,4 @@
-"""A bell that any thread rings for one who waits in the loop, and holds no thread."""
+"""An event that any thread sets and one task awaits in the loop, without holding a thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 
 
 class WakeEvent:
-    """Made in the loop, for one who waits. A ring before the wait is not lost."""
+    """Created in the loop, for one waiter. A set before the wait is not lost."""
 
     __slots__ = ("_is_set", "_loop", "_waiter")
 
@@ -17,20 +17,22 @@ class WakeEvent:
         self._waiter: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """From any thread."""
+        """May be called in any thread."""
         if self._is_set:
             return
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nothing waits
             self._loop.call_soon_threadsafe(self.set_in_loop)
 
     def set_in_loop(self) -> None:
-        """In the loop's thread."""
+        """Must be called in the loop's thread."""
         self._is_set = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self, until_s: float) -> bool:
-        """Wait for a ring; False if the loop's clock says `until_s` first."""
+        """Waits until set, then clears the event. False if the loop's clock reaches `until_s`
+        first.
+        """
         if not self._is_set:
             self._waiter = self._loop.create_future()
             timer = self._loop.call_at(until_s, self._give_up)
@@ -39,8 +41,8 @@ class WakeEvent:
             finally:
                 timer.cancel()
                 self._waiter = None
-        was_rung, self._is_set = self._is_set, False
-        return was_rung
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
     def _give_up(self) -> None:
         if self._waiter is not None and not self._waiter.done():

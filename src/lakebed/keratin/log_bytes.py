@@ -113,10 +113,11 @@ class LogBytes:
         return scanned
 
     def find(self, position: int, end: int, *, least_offset: int, limit_offset: int) -> Run | None:
-        """Searches for the first whole record at or after `position`, to continue after damage.
+        """Searches for the first whole record at or after `position` whose offset is in
+        `[least_offset, limit_offset)`, to resume reading after damage.
 
-        Returns a run of that one record, or None. Its offset must be in
-        `[least_offset, limit_offset)`. Raises `UnknownVersion` if it has a newer version.
+        Returns a run with that record alone, or None. Raises `UnknownVersion` if the record has a
+        newer format version.
         """
         cost_bytes = 0
         while position + RECORD_OVERHEAD <= end:

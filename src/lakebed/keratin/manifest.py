@@ -101,14 +101,16 @@ def decode_manifest(data: Buffer, *, path: PathLike) -> PartitionManifest:
     # A longer header has additional, unknown fields; the payload follows it.
     start = header.header_length + MANIFEST.size
     if len(data) < start:
-        raise Corrupt("the manifest has a wrong length", path=path, expected=start, found=len(data))
+        raise Corrupt(
+            "the manifest has the wrong length", path=path, expected=start, found=len(data)
+        )
     payload = MANIFEST.unpack(data, header.header_length)
     end = start + payload.segment_count * MANIFEST_SEGMENT.size
     has_start = header.flags & HAS_START_OFFSET
     expected = end + (START_OFFSET.size if has_start else 0)
     if len(data) != expected:
         raise Corrupt(
-            "the manifest has a wrong length", path=path, expected=expected, found=len(data)
+            "the manifest has the wrong length", path=path, expected=expected, found=len(data)
         )
     return PartitionManifest(
         created_ms=payload.created_ms,

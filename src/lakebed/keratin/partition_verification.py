@@ -32,7 +32,7 @@ _INDEX_PROBLEMS_MAX = 10  # reported for the indexes of one segment
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentVerification:
-    """The result for one segment. `inspection` is None if its log is missing."""
+    """The result for one segment. `inspection` is None if the segment's log file is missing."""
 
     base_offset: int
     path: str

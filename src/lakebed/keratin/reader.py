@@ -132,7 +132,7 @@ class PartitionReader:
         start, end = self._bounds(offset, offset + 1)
         for batch in self._batches(start, end, _STRICT, _GET_BYTES):
             return batch.message(0)
-        raise NotFound(f"{self._view.name}: no message has offset {offset}")
+        raise NotFound(f"{self._view.name}: there is no message with offset {offset}")
 
     def fetch(self, offset: int, max_bytes: int) -> FetchedRecords:
         """Returns whole records as bytes, from the record that holds `offset`, all of one segment.

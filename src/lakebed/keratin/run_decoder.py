@@ -61,7 +61,7 @@ def open_batch(run: Run, index: int, *, path: str) -> DecodedBatch:
         ) from error
     if batch.header.first_offset != run.offsets[index]:
         raise Corrupt(
-            "the first offset of a batch does not match its record",
+            "the first offset in a batch's header differs from the offset of its record",
             path=path,
             offset=start,
             expected=int(run.offsets[index]),

@@ -72,7 +72,7 @@ class ActiveSegment:
 
         It must be called before any record is added.
         """
-        self.start = self.end = self._mark = position
+        self.start = self.end = self.indexed_end = position
 
     def skip(self, size: int) -> None:
         """Skips damaged bytes that are followed by records."""

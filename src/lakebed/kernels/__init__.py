@@ -32,7 +32,7 @@ from lakebed.kernels.results import (
 
 _wanted = os.environ.get("LAKEBED_KERNELS", "")
 if _wanted not in ("", "compiled", "reference"):
-    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}, it must be 'compiled' or 'reference'")
+    raise ImportError(f"LAKEBED_KERNELS is {_wanted!r}; it must be 'compiled' or 'reference'")
 
 _FUNCTIONS = (
     "aof_batch aof_encode aof_find aof_scan bytes_lengths crc32_combine crc32c crc32c_combine "
@@ -52,7 +52,9 @@ else:
         # A module that lacks a function was built from older sources and is not used.
         for _name in _FUNCTIONS.split():
             if not hasattr(_module, _name):
-                raise ImportError(f"{_module.__file__} is out of date: it has no {_name}")
+                raise ImportError(
+                    f"{_module.__file__} is out of date and must be rebuilt: it has no {_name}"
+                )
         COMPILED = True
     except ImportError as _error:
         if _wanted == "compiled":

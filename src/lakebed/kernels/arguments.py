@@ -94,7 +94,9 @@ def bounds(buffer_bytes: int, start: SupportsIndex, end: SupportsIndex) -> tuple
 
 
 def column(value: object, what: str, *, code: str) -> memoryview:
-    """Checks a column that a kernel returned, or a part of one."""
+    """Checks that `value` is a column of type `code`, or a slice of one, and returns it. `what`
+    names it in errors.
+    """
     if not isinstance(value, memoryview) or value.format != code or not value.c_contiguous:
         raise InputError(f"{what} must be a contiguous column of the type {code!r}")
     return value
@@ -165,7 +167,7 @@ def refuse_null(what: str, index: int) -> NoReturn:
 
 
 def refuse_sections(wanted: int, found: int) -> NoReturn:
-    raise InputError(f"counts are of {wanted} headers, and there are {found}")
+    raise InputError(f"the header counts add up to {wanted}, but {found} headers were given")
 
 
 def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> NoReturn:
@@ -177,7 +179,9 @@ def refuse_distance(index: int, timestamp_ms: int, first_timestamp_ms: int) -> N
 def check_last_offset(base: int, count: int) -> None:
     """Raises `InputError` if consecutive offsets would exceed u64."""
     if count and base > U64_MAX - (count - 1):
-        raise InputError(f"offsets from {base} on leave no room for {count} records")
+        raise InputError(
+            f"{count} records with offsets from {base} on would exceed the largest offset"
+        )
 
 
 def _column_view(value: object) -> memoryview | None:

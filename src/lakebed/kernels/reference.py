@@ -169,7 +169,7 @@ def aof_find(buffer: ReadableBuffer, start: SupportsIndex, end: SupportsIndex) -
 
     The bytes may be anything: candidates are at every `AOF_ALIGNMENT` bytes from `start`. The time
     is proportional to the number of bytes, whatever lengths they claim. Records inside a payload,
-    at aligned offsets, cannot be told apart from real ones.
+    at aligned offsets, look like real ones.
     """
     view = byte_view(buffer, "buffer")
     first, last = arguments.bounds(len(view), start, end)

@@ -217,7 +217,7 @@ def _length_within_i32(length: int) -> int:
 
 
 def _section(view: memoryview, position: int, end: int, count: int) -> list[_Header]:
-    """Returns the headers that must fill `[position, end)`."""
+    """Decodes `count` headers, which must fill `[position, end)` exactly."""
     if count * BATCH_HEADER_BYTES_MIN > end - position:
         raise _Bad(BatchStop.BAD_LENGTH)
     found = []

@@ -84,12 +84,14 @@ def record_batch_sections(counts: ReadableBuffer, names: Slices, values: Slices)
 
 
 def murmur2(key: ReadableBuffer) -> int:
-    """Returns the hash of one key, which chooses its partition."""
+    """Returns the murmur2 hash of a key, by which it is assigned to a partition."""
     return _murmur2(byte_view(key, "a key"))
 
 
 def murmur2_hashes(slices: Slices) -> Column:
-    """Returns the hash of each slice, which chooses the partition of a key; 0 for a null."""
+    """Returns the murmur2 hash of each slice, by which a key is assigned to a partition; 0 for a
+    null slice.
+    """
     hashes = [0 if view is None else _murmur2(view) for view in _views(slices, "slices")]
     return memoryview(array("I", hashes)).toreadonly()
 

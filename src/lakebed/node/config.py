@@ -184,7 +184,7 @@ def _with_options(settings: Settings, options: Iterable[Option]) -> Settings:
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise BadConfig(f"{name} = {shown(value)}: allowed are {', '.join(allowed)}")
+        raise BadConfig(f"{name} = {shown(value)}: expected one of {', '.join(allowed)}")
 
 
 def _has_tls(settings: Settings) -> bool:

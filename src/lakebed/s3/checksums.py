@@ -95,7 +95,9 @@ def given_checksum(headers: Mapping[str, str]) -> Checksum | None:
 
 
 def whole_checksum(headers: Mapping[str, str]) -> Checksum | None:
-    """Returns the checksum, of either type, that a completed upload must have."""
+    """Returns the checksum, full-object or composite, that the client expects of the completed
+    upload, or None if it sent none.
+    """
     sent = _given(headers)
     kind = _type_of(headers)
     if sent is None:

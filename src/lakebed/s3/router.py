@@ -127,7 +127,10 @@ def _find(request: Request, address: Address, query: Query) -> AnyVerb:
     if level is not Level.SERVICE and method == "POST":
         raise not_implemented("Uploads by POST are not implemented")
     if has_source:
-        raise not_implemented("Only objects can be copied", header=_COPY_SOURCE)
+        raise not_implemented(
+            "x-amz-copy-source is supported only when an object or a part is copied",
+            header=_COPY_SOURCE,
+        )
     raise _not_allowed()
 
 

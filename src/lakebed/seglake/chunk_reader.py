@@ -97,7 +97,7 @@ class ChunkReader:
         is_possible_offset = HEADER_BYTES <= start <= FILE_OFFSET_MAX - RECORD_HEADER_BYTES - length
         if not is_possible_offset or not 0 < length <= CHUNK_BYTES:
             raise self._damaged(
-                chunk, "impossible offset or length of a chunk", found=f"{length} bytes"
+                chunk, "the offset or length of a chunk is impossible", found=f"{length} bytes"
             )
         try:
             with self._handles.lease(segment_id) as file:

@@ -116,7 +116,7 @@ def decode(data: Buffer, *, path: str) -> Manifest:
     magic, version = MANIFEST_HEADER.values(data, 0)
     if magic != MANIFEST_MAGIC:
         kind = Corrupt if any(data) else Torn  # all zeros: a crash lost the bytes of a new file
-        raise kind("wrong magic number of a manifest", path=path, offset=0,
+        raise kind("the manifest starts with the wrong magic number", path=path, offset=0,
                    expected=hex(MANIFEST_MAGIC), found=hex(magic))  # fmt: skip
     if blake3(data[MANIFEST_HEADER.size : end]) != data[end:]:
         raise _broken(data, version, path)
@@ -195,7 +195,7 @@ def _version(data: bytes, at: int, end: int) -> tuple[str, int, tuple[Chunk, ...
         raise _cut(totals_at)
     size, count = MANIFEST_TOTALS.values(data, totals_at)
     if count > _CHUNKS_MAX:
-        raise Corrupt("too many chunks in the manifest", offset=totals_at, found=count)
+        raise Corrupt("the manifest has too many chunks", offset=totals_at, found=count)
     chunks, at, total = _chunks(data, at, end, count)
     if total != size:
         raise Corrupt("the chunks do not add up to the object's size", offset=totals_at,

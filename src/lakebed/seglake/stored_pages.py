@@ -44,7 +44,9 @@ class KeyRange(NamedTuple):
 
 
 class StoredObjects:
-    """Lists the versions and parts of a bucket in pages, and samples keys. Thread-safe."""
+    """Lists a bucket's object versions and upload parts in pages, and samples its keys.
+    Thread-safe.
+    """
 
     def __init__(self, metadata: Snapshots) -> None:
         self._metadata = metadata

@@ -1,4 +1,4 @@
-"""Spark over the store: finding a Java, a local session that stays on this machine, data sources.
+"""Spark on top of a Lakebed store: starts a local session and registers the data sources.
 
 Importing this package does not import pyspark, and starts nothing.
 

@@ -1,8 +1,9 @@
 """Lets every Python thread write to the registered sinks.
 
-Spark 4.3.0 looks up the sink of `df.write…save()` and `df.writeStream…start()` in the active
-session of the calling thread, and in no other. pyspark sets it only in the thread that made the
-session: in all others the sink is not found (`ClassNotFoundException`). So it is set before each.
+Spark 4.3.0 looks up the sink of `df.write…save()` and `df.writeStream…start()` only in the active
+session of the calling thread. pyspark sets the active session only in the thread that created the
+session; in other threads the sink is not found (`ClassNotFoundException`). So these two methods are
+wrapped to set it before each call.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 
 def activate_in_every_thread() -> None:
-    """Idempotent."""
+    """Wraps the two writer methods of pyspark. Calling it again changes nothing."""
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 

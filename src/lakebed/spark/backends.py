@@ -1,10 +1,11 @@
-"""Which store is read or written: a folder that all tasks share, or an HTTP API with credentials.
+"""Which store a query reads or writes: a folder that all tasks share, or an HTTP API with
+credentials.
 
     with backend_of(options).open() as store:
         store.topics.open("orders").bounds()
 
-A backend is plain and travels to the workers; what it opens stays where it was opened. No text that
-is made of it has a secret.
+A `Backend` is plain data and is sent to the workers. An opened store stays in its process. Neither
+`str` nor `repr` of a backend contains a secret.
 """
 
 from __future__ import annotations
@@ -19,38 +20,43 @@ from lakebed.base.units import MIB
 from lakebed.client.address import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, is_url
 from lakebed.spark.options import Options
 
-# Each of Spark's many processes imports this, and needs one of the two.
+# Imported only when used: each of Spark's many processes imports this module and needs one store.
 if TYPE_CHECKING:
     from lakebed.api.read_surface import ReadableStore
     from lakebed.client.store import RemoteStore
     from lakebed.store.read_only import ReadOnlyStore
 
-_FETCH_BYTES = 8 * MIB  # of one answer
+_FETCH_BYTES = 8 * MIB  # per response
 BACKEND_OPTIONS = ("path", "endpoint", "accessKey", "secretKey", "caFile")
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One of `path` and `endpoint` is not empty."""
+    """The address of a store: exactly one of `path` and `endpoint` is set."""
 
     path: str = ""
-    endpoint: str = field(default="", repr=False)  # it may have a secret
+    endpoint: str = field(default="", repr=False)  # may contain credentials
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
     ca_file: str = ""
 
     def __post_init__(self) -> None:
-        """A path is one of the driver's folder, not of the one that a worker happens to run in."""
+        """Makes the path absolute in the driver, because workers may run in other folders."""
         if self.path:
             object.__setattr__(self, "path", os.path.abspath(self.path.removeprefix("file://")))
 
     @property
     def batch_bytes_max(self) -> int | None:
-        """Of one batch that is read: large over an endpoint, for fewer round trips."""
+        """The size of batches to read: large for an endpoint, to save round trips; None for
+        files.
+        """
         return None if self.path else _FETCH_BYTES
 
     def open(self) -> ReadableStore:
-        """For reading; close it. Of an endpoint nothing is known before the first call."""
+        """Opens the store for reading; the caller closes it.
+
+        An endpoint is not contacted before the first call.
+        """
         return self._files() if self.path else self.connect()
 
     def _files(self) -> ReadOnlyStore:
@@ -59,14 +65,16 @@ class Backend:
         try:
             return ReadOnlyStore(self.path)
         except NotFound as error:
-            # A task's machine need not be the one where the query was planned, nor its user.
+            # The task may run on another machine, or as another user, than the planner.
             raise NotFound(
-                f"{error} for user {os.geteuid()} on {socket.gethostname()}; tasks that do not "
-                "share the store's files read it by the option endpoint, in place of path"
+                f"{error} for user {os.geteuid()} on {socket.gethostname()}; if the tasks do not "
+                "share the store's files, set the option endpoint instead of path"
             ) from None
 
     def connect(self) -> RemoteStore:
-        """The HTTP API of it: that of the endpoint, or of whoever serves the root's socket."""
+        """Returns a client for the HTTP API: of the endpoint, or of the process that serves the
+        root's socket.
+        """
         from lakebed.client.store import RemoteStore
 
         return RemoteStore.open(
@@ -81,21 +89,22 @@ class Backend:
 
 
 def backend_of(options: Options) -> Backend:
-    """What the options say; credentials that they leave out are those of the environment here.
+    """Returns the backend that the options describe. Raises `BadConfig`.
 
-    They are looked up where the query is planned, and travel: workers may have another environment.
+    Credentials that are missing are taken from the environment. This happens where the query is
+    planned, and the result is sent to the workers, whose environment may differ.
     """
     if options.one_of("path", "endpoint") == "path":
         for name in ("accessKey", "secretKey", "caFile"):
             if options.has(name):
-                raise BadConfig(f"the option {name} goes with endpoint, and not with path")
+                raise BadConfig(f"the option {name} needs the option endpoint, not path")
         return Backend(path=options.required("path"))
     endpoint = options.required("endpoint")
     if not is_url(endpoint):
-        raise BadConfig("the option endpoint must be a URL, as in http://127.0.0.1:9001")
+        raise BadConfig("the option endpoint must be a URL such as http://127.0.0.1:9001")
     access_key, secret_key = options.text("accessKey"), options.text("secretKey")
     if (access_key is None) != (secret_key is None):
-        raise BadConfig("the options accessKey and secretKey: one of both is missing")
+        raise BadConfig("set both options accessKey and secretKey, or neither")
     if access_key is None and "@" not in endpoint:
         access_key = os.environ.get(ACCESS_KEY_VARIABLE)
         secret_key = os.environ.get(SECRET_KEY_VARIABLE)
@@ -108,7 +117,7 @@ def backend_of(options: Options) -> Backend:
 
 
 def backend_options(backend: Backend) -> dict[str, str]:
-    """What `backend_of` reads this backend from: for `.options(**…)` of a read or a write."""
+    """Returns the options from which `backend_of` creates this backend, for a read or a write."""
     options = {
         "path": backend.path,
         "endpoint": backend.endpoint,

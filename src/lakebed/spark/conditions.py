@@ -1,10 +1,11 @@
-"""Conditions that a frame is loaded with: its rows are those for which all of them hold.
+"""The option `filters` of the data sources: conditions that every row of a loaded frame meets.
 
     .option("filters", '[["partition", "=", 1], ["timestamp", ">=", "2026-01-31T12:00:00Z"]]')
 
-They decide what is read at all, and belong to the frame: every query of it has the same rows. The
-filters of queries are not pushed down. Spark 4.3.0 keeps what one query of a Python source has
-pushed with the frame, and other queries of it, a join with itself included, then lack rows.
+The conditions decide what is read at all. They belong to the frame, so every query of the frame has
+the same rows. Filters of queries are not pushed down: Spark 4.3.0 stores the filters that one query
+pushed into a Python source with the frame, and other queries of that frame, including a self-join,
+then miss rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from lakebed.base.errors import BadConfig
 from lakebed.spark.options import Options
 
 OPTION: Final = "filters"
-REFUSED: Final = "pushFilters"  # what there was before
+REFUSED: Final = "pushFilters"  # removed; the error names its replacement
 
 _COMPARISONS: Final[Mapping[str, type[Any]]] = {
     "=": EqualTo,
@@ -54,43 +55,51 @@ _MASKS: Final[Mapping[type[Any], Callable[[Any, Any], Any]]] = {
 
 
 def conditions_of(options: Options, schema: Callable[[], pa.Schema]) -> tuple[Filter, ...]:
-    """Of the option `filters`, on the columns of the schema; `BadConfig` if it is wrong."""
+    """Parses the option `filters`; conditions may use the columns of the schema.
+
+    Raises `BadConfig`.
+    """
     if options.flag(REFUSED, default=False):
         raise options.wrong(
             REFUSED,
-            f"left out: queries of one frame would get each other's filters; give the option "
-            f'{OPTION}, as in [["partition", "=", 1]]',
+            f"removed, because queries of one frame would get each other's filters; use the option "
+            f'{OPTION} instead, as in [["partition", "=", 1]]',
         )
     if not options.has(OPTION):
         return ()
     document = options.document(OPTION)
     try:
         if not isinstance(document, list):
-            raise TypeError("it is no list")
-        return tuple(_condition(each, schema()) for each in document)
+            raise TypeError("not a list")
+        return tuple(_condition(parts, schema()) for parts in document)
     except (TypeError, ValueError, KeyError, pa.ArrowException) as error:
-        wanted = f"JSON as [[column, operator, value], …] of {', '.join(_OPERATORS)}: {error}"
-        raise options.wrong(OPTION, wanted) from None
+        requirement = (
+            "JSON like [[column, operator, value], …] with the operators "
+            f"{', '.join(_OPERATORS)}: {error}"
+        )
+        raise options.wrong(OPTION, requirement) from None
 
 
 def kept(batch: pa.RecordBatch, conditions: Sequence[Filter]) -> pa.RecordBatch:
-    """The rows for which all of them hold."""
+    """Returns the rows that meet all conditions."""
     for condition in conditions:
-        batch = batch.filter(_mask(batch, condition))  # a null is no row
+        batch = batch.filter(_mask(batch, condition))  # drops rows for which the condition is null
     return batch
 
 
 def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
     column, operator, *values = parts
     if column not in schema.names:
-        raise ValueError(f"there is no column {column}; there are {', '.join(schema.names)}")
+        raise ValueError(
+            f"column {column} does not exist; the columns are {', '.join(schema.names)}"
+        )
     name = str(operator).lower()
     if name in _NULLS and not values:
         return _NULLS[name]((column,))  # type: ignore[no-any-return]
     (value,) = values
     kind = schema.field(column).type
     if name == "in":
-        return In((column,), tuple(_value(each, kind) for each in value))
+        return In((column,), tuple(_value(item, kind) for item in value))
     if name == "!=":
         return Not(EqualTo((column,), _value(value, kind)))
     return _COMPARISONS[name]((column,), _value(value, kind))  # type: ignore[no-any-return]
@@ -98,11 +107,11 @@ def _condition(parts: Sequence[Any], schema: pa.Schema) -> Filter:
 
 def _value(value: Any, kind: pa.DataType) -> Any:
     if value is None or isinstance(value, list | dict):
-        raise ValueError(f"{value} is no value to compare with")
-    found = pa.scalar(value).cast(kind).as_py()
-    if isinstance(value, int | float) and not isinstance(value, bool) and found != value:
-        raise ValueError(f"{value} is no {kind}")
-    return found
+        raise ValueError(f"cannot compare with {value}")
+    converted = pa.scalar(value).cast(kind).as_py()
+    if isinstance(value, int | float) and not isinstance(value, bool) and converted != value:
+        raise ValueError(f"{value} is not of type {kind}")
+    return converted
 
 
 def _mask(batch: pa.RecordBatch, condition: Filter) -> pa.Array:
@@ -122,11 +131,11 @@ def _mask(batch: pa.RecordBatch, condition: Filter) -> pa.Array:
 
 
 def check_columns(source: str, conditions: Sequence[Filter], columns: Sequence[str]) -> None:
-    """`BadConfig` if rows cannot be looked at because a column of a condition is not read."""
+    """Raises `BadConfig` if a condition uses a column that is not read."""
     for condition in conditions:
-        plain: Any = condition.child if isinstance(condition, Not) else condition
-        if plain.attribute[0] not in columns:
+        comparison: Any = condition.child if isinstance(condition, Not) else condition
+        if comparison.attribute[0] not in columns:
             raise BadConfig(
-                f"{source}: the option {OPTION} has a condition on {plain.attribute[0]}, which is "
-                "not among the columns that are read"
+                f"{source}: the option {OPTION} has a condition on the column "
+                f"{comparison.attribute[0]}, which the option columns leaves out"
             )

@@ -1,4 +1,4 @@
-"""What is missing when Spark cannot be used on this machine, or when data is not there any more."""
+"""Errors of the Spark integration: Spark is not available here, or data to be read is gone."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from lakebed.base.errors import LakebedError
 
 
 class SparkUnavailable(LakebedError):
-    """pyspark or a Java is missing, or the session did not start. The message says what to do."""
+    """pyspark or Java is missing, or the session did not start. The message names the remedy."""
 
     exit_code = 69
 
 
 class DataLost(LakebedError):
-    """What a query was to read was removed before it was read. The message says what to do."""
+    """Data that a query needs was removed before it was read. The message names the remedy."""
 
     exit_code = 65

@@ -1,7 +1,8 @@
-"""What pushed filters leave to be read: names, partitions, a range of positions, a span of time.
+"""Reduces filters to what must be read: names, partitions, and ranges of positions and times.
 
-Pure. A filter that the read carries out exactly is taken away from Spark; one that only narrows
-what is read (times need not be in order) stays with it, and so does all that is not understood.
+Without I/O. Filters that the read applies exactly need no further work. Filters that only narrow
+the read (timestamps need not be in order), and filters that this module does not understand, must
+still be applied row by row.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ Value = TypeVar("Value", str, int)
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers from `start` on and below `end`; None is without a limit."""
+    """The numbers in `[start, end)`. None means no limit."""
 
     start: int | None = None
     end: int | None = None
 
     def __contains__(self, number: int) -> bool:
-        is_behind = self.start is None or number >= self.start
-        return is_behind and (self.end is None or number < self.end)
+        is_from_start = self.start is None or number >= self.start
+        return is_from_start and (self.end is None or number < self.end)
 
     def narrowed(self, other: Interval) -> Interval:
-        starts = [one for one in (self.start, other.start) if one is not None]
-        ends = [one for one in (self.end, other.end) if one is not None]
+        starts = [bound for bound in (self.start, other.start) if bound is not None]
+        ends = [bound for bound in (self.end, other.end) if bound is not None]
         return Interval(max(starts, default=None), min(ends, default=None))
 
 
 @dataclass(frozen=True)
 class ReadFilter:
-    """What can be in the answer; without filters everything."""
+    """Limits of what a read can return. Without filters there are none."""
 
     names: frozenset[str] | None = None
-    numbers: frozenset[int] | None = None  # of partitions
+    numbers: frozenset[int] | None = None  # partition numbers
     number_interval: Interval = Interval()
     positions: Interval = Interval()
     times_us: Interval = Interval()
@@ -66,114 +67,120 @@ class ReadFilter:
 
 
 Narrowing = Callable[[ReadFilter, Filter], tuple[ReadFilter, bool] | None]
-"""What is left of what is wanted, and whether that is exactly the filter; None: not understood."""
+"""Narrows the limits by a filter. Returns the new limits and whether they apply the filter exactly,
+or None if the filter is not understood."""
 
 
 def narrow(
     filters: Iterable[Filter], columns: Mapping[str, Narrowing]
 ) -> tuple[ReadFilter, Sequence[Filter]]:
-    """What is wanted, and the filters that Spark must still carry out."""
-    wanted, left = ReadFilter(), []
-    for one in filters:
-        path: Sequence[str] = getattr(one, "attribute", ())
+    """Returns the limits of the read, and the filters that must still be applied row by row."""
+    limits, unapplied = ReadFilter(), []
+    for condition in filters:
+        path: Sequence[str] = getattr(condition, "attribute", ())
         narrowing = columns.get(path[0]) if len(path) == 1 else None
-        if narrowing is not None and isinstance(one, IsNotNull):
+        if narrowing is not None and isinstance(condition, IsNotNull):
             continue  # these columns have no nulls
-        found = None if narrowing is None else narrowing(wanted, one)
-        if found is not None:
-            wanted = found[0]
-        if found is None or not found[1]:
-            left.append(one)
-    return wanted, left
+        narrowed = None if narrowing is None else narrowing(limits, condition)
+        if narrowed is not None:
+            limits = narrowed[0]
+        if narrowed is None or not narrowed[1]:
+            unapplied.append(condition)
+    return limits, unapplied
 
 
-def by_name(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    values = _values(one, str)
+def by_name(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    values = _values(condition, str)
     if values is None:
         return None
-    names = values if wanted.names is None else values & wanted.names
-    return replace(wanted, names=names), True
+    names = values if limits.names is None else values & limits.names
+    return replace(limits, names=names), True
 
 
-def by_partition(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    values = _values(one, int)
+def by_partition(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    values = _values(condition, int)
     if values is not None:
-        numbers = values if wanted.numbers is None else values & wanted.numbers
-        return replace(wanted, numbers=numbers), True
-    interval = _interval(one, _int_of)
+        numbers = values if limits.numbers is None else values & limits.numbers
+        return replace(limits, numbers=numbers), True
+    interval = _interval(condition, _int_of)
     if interval is None:
         return None
-    return replace(wanted, number_interval=wanted.number_interval.narrowed(interval)), True
+    return replace(limits, number_interval=limits.number_interval.narrowed(interval)), True
 
 
-def by_offset(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    interval = _interval(one, _int_of)
+def by_offset(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    interval = _interval(condition, _int_of)
     if interval is None:
         return None
-    exact = not isinstance(one, In)
-    return replace(wanted, positions=wanted.positions.narrowed(interval)), exact
+    exact = not isinstance(condition, In)
+    return replace(limits, positions=limits.positions.narrowed(interval)), exact
 
 
-def by_record_id(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    """Reads begin and end where a record does, which a filter cannot know: only about so."""
-    found = by_offset(wanted, one)
-    return None if found is None else (found[0], False)
+def by_record_id(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    """Narrows by record id.
+
+    Never exact, because a read starts and ends at record boundaries, which a filter does not know.
+    """
+    narrowed = by_offset(limits, condition)
+    return None if narrowed is None else (narrowed[0], False)
 
 
-def by_segment(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    interval = _interval(one, _int_of)
+def by_segment(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    interval = _interval(condition, _int_of)
     if interval is None:
         return None
     positions = Interval(*(_first_of(number) for number in (interval.start, interval.end)))
-    return replace(wanted, positions=wanted.positions.narrowed(positions)), False
+    return replace(limits, positions=limits.positions.narrowed(positions)), False
 
 
-def by_time(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    interval = _interval(one, _us_of)
+def by_time(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    interval = _interval(condition, _us_of)
     if interval is None:
         return None
-    return replace(wanted, times_us=wanted.times_us.narrowed(interval)), False
+    return replace(limits, times_us=limits.times_us.narrowed(interval)), False
 
 
-def by_time_ns(wanted: ReadFilter, one: Filter) -> tuple[ReadFilter, bool] | None:
-    interval = _interval(one, _int_of)
+def by_time_ns(limits: ReadFilter, condition: Filter) -> tuple[ReadFilter, bool] | None:
+    interval = _interval(condition, _int_of)
     if interval is None:
         return None
     start = None if interval.start is None else interval.start // US_NS
     end = None if interval.end is None else -(-interval.end // US_NS)
-    return replace(wanted, times_us=wanted.times_us.narrowed(Interval(start, end))), False
+    return replace(limits, times_us=limits.times_us.narrowed(Interval(start, end))), False
 
 
-def _values(one: Filter, kind: type[Value]) -> frozenset[Value] | None:
-    if isinstance(one, EqualTo | EqualNullSafe):
-        values = [one.value]
-    elif isinstance(one, In):
-        values = list(one.value)
+def _values(condition: Filter, kind: type[Value]) -> frozenset[Value] | None:
+    if isinstance(condition, EqualTo | EqualNullSafe):
+        values = [condition.value]
+    elif isinstance(condition, In):
+        values = list(condition.value)
     else:
         return None
     return frozenset(values) if all(type(value) is kind for value in values) else None
 
 
-def _interval(one: Filter, number_of: Callable[[object], int | None]) -> Interval | None:
-    """What has all numbers that the filter lets through."""
-    if isinstance(one, In):
-        numbers = [number_of(value) for value in one.value]
-        known = [number for number in numbers if number is not None]
-        if not known or len(known) < len(numbers):
+def _interval(condition: Filter, number_of: Callable[[object], int | None]) -> Interval | None:
+    """Returns an interval with all numbers that the filter accepts, or None if it is not
+    understood.
+    """
+    if isinstance(condition, In):
+        numbers = [number_of(value) for value in condition.value]
+        integers = [number for number in numbers if number is not None]
+        if not integers or len(integers) < len(numbers):
             return None
-        return Interval(min(known), max(known) + 1)
-    value = number_of(getattr(one, "value", None))
+        return Interval(min(integers), max(integers) + 1)
+    value = number_of(getattr(condition, "value", None))
     if value is None:
         return None
-    if isinstance(one, EqualTo | EqualNullSafe):
+    if isinstance(condition, EqualTo | EqualNullSafe):
         return Interval(value, value + 1)
-    if isinstance(one, GreaterThan):
+    if isinstance(condition, GreaterThan):
         return Interval(value + 1, None)
-    if isinstance(one, GreaterThanOrEqual):
+    if isinstance(condition, GreaterThanOrEqual):
         return Interval(value, None)
-    if isinstance(one, LessThan):
+    if isinstance(condition, LessThan):
         return Interval(None, value)
-    if isinstance(one, LessThanOrEqual):
+    if isinstance(condition, LessThanOrEqual):
         return Interval(None, value + 1)
     return None
 
@@ -188,5 +195,5 @@ def _us_of(value: object) -> int | None:
 
 
 def _first_of(segment_id: int | None) -> int | None:
-    """Where a segment's records begin, as a plain number: beyond all there are is allowed."""
+    """Returns the position of a segment's first record as a number; the segment need not exist."""
     return None if segment_id is None else segment_id * (SEGMENT_OFFSET_MAX + 1) + RECORDS_START

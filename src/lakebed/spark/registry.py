@@ -1,6 +1,7 @@
-"""All data sources, by the names that queries use; given to a session by `register`.
+"""All data sources by the names that queries use. `register` adds them to a session.
 
-They stand here as text: importing this imports none of them, nor pyspark.
+The table holds module names as text, so importing this module imports neither the sources nor
+pyspark.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 PARALLELISM_VARIABLE = "LAKEBED_SPARK_PARALLELISM"  # how many tasks the cluster runs at once
 
-# Name of the source, its module, its class.
+# The name of the source, its module, its class.
 SOURCES = (
     ("lakebed.topic", "lakebed.spark.sources.topic", "TopicSource"),
     ("lakebed.aof", "lakebed.spark.sources.aof", "LogSource"),
@@ -27,19 +28,22 @@ SOURCES = (
 
 
 def register(session: SparkSession) -> None:
-    """Let the session's queries use `format("lakebed.topic")` and the others. Fine if it did."""
+    """Lets the session's queries use `format("lakebed.topic")` and the other sources.
+
+    Idempotent.
+    """
     if not type(session).__module__.startswith("pyspark.sql.connect"):
         activate_in_every_thread()
         context = session.sparkContext
-        # Reads are planned by processes that know the driver's machine alone.
+        # The processes that plan reads cannot find out the parallelism of the cluster.
         context.environment[PARALLELISM_VARIABLE] = str(context.defaultParallelism)
     for name, _, _ in SOURCES:
         session.dataSource.register(source_class(name))
 
 
 def source_class(name: str) -> type[DataSource]:
-    """`KeyError` if there is none of that name."""
-    module, class_name = {one[0]: one[1:] for one in SOURCES}[name]
-    found: type[DataSource] = getattr(import_module(module), class_name)
-    assert found.name() == name, "a source that has another name"
-    return found
+    """Returns the class of a source. Raises `KeyError` if there is none of that name."""
+    module, class_name = {source[0]: source[1:] for source in SOURCES}[name]
+    source_type: type[DataSource] = getattr(import_module(module), class_name)
+    assert source_type.name() == name, "the source declares another name"
+    return source_type

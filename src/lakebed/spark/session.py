@@ -1,12 +1,12 @@
-"""A Spark session that listens on this machine alone and says little: local, or elsewhere.
+"""Starts a Spark session that listens on loopback only and logs little.
 
     session()                                           # all cores of this machine
     session(master="spark://127.0.0.1:7077")            # the tasks run there, the driver here
-    session(remote="sc://127.0.0.1:15002")              # Spark Connect: all of it runs there
+    session(remote="sc://127.0.0.1:15002")              # Spark Connect: driver and tasks run there
     session(**{"spark.sql.shuffle.partitions": "4"})    # any option, by its Spark name
 
-pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts; they are set
-for that moment and put back. One process has at most one session: a second call returns the first.
+pyspark reads `JAVA_HOME` and `PYSPARK_PYTHON` from the environment while it starts. They are set
+for that moment and restored. A process has at most one session: a second call returns the first.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ WORKER_PYTHON = Path(__file__).with_name("worker-python")
 LEVEL_PROPERTY = "lakebed.spark.log.level"
 CONNECT_PORT = 15002
 _LOCAL = re.compile(r"local(\[(?P<threads>\*|\d{1,6})(,\s*\d+)?\])?")
-CONNECT_ADDRESS = "spark.connect.grpc.binding.address"  # all there are, unless it is told
+CONNECT_ADDRESS = "spark.connect.grpc.binding.address"  # Spark listens on all addresses by default
 _EXECUTORS_TRIES, _EXECUTORS_S = 50, 0.2
-CONNECT_S = 10.0  # for a server that does not answer; pyspark itself would try for minutes
+CONNECT_S = 10.0  # timeout; pyspark itself would try for minutes
 
 
 def session(
@@ -50,54 +50,57 @@ def session(
     log: str | Path | None = None,
     **options: str,
 ) -> SparkSession:
-    """Start (or get) the session, with all data sources. `SparkUnavailable` if pyspark or a Java
-    is missing, or nobody answers at `remote`.
+    """Starts the session, or returns the existing one, with all data sources registered.
 
-    `log`: a new file for what Java and the workers say, from warnings on; else it goes to standard
-    error, from errors on. A server elsewhere has its own.
+    Raises `SparkUnavailable` if pyspark or Java is missing, or if no server answers at `remote`.
+
+    `log` is a new file for the output of Java and the workers, from level WARN up. Without it,
+    output goes to standard error, from level ERROR up. A Spark Connect server has its own log.
     """
     for name in options:
         if not name.startswith("spark."):
-            raise InputError(f"{shown(name)} is not a Spark option: their names start with spark.")
+            raise InputError(
+                f"{shown(name)} is not a Spark option: the name must start with spark."
+            )
     if master is not None and remote is not None:
-        raise InputError("master or remote: one of both")
+        raise InputError("set master or remote, not both")
     try:
-        import pyspark  # noqa: F401  (whether it is there)
+        import pyspark  # noqa: F401  (checks that it is installed)
     except ImportError as error:
         raise SparkUnavailable("pyspark is not installed: install lakebed[spark]") from error
     with _outputs_to(log):
         if remote is not None:
             started = _remote_session(remote, options)
         else:
-            given = {} if master is None else {"spark.master": master}
-            quiet = default_options(level="error" if log is None else "warn")
-            chosen = quiet | given | options
+            master_option = {} if master is None else {"spark.master": master}
+            defaults = default_options(level="error" if log is None else "warn")
+            chosen = defaults | master_option | options
             started = _own_session(local_options(chosen["spark.master"]) | chosen)
     register(started)
     return started
 
 
 def _own_session(options: Mapping[str, str]) -> SparkSession:
-    """Its driver is this process, with a Java beside it."""
+    """Starts a session whose driver is this process, with a Java process of its own."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    found = java.find()
+    chosen_java = java.find()
     builder = SparkSession.builder
     for name, value in options.items():
         builder = builder.config(name, value)
     try:
-        with _environment(_java_settings(found) | worker_settings(options["spark.master"])):
+        with _environment(_java_settings(chosen_java) | worker_settings(options["spark.master"])):
             started = builder.getOrCreate()
             _wait_for_executors(started)
             return started
     except (PySparkException, OSError) as error:
         raise SparkUnavailable(
-            f"Spark did not start on Java {found.version} ({found.candidate.home}): "
+            f"Spark did not start on Java {chosen_java.version} ({chosen_java.candidate.home}): "
             f"{_first_line(error)}"
         ) from error
     except Exception as error:
-        # What Java raised, a class of a package that may not be there.
+        # An error of Java; its class is in py4j, which may not be importable.
         if "py4j" not in type(error).__module__:
             raise
         cause = getattr(error, "java_exception", None)
@@ -106,21 +109,22 @@ def _own_session(options: Mapping[str, str]) -> SparkSession:
 
 
 def _wait_for_executors(started: SparkSession) -> None:
-    """Until one has registered, for some seconds at most: before that Spark reports a parallelism
-    that is not the cluster's."""
+    """Waits until an executor has registered, for a few seconds at most. Before that, Spark does
+    not report the cluster's parallelism.
+    """
     context = started.sparkContext
     if (context.master or "").startswith("local"):
         return
     with ThreadRunner() as runner:
         never = runner.event()
         for _ in range(_EXECUTORS_TRIES):
-            if context._jsc.sc().getExecutorMemoryStatus().size() > 1:  # the driver is one
+            if context._jsc.sc().getExecutorMemoryStatus().size() > 1:  # besides the driver
                 return
             never.wait(_EXECUTORS_S)
 
 
 def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
-    """Its driver is a Spark Connect server; `local[2]` starts one for this process."""
+    """Connects to a Spark Connect server; `local[2]` starts a server for this process."""
     from pyspark.errors import PySparkException
 
     settings: Mapping[str, str] = {}
@@ -128,7 +132,7 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
         settings = _java_settings(java.find()) | worker_settings(remote)
         defaults = default_options() | local_options(remote)
         options = defaults | {CONNECT_ADDRESS: LOOPBACK} | options
-        options.pop("spark.master")  # the remote says it
+        options.pop("spark.master")  # set by the remote
     else:
         _require_answer(remote)
     try:
@@ -141,42 +145,50 @@ def _remote_session(remote: str, options: dict[str, str]) -> SparkSession:
             return builder.getOrCreate()
     except ImportError as error:
         raise SparkUnavailable(
-            f"Spark Connect needs more than is installed: install lakebed[spark] ({error})"
+            f"a package that Spark Connect needs is missing: install lakebed[spark] ({error})"
         ) from error
     except PySparkException as error:
-        raise SparkUnavailable(f"no session at {remote}: {_first_line(error)}") from error
+        raise SparkUnavailable(
+            f"cannot start a session at {remote}: {_first_line(error)}"
+        ) from error
 
 
 def _require_answer(remote: str) -> None:
-    """`InputError` if it is no address, `SparkUnavailable` if nobody listens there."""
+    """Raises `InputError` if this is not an address, or `SparkUnavailable` if no server listens
+    there.
+    """
     try:
         parts = urlsplit(remote)
-        place = (parts.hostname or "", parts.port or CONNECT_PORT)
+        address = (parts.hostname or "", parts.port or CONNECT_PORT)
     except ValueError:
-        parts, place = urlsplit(""), ("", 0)
-    if parts.scheme != "sc" or not place[0]:
+        parts, address = urlsplit(""), ("", 0)
+    if parts.scheme != "sc" or not address[0]:
         raise InputError(
-            f"{shown(remote.partition(';')[0])} is no Spark Connect server: expected sc://HOST:PORT"
+            f"{shown(remote.partition(';')[0])} is not the address of a Spark Connect server: "
+            "expected sc://HOST:PORT"
         )
     try:
-        socket.create_connection(place, timeout=CONNECT_S).close()
+        socket.create_connection(address, timeout=CONNECT_S).close()
     except OSError as error:
         reason = error.strerror or str(error)
         raise SparkUnavailable(
-            f"no Spark Connect server answers at sc://{place[0]}:{place[1]}: {reason}"
+            f"no Spark Connect server answers at sc://{address[0]}:{address[1]}: {reason}"
         ) from error
 
 
-def _java_settings(found: java.Probe) -> dict[str, str]:
+def _java_settings(chosen_java: java.Probe) -> dict[str, str]:
     return {
-        "JAVA_HOME": str(java.home(found)),
+        "JAVA_HOME": str(java.home(chosen_java)),
         "SPARK_LOCAL_IP": LOOPBACK,
     }
 
 
 def worker_settings(master: str) -> dict[str, str]:
-    """The workers' Python. Where they are elsewhere, or another Spark is asked for, what is said of
-    the installed pyspark in `worker-python` need not be so."""
+    """Returns the variables that choose the workers' Python.
+
+    The script `worker-python` fits only the installed pyspark on this machine, so it is not used
+    for remote workers or another Spark (`SPARK_HOME`).
+    """
     is_ours = master.startswith("local") and "SPARK_HOME" not in os.environ
     python, more = sys.executable, {}
     if is_ours and os.access(WORKER_PYTHON, os.X_OK):
@@ -189,7 +201,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def default_options(*, level: str = "error") -> dict[str, str]:
-    """What a session is started with unless it is told otherwise; `level`: what is logged."""
+    """Returns the options that apply unless the caller overrides them. `level` is the log level."""
     logging = f"-Dlog4j2.configurationFile={LOGGING_FILE.as_uri()} -D{LEVEL_PROPERTY}={level}"
     return {
         "spark.app.name": "lakebed",
@@ -203,11 +215,11 @@ def default_options(*, level: str = "error") -> dict[str, str]:
 
 
 def local_options(master: str) -> dict[str, str]:
-    """What fits a session whose tasks all run on this machine."""
-    found = _LOCAL.fullmatch(master)
-    if found is None:
+    """Returns options for a session whose tasks all run on this machine; none for other masters."""
+    match = _LOCAL.fullmatch(master)
+    if match is None:
         return {}
-    threads = found["threads"] or "1"
+    threads = match["threads"] or "1"
     count = len(os.sched_getaffinity(0)) if threads == "*" else int(threads)
     return {"spark.sql.shuffle.partitions": str(max(count, 1))}
 
@@ -228,24 +240,26 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _outputs_to(path: str | Path | None) -> Iterator[None]:
-    """What is started in here writes to the file, for as long as it runs. This process does so
-    only in here."""
+    """Redirects standard output and standard error to the file within the `with` block.
+
+    Processes that are started in the block keep writing to the file after it.
+    """
     if path is None:
         yield
         return
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    kept = {number: _duplicate(number) for number in (1, 2)}
+    saved = {number: _duplicate(number) for number in (1, 2)}
     try:
         with real_disk().create(path) as log:
             descriptor = log.descriptor()
-            assert descriptor is not None, "a file of a real disk has one"
-            for number in kept:
+            assert descriptor is not None, "a real file has a descriptor"
+            for number in saved:
                 os.dup2(descriptor, number)
         yield
     finally:
-        for number, before in kept.items():
+        for number, before in saved.items():
             if before is None:
                 os.close(number)
             else:
@@ -254,7 +268,7 @@ def _outputs_to(path: str | Path | None) -> Iterator[None]:
 
 
 def _duplicate(number: int) -> int | None:
-    """None if it was closed all along."""
+    """Returns a duplicate of the descriptor, or None if it is closed."""
     try:
         return os.dup(number)
     except OSError:

@@ -1,7 +1,8 @@
-"""Ranges to a few large splits of about the same number of bytes: pure.
+"""Cuts ranges into a few large splits of about equal size in bytes. Without I/O.
 
-A task costs tens of milliseconds, however little it reads: small ranges share a split, and large
-ones are cut. A split has about `bytes_max` at most, unless a range has no place to be cut at.
+A task takes tens of milliseconds however little it reads, so small ranges share a split and large
+ranges are cut. A split has about `bytes_max` bytes at most, unless a range cannot be cut where it
+should be.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from lakebed.base.units import MIB
 from lakebed.store.split_points import SplitPoint
 
 BYTES_WORTH_A_TASK = 4 * MIB
-_SLACK = 8  # what is less than that part of a split is not cut off
+_SLACK = 8  # a piece smaller than an eighth of a split is not cut off
 
 Key = TypeVar("Key")
 
 
 class Extent(NamedTuple, Generic[Key]):
-    """What is to be read of one thing: from the first split point to the last one."""
+    """A range to read: from the first split point to the last."""
 
     key: Key
     split_points: Sequence[SplitPoint]
-    is_cut_anywhere: bool  # also between two split points
+    is_cut_anywhere: bool  # may also be cut between two split points
 
     @property
     def size(self) -> int:
@@ -32,7 +33,7 @@ class Extent(NamedTuple, Generic[Key]):
 
 
 class Piece(NamedTuple, Generic[Key]):
-    """A part of an extent: `[start, end)`, and about how many bytes that is."""
+    """A part of an extent: the positions `[start, end)`, and its approximate size in bytes."""
 
     key: Key
     start: int
@@ -43,8 +44,11 @@ class Piece(NamedTuple, Generic[Key]):
 def split(
     extents: Sequence[Extent[Key]], *, bytes_max: int, count_min: int
 ) -> list[list[Piece[Key]]]:
-    """All of them, in order; `count_min` splits, or twice, three times as many, if there is
-    enough for that many: so all cores are done at the same time."""
+    """Returns splits that cover all extents, in order.
+
+    If there is enough data, the number of splits is a multiple of `count_min`, so that all cores
+    finish at about the same time.
+    """
     extents = [
         extent for extent in extents if extent.split_points[0].at < extent.split_points[-1].at
     ]
@@ -54,13 +58,13 @@ def split(
     count = max(needed, min(even, total // BYTES_WORTH_A_TASK))
     slack = total // count // _SLACK
     splits: list[list[Piece[Key]]] = [[]]
-    done, boundary = 0, 1  # bytes that are dealt out, and which part of the total is filled now
+    done, boundary = 0, 1  # bytes assigned so far, and the number of the split being filled
     for extent in extents:
         start = extent.split_points[0]
         while True:
             room = total * boundary // count - done
-            left = extent.split_points[-1].bytes_before - start.bytes_before
-            if boundary == count or left <= room + slack:
+            remaining = extent.split_points[-1].bytes_before - start.bytes_before
+            if boundary == count or remaining <= room + slack:
                 break
             cut = place_at(extent, start.bytes_before + room)
             if room > slack and start.at < cut.at < extent.split_points[-1].at:
@@ -72,11 +76,11 @@ def split(
                 splits.append([])
         splits[-1].append(_piece(extent, start, extent.split_points[-1]))
         done += extent.split_points[-1].bytes_before - start.bytes_before
-    return [one for one in splits if one]
+    return [pieces for pieces in splits if pieces]
 
 
 def place_at(extent: Extent[Key], bytes_before: int) -> SplitPoint:
-    """Where about so many bytes are before it."""
+    """Returns the split point that has about this number of bytes before it."""
     points = extent.split_points
     index = bisect_left(points, bytes_before, key=lambda point: point.bytes_before)
     if index == len(points):

@@ -1,23 +1,25 @@
-"""Where encoded batches wait until they are committed: a folder, a bucket, or the message itself.
+"""Staging of encoded batches until they are committed: in a folder, in a bucket, or in the task's
+message.
 
     writer = staging.writer(run)             # in a task
     writer.append(3, batch)
-    batches = writer.finish()                # {3: [StagedFile(…)]}: what the message carries
+    batches = writer.finish()                # {3: [StagedFile(…)]}: sent in the task's message
 
-    decided = staging.decide(run, batches)   # where the commit is
+    decided = staging.decide(run, batches)   # in the process that commits
     topic.commit_batches(run.application, run.version, decided)
     staging.remove(run)
 
-Whatever stands in a run's place when its version is committed is of no use to anybody: a task that
-ran twice, or an earlier attempt. A store commits partition by partition, so a commit that ends
-half-way must be completed with the same batches, not with those of a repetition, whose rows may be
-spread in another way. That is why the first commit of a run *decides*: what it found is written
-down, durably, before the store is asked, and a later one takes that instead of its own. A decision
-that cannot be carried out is taken back only as long as no partition has anything of it.
+After a version is committed, everything else that is staged for its run is garbage: output of tasks
+that ran twice, or of earlier attempts. A store commits partition by partition, so a commit that was
+interrupted must be completed with the same batches. The batches of a repeated run will not do,
+because their rows may be distributed differently. So the first commit of a run makes a *decision*:
+it durably records its batches before it calls the store, and later commits use the recorded batches
+instead of their own. If the store refuses a decision, it is revoked only if no partition has stored
+any of it.
 
-What may be lost: nothing that was committed. Batches of runs that nobody came back to are removed
-after a day, and after 30 if they were decided. What is carried by the messages alone is not
-decided: see `inline`.
+What may be lost: nothing that was committed. The batches of abandoned runs are removed after a day,
+or after 30 days if there is a decision. Batches that are carried in messages have no decision: see
+`Inline`.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from lakebed.store.staged_batch import Staged, StagedFile, StagedObject
 
 KEPT_MS = 24 * 3600 * 1000
 KEPT_DECIDED_MS = 30 * KEPT_MS
-INLINE_BYTES_MAX = 16 * MIB  # of one commit: it is one request
+INLINE_BYTES_MAX = 16 * MIB  # per commit, which is one request
 DECISION_BYTES_MAX = 64 * MIB
 
 _FORMAT = "lakebed staged commit"
@@ -51,60 +53,65 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A file name for it, the same at every attempt."""
+        """A file name for the run, the same in every attempt."""
         digest = hashlib.sha256(f"{self.topic}\0{self.application}".encode()).hexdigest()
         return f"{digest[:32]}-{self.version}"
 
 
 class StagedWriter(Protocol):
-    """What one task stages. Not thread-safe."""
+    """Stages the batches of one task. Not thread-safe."""
 
     def append(self, partition: int, batch: bytes) -> None:
-        """One record batch, behind those that the partition has."""
+        """Appends one record batch to those of the partition."""
 
     def finish(self) -> Batches:
-        """Durable when it returns."""
+        """Returns what was staged. It is durable then."""
 
     def discard(self) -> None:
-        """Remove all of it; for a task that failed."""
+        """Removes everything that was staged. For a task that failed."""
 
 
 class Staging(Protocol):
-    """A place to stage in. Not thread-safe."""
+    """A place where batches are staged. Not thread-safe."""
 
     def writer(self, run: Run) -> StagedWriter: ...
 
     def decide(self, run: Run, batches: Batches) -> Batches:
-        """What is to be committed: these, or what an earlier attempt decided.
+        """Returns the batches to commit: these, or those that an earlier attempt decided on.
 
-        Durable, whoever decided it: it is written before it is returned.
+        The decision is durable when this returns, whichever attempt made it.
         """
 
     def forget(self, run: Run) -> None:
-        """Take the decision back: the store refused it, and no partition has anything of it."""
+        """Revokes the decision.
+
+        Call it only if the store refused it and no partition has stored any of it.
+        """
 
     def discard(self, run: Run, batches: Batches) -> None:
-        """Remove these, but for those that are decided."""
+        """Removes these batches, except those in a decision."""
 
     def remove(self, run: Run) -> None:
-        """Everything of a run, which was committed."""
+        """Removes everything of a run that was committed."""
 
     def remove_leftovers(self) -> int:
-        """Of runs that ended long ago; how many they were."""
+        """Removes runs that were abandoned long ago. Returns how many."""
 
 
 class Inline:
-    """Batches that the tasks' messages carry. Nothing is to be removed, nor can it be decided.
+    """Batches that the tasks' messages carry.
 
-    So a commit that ended half-way is completed with the batches of its repetition, which must have
-    the same rows in the same partitions.
+    There is nothing to remove, and no decision is recorded.
+
+    So a commit that was interrupted is completed with the batches of the repeated run, which must
+    have the same rows in the same partitions.
     """
 
     def writer(self, run: Run) -> StagedWriter:  # noqa: ARG002
         return _InlineWriter()
 
     def decide(self, run: Run, batches: Batches) -> Batches:  # noqa: ARG002
-        check_inline(sum(memoryview(one).nbytes for one in _buffers(batches)))
+        check_inline(sum(memoryview(batch).nbytes for batch in _buffers(batches)))
         return batches
 
     def forget(self, run: Run) -> None: ...
@@ -137,28 +144,33 @@ class _InlineWriter:
 def check_inline(size: int) -> None:
     if size > INLINE_BYTES_MAX:
         raise TooLarge(
-            "the size of what is sent with one commit (give the option stagingBucket), in bytes,",
+            "the size in bytes of the batches sent with one commit (set the option stagingBucket)",
             size=size,
             limit=INLINE_BYTES_MAX,
         )
 
 
 def _buffers(batches: Batches) -> list[bytes]:
-    return [one for theirs in batches.values() for one in theirs if isinstance(one, bytes)]
+    return [
+        batch
+        for of_partition in batches.values()
+        for batch in of_partition
+        if isinstance(batch, bytes)
+    ]
 
 
-# Decisions, as they are written down.
+# The encoding of decisions.
 
 
 class Decision(NamedTuple):
-    """Which batches, and when that was decided, or found to be, the last time."""
+    """The batches that were chosen, and when the decision was last written."""
 
     decided_ms: int
     batches: Batches
 
     @property
     def staged(self) -> set[Staged]:
-        return {one for theirs in self.batches.values() for one in theirs}
+        return {batch for of_partition in self.batches.values() for batch in of_partition}
 
 
 def encode_decision(decision: Decision) -> bytes:
@@ -167,15 +179,15 @@ def encode_decision(decision: Decision) -> bytes:
         "version": _VERSION,
         "decided_ms": decision.decided_ms,
         "batches": {
-            str(partition): [_place(one) for one in theirs]
-            for partition, theirs in decision.batches.items()
+            str(partition): [_location(batch) for batch in of_partition]
+            for partition, of_partition in decision.batches.items()
         },
     }
     return json.dumps(document).encode()
 
 
 def decode_decision(data: bytes, *, path: str) -> Decision:
-    """`Corrupt` if it is none."""
+    """Raises `Corrupt` if the bytes are not a decision."""
     try:
         document = json.loads(data)
         if document["format"] != _FORMAT or document["version"] != _VERSION:
@@ -183,14 +195,17 @@ def decode_decision(data: bytes, *, path: str) -> Decision:
         batches: Mapping[str, list[list[str]]] = document["batches"]
         return Decision(
             int(document["decided_ms"]),
-            {int(key): [_staged(*place) for place in theirs] for key, theirs in batches.items()},
+            {
+                int(key): [_staged(*location) for location in of_partition]
+                for key, of_partition in batches.items()
+            },
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Corrupt("not a decision about a staged commit", path=path) from None
 
 
-def _place(staged: Staged) -> list[str]:
-    assert isinstance(staged, StagedFile | StagedObject), "only what is stored can be decided"
+def _location(staged: Staged) -> list[str]:
+    assert isinstance(staged, StagedFile | StagedObject), "a decision only names stored batches"
     return list(staged)
 
 

@@ -1,10 +1,10 @@
-"""Batches that wait in a bucket of the store, for tasks that do not share its files.
+"""Staging in a bucket of the store, for tasks that do not share its files.
 
     lakebed-staged/<run>/decision.json
     lakebed-staged/<run>/<token>/<partition>-<number>
 
-The keys are of one attempt of one task alone. A bucket that keeps versions keeps those of staged
-batches as well: take one that does not.
+Each attempt of a task has a token of its own, so no two attempts write the same key. Use a bucket
+without versioning; otherwise the versions of staged batches are kept.
 """
 
 from __future__ import annotations
@@ -29,54 +29,59 @@ from lakebed.store.staged_batch import StagedObject
 
 PREFIX = "lakebed-staged/"
 DECISION = "decision.json"
-OBJECT_BYTES = 8 * MIB  # of a partition's batches, when they are sent
-HELD_BYTES_MAX = 64 * MIB  # of all partitions
+OBJECT_BYTES = 8 * MIB  # a partition's batches are written when they reach this size
+HELD_BYTES_MAX = 64 * MIB  # for all partitions together
 
 
 class BucketStaging:
-    """See `lakebed.spark.staging.Staging`."""
+    """Implements `lakebed.spark.staging.Staging`."""
 
     def __init__(self, bucket: RemoteBucket, *, clock: Clock) -> None:
         self._bucket = bucket
         self._clock = clock
 
     def writer(self, run: Run) -> BucketWriter:
-        return BucketWriter(self._bucket, f"{_place(run)}{secrets.token_hex(8)}/")
+        return BucketWriter(self._bucket, f"{_prefix(run)}{secrets.token_hex(8)}/")
 
     def decide(self, run: Run, batches: Batches) -> Batches:
         data = encode_decision(Decision(self._now_ms(), batches))
         while True:
-            known = self._decision(run)
-            if known is not None:
-                return known.batches
+            decision = self._decision(run)
+            if decision is not None:
+                return decision.batches
             try:
-                self._bucket.put(_place(run) + DECISION, data, if_none_match="*")
+                self._bucket.put(_prefix(run) + DECISION, data, if_none_match="*")
             except PreconditionFailed:
-                continue  # somebody else just did, or this very call was sent twice
+                continue  # another process just decided, or this request was sent twice
             return batches
 
     def forget(self, run: Run) -> None:
-        self._bucket.delete(_place(run) + DECISION)
+        self._bucket.delete(_prefix(run) + DECISION)
 
     def discard(self, run: Run, batches: Batches) -> None:
-        known = self._decision(run)
-        kept = set() if known is None else known.staged
-        staged = [one for theirs in batches.values() for one in theirs if one not in kept]
-        self._delete([one.key for one in staged if isinstance(one, StagedObject)])
+        decision = self._decision(run)
+        decided = set() if decision is None else decision.staged
+        staged = [
+            batch
+            for of_partition in batches.values()
+            for batch in of_partition
+            if batch not in decided
+        ]
+        self._delete([batch.key for batch in staged if isinstance(batch, StagedObject)])
 
     def remove(self, run: Run) -> None:
-        self.forget(run)  # first: a decision is never without what it names
-        self._delete([row.key for row in self._bucket.list(_place(run))])
+        self.forget(run)  # first, so that no decision names missing objects
+        self._delete([row.key for row in self._bucket.list(_prefix(run))])
 
     def remove_leftovers(self) -> int:
         last_ms: dict[str, int] = {}
         decided: set[str] = set()
         keys: dict[str, list[str]] = {}
         for row in self._bucket.list(PREFIX):
-            name, _, rest = row.key.removeprefix(PREFIX).partition("/")
+            name, _, name_in_run = row.key.removeprefix(PREFIX).partition("/")
             last_ms[name] = max(last_ms.get(name, 0), row.modified_ms)
             keys.setdefault(name, []).append(row.key)
-            if rest == DECISION:
+            if name_in_run == DECISION:
                 decided.add(name)
         now_ms = self._now_ms()
         old = [
@@ -89,7 +94,7 @@ class BucketStaging:
         return len(old)
 
     def _decision(self, run: Run) -> Decision | None:
-        key = _place(run) + DECISION
+        key = _prefix(run) + DECISION
         try:
             return decode_decision(self._bucket.read(key), path=key)
         except NotFound:
@@ -105,7 +110,7 @@ class BucketStaging:
 
 
 class BucketWriter:
-    """Objects of some MiB each; what is not sent yet is held."""
+    """Collects batches in memory and writes them as objects of some MiB each."""
 
     def __init__(self, bucket: RemoteBucket, prefix: str) -> None:
         self._bucket = bucket
@@ -128,9 +133,9 @@ class BucketWriter:
         return self._sent
 
     def discard(self) -> None:
-        staged = [one for theirs in self._sent.values() for one in theirs]
+        staged = [batch for of_partition in self._sent.values() for batch in of_partition]
         self._held, self._held_bytes, self._sent = {}, 0, {}
-        keys = [one.key for one in staged if isinstance(one, StagedObject)]
+        keys = [batch.key for batch in staged if isinstance(batch, StagedObject)]
         if keys:
             self._bucket.delete_many(keys)
 
@@ -147,5 +152,5 @@ class BucketWriter:
         self._held_bytes -= len(data)
 
 
-def _place(run: Run) -> str:
+def _prefix(run: Run) -> str:
     return f"{PREFIX}{run.name}/"

@@ -1,15 +1,15 @@
-"""Batches that wait in a folder, which the tasks and whoever has the store open share.
+"""Staging in a folder that the tasks share with the process that has the store open.
 
-    <folder>/lock                                       held while somebody decides
+    <folder>/lock                                       held while a decision is made
     <folder>/<run>/decision.json
-    <folder>/<run>/<ms>-<token>-<partition>.batches     by when its task began
+    <folder>/<run>/<ms>-<token>-<partition>.batches     <ms>: when the task began
 
-The names are of one attempt of one task alone, so nobody writes where another does. A run's folder
-may be removed by anybody while it is empty: whoever puts something in it makes it again.
+Each attempt of a task has a token of its own, so no two attempts write the same file. Any process
+may remove the folder of a run while it is empty; a process that needs it creates it again.
 
-What may be lost: nothing that `finish` or `decide` returned. A decision that is found is written
-once more before it counts, for whoever wrote it may have died before it was durable. A folder that
-a kill left empty has no date, and stays.
+What may be lost: nothing that `finish` or `decide` returned. A decision that already exists is
+written once more before it is used, because its writer may have died before it was durable. An
+empty folder left by a killed process has no date and is not removed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from lakebed.store.staged_batch import StagedFile
 DECISION = "decision.json"
 LOCK = "lock"
 LOCK_WAIT_S = 30.0
-ATTEMPTS_MAX = 100  # to put something in a folder that others remove
+ATTEMPTS_MAX = 100  # at using a folder that other processes remove
 
 _RUN = re.compile(r"[0-9a-f]{32}-[0-9]{1,19}")
 _STAGED = re.compile(r"([0-9]{13,19})-[0-9a-f]{16}-[0-9]{1,9}\.batches")
@@ -49,7 +49,7 @@ _POLICY = RetryPolicy(delay_ms_first=2.0, delay_ms_max=100.0, jitter=0.5)
 
 
 class FolderStaging:
-    """See `lakebed.spark.staging.Staging`."""
+    """Implements `lakebed.spark.staging.Staging`."""
 
     def __init__(self, folder: str, *, disk: Disk, runner: Runner) -> None:
         self._folder = folder
@@ -58,17 +58,17 @@ class FolderStaging:
 
     def writer(self, run: Run) -> FolderWriter:
         began_ms = self._now_ms()
-        return FolderWriter(self._disk, self._place(run), began_ms=began_ms)
+        return FolderWriter(self._disk, self._run_folder(run), began_ms=began_ms)
 
     def decide(self, run: Run, batches: Batches) -> Batches:
         make_folders(self._disk, self._folder)
         with self._alone():
-            known = self._decision(run)
-            decided = batches if known is None else known.batches
+            decision = self._decision(run)
+            decided = batches if decision is None else decision.batches
             data = encode_decision(Decision(self._now_ms(), decided))
             in_folder(
                 self._disk,
-                self._place(run),
+                self._run_folder(run),
                 lambda: replace_atomically(self._disk, self._file(run, DECISION), data),
             )
         return decided
@@ -78,48 +78,50 @@ class FolderStaging:
             self._disk.unlink(self._file(run, DECISION))
 
     def discard(self, run: Run, batches: Batches) -> None:
-        known = self._decision(run)
-        kept = set() if known is None else known.staged
-        for staged in (one for theirs in batches.values() for one in theirs):
-            if isinstance(staged, StagedFile) and staged not in kept:
+        decision = self._decision(run)
+        decided = set() if decision is None else decision.staged
+        for staged in (batch for of_partition in batches.values() for batch in of_partition):
+            if isinstance(staged, StagedFile) and staged not in decided:
                 with contextlib.suppress(NotFound):
                     self._disk.unlink(staged.path)
-        if known is None:
-            remove_if_empty(self._disk, self._place(run))
+        if decision is None:
+            remove_if_empty(self._disk, self._run_folder(run))
 
     def remove(self, run: Run) -> None:
-        place = self._place(run)
-        self._remove(place, self._names(place))
+        folder = self._run_folder(run)
+        self._remove(folder, self._names(folder))
 
     def remove_leftovers(self) -> int:
-        found = 0
+        removed_count = 0
         for name in self._names(self._folder):
-            place = os.path.join(self._folder, name)
-            if not _RUN.fullmatch(name) or not self._is_left_over(place, self._names(place)):
+            folder = os.path.join(self._folder, name)
+            if not _RUN.fullmatch(name) or not self._is_left_over(folder, self._names(folder)):
                 continue
-            with self._alone():  # looked at again: nobody takes its decision up meanwhile
-                names = self._names(place)
-                if self._is_left_over(place, names):
-                    self._remove(place, names)
-                    found += 1
-        return found
+            with self._alone():  # checked again: an attempt may have just used its decision
+                names = self._names(folder)
+                if self._is_left_over(folder, names):
+                    self._remove(folder, names)
+                    removed_count += 1
+        return removed_count
 
-    def _is_left_over(self, place: str, names: list[str]) -> bool:
-        """By the youngest task, or the decision. What has no date may be a moment old."""
-        began = [int(found[1]) for found in map(_STAGED.fullmatch, names) if found]
+    def _is_left_over(self, folder: str, names: list[str]) -> bool:
+        """Returns whether the run is too old, judged by its youngest file or its decision. A run
+        with no such date may be new, and is kept.
+        """
+        began = [int(match[1]) for match in map(_STAGED.fullmatch, names) if match]
         kept_ms, last_ms = KEPT_MS, max(began, default=None)
         if DECISION in names:
             with contextlib.suppress(LakebedError):
-                last_ms = self._read_decision(os.path.join(place, DECISION)).decided_ms
+                last_ms = self._read_decision(os.path.join(folder, DECISION)).decided_ms
             kept_ms = KEPT_DECIDED_MS
         return last_ms is not None and self._now_ms() - last_ms > kept_ms
 
-    def _remove(self, place: str, names: list[str]) -> None:
-        """These, the decision first: it is never without what it names."""
+    def _remove(self, folder: str, names: list[str]) -> None:
+        """Removes these files, the decision first, so that no decision names missing files."""
         for name in sorted(names, key=lambda name: name != DECISION):
             with contextlib.suppress(NotFound):
-                self._disk.unlink(os.path.join(place, name))
-        remove_if_empty(self._disk, place)
+                self._disk.unlink(os.path.join(folder, name))
+        remove_if_empty(self._disk, folder)
 
     def _decision(self, run: Run) -> Decision | None:
         try:
@@ -133,7 +135,10 @@ class FolderStaging:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One decides at a time: a driver that was killed may have left one that still does."""
+        """Holds the lock of decisions.
+
+        A driver that was killed may have left a process that is still deciding.
+        """
         backoff = Backoff(_POLICY, Random(secrets.randbits(64)))
         until_ns = self._runner.clock.monotonic_ns() + round(LOCK_WAIT_S * NS_PER_S)
         lock = None
@@ -152,25 +157,25 @@ class FolderStaging:
     def _names(self, folder: str) -> list[str]:
         try:
             return self._disk.names(folder)
-        except NotFound:  # somebody else removes it, too
+        except NotFound:  # another process removed it
             return []
 
-    def _place(self, run: Run) -> str:
+    def _run_folder(self, run: Run) -> str:
         return os.path.join(self._folder, run.name)
 
     def _file(self, run: Run, name: str) -> str:
-        return os.path.join(self._place(run), name)
+        return os.path.join(self._run_folder(run), name)
 
     def _now_ms(self) -> int:
         return self._runner.clock.wall_ns() // NS_PER_MS
 
 
 class FolderWriter:
-    """A file for each partition; no more than one of them is open at a time."""
+    """Writes one file per partition. At most one of them is open at a time."""
 
-    def __init__(self, disk: Disk, place: str, *, began_ms: int) -> None:
+    def __init__(self, disk: Disk, folder: str, *, began_ms: int) -> None:
         self._disk = disk
-        self._place = place
+        self._folder = folder
         self._prefix = f"{began_ms:013d}-{secrets.token_hex(8)}"
         self._sizes: dict[int, int] = {}
 
@@ -186,7 +191,7 @@ class FolderWriter:
             with self._disk.open(self._path(partition), writable=True) as file:
                 file.sync()
         if self._sizes:
-            self._disk.sync_folder(self._place)
+            self._disk.sync_folder(self._folder)
         return {partition: [StagedFile(self._path(partition))] for partition in self._sizes}
 
     def discard(self) -> None:
@@ -194,37 +199,40 @@ class FolderWriter:
             with contextlib.suppress(NotFound):
                 self._disk.unlink(self._path(partition))
         if self._sizes:
-            remove_if_empty(self._disk, self._place)
+            remove_if_empty(self._disk, self._folder)
         self._sizes = {}
 
     def _create(self, partition: int) -> None:
-        if self._sizes:  # in a folder that is durable, and not empty
+        if self._sizes:  # the folder is durable, and not empty
             self._disk.create(self._path(partition)).close()
         else:
             in_folder(
                 self._disk,
-                self._place,
+                self._folder,
                 lambda: self._disk.create(self._path(partition)).close(),
             )
         self._sizes[partition] = 0
 
     def _path(self, partition: int) -> str:
-        return os.path.join(self._place, f"{self._prefix}-{partition}.batches")
+        return os.path.join(self._folder, f"{self._prefix}-{partition}.batches")
 
 
 def in_folder(disk: Disk, folder: str, put: Callable[[], None]) -> None:
-    """Make the folder, durably, and put something in it; others may remove it until then."""
-    for left in reversed(range(ATTEMPTS_MAX)):
+    """Creates the folder durably, then calls `put`.
+
+    Tries again if another process removed the folder in between.
+    """
+    for attempts_left in reversed(range(ATTEMPTS_MAX)):
         make_folders(disk, folder)
         try:
             put()
         except NotFound:
-            if not left:
+            if not attempts_left:
                 raise
         else:
             return
 
 
 def remove_if_empty(disk: Disk, folder: str) -> None:
-    with contextlib.suppress(NotFound, DiskError):  # others are in it
+    with contextlib.suppress(NotFound, DiskError):  # not empty
         disk.remove_folder(folder)

@@ -33,10 +33,7 @@ class ReadableLake(Protocol):
 
 
 class ReadOnlyBucket:
-    """A bucket that can be read. Thread-safe.
-
-    Every method raises `NoSuchBucket` if the bucket does not exist.
-    """
+    """A bucket that is open for reading only. Thread-safe."""
 
     def __init__(self, lake: ReadableLake, name: str) -> None:
         self.name = name

@@ -58,9 +58,9 @@ class WantedRead(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlannedRange(Struct, frozen=True):
-    """The range `[start, end)` to read of a partition.
+    """The range of offsets `[start, end)` to read from a partition.
 
-    `start` may be before the first message that still exists.
+    `start` may be before the oldest message that still exists.
     """
 
     partition: int

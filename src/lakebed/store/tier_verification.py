@@ -145,7 +145,7 @@ class Copies:
         return self._report(piece.state, piece.tier, verify_content)
 
     def chunk_objects(self, manifest_log: ManifestLog) -> ChunkObjects:
-        """Returns the objects of the manifest log's own chunks."""
+        """Returns the Tier 2 objects of the chunks that hold the manifest log itself."""
         prefix = self._services.config.prefix
         return ChunkObjects(manifest_log, self._object_store, prefix=prefix, place=self._place)
 

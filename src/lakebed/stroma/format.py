@@ -80,7 +80,9 @@ class Range(NamedTuple):
 
 
 class MessageState(NamedTuple):
-    """A message that is neither settled nor leased, but was leased before or must wait."""
+    """The state of a message that is neither settled nor leased, but was leased before or is
+    delayed.
+    """
 
     offset: u64
     not_before_ms: u64  # 0: it can be leased immediately
@@ -89,7 +91,7 @@ class MessageState(NamedTuple):
 
 
 class DeltaHeader(NamedTuple):
-    """Starts a delta log."""
+    """The header of a delta log, which holds the changes since a snapshot."""
 
     magic: Annotated[bytes, Raw(8)]  # "KDELTA" and two zeros
     version: u16  # 1

@@ -159,7 +159,7 @@ def _load_delta(disk: Disk, paths: GroupPaths, recovered: RecoveredGroup, *, now
         recovered.problems.append(str(error))
         return
     if header.generation > recovered.generation:
-        raise Corrupt("the snapshot that the delta log continues is missing", path=paths.delta,
+        raise Corrupt("the snapshot of the delta log's generation is missing", path=paths.delta,
                       expected=recovered.generation, found=header.generation)  # fmt: skip
     start = header.header_len
     walk = DeltaWalk(view, start=start, path=paths.delta)

@@ -202,8 +202,8 @@ def _verified_header(view: memoryview) -> SnapshotHeader:
         raise Corrupt("the checksum of the snapshot's header is wrong", offset=0,
                       expected=hex(checksum), found=hex(header.header_crc32c))  # fmt: skip
     if header.version != SNAPSHOT_VERSION:
-        raise UnknownVersion("unsupported snapshot version", expected=SNAPSHOT_VERSION,
-                             found=header.version)  # fmt: skip
+        problem = "the snapshot's version is not supported"
+        raise UnknownVersion(problem, expected=SNAPSHOT_VERSION, found=header.version)
     if not SNAPSHOT_HEADER.size <= header.header_len <= min(HEADER_BYTES_MAX, len(view)):
         raise Corrupt("the snapshot's header has a wrong length", expected=SNAPSHOT_HEADER.size,
                       found=header.header_len)  # fmt: skip

@@ -166,7 +166,9 @@ class SnapshotRuns:
 
 
 def _stretches(offsets: array[int], times: array[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields the start, end and time of consecutive entries that have the same time."""
+    """Yields the first offset, the offset after the last, and the time of each run of adjacent
+    entries with the same time.
+    """
     changes = compress(range(1, len(times)), map(ne, times, times[1:]))
     first = 0
     for index in chain(changes, [len(times)] if times else []):

@@ -109,7 +109,7 @@ def test_only_the_columns_that_are_asked_for_come_and_in_that_order() -> None:
         assert found.to_pylist() == [
             {name: row(record)[name] for name in columns} for record in batch
         ]
-    with pytest.raises(InputError, match="there is no column 'value'"):
+    with pytest.raises(InputError, match="column 'value' does not exist"):
         records.record_batch(batch, log="events", columns=["value"])
 
 

@@ -1,10 +1,10 @@
-"""A manifest log of a store that another process has open, for an event loop.
+"""A manifest log of a remote store, for an event loop.
 
-    found = await store.manifest_log("orders")
-    for position, record in (await found.reader).records(): …
+    manifest = await store.manifest_log("orders")
+    for position, record in (await manifest.reader).records(): …
 
-The engine's own reader does not wait for an event loop: all files are fetched before it begins,
-and held in memory while it is. What is recorded of a log's segments is small.
+The engine's reader is synchronous, so all files are fetched before it starts and are kept in
+memory. Manifest logs are small.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class AsyncManifestLog:
         self._files = ManifestFiles(caller, log)
 
     async def files(self) -> list[ManifestFile]:
-        """Its chunks and snapshots of now."""
+        """Lists its current chunks and snapshots."""
         return await self._files.list()
 
     @property
     async def reader(self) -> ManifestReader:
-        """Of all files as they are now."""
+        """A reader of the current files."""
         contents: dict[str, bytes] = {}
         for file in await self._files.list():
             try:
@@ -51,13 +51,13 @@ class AsyncManifestLog:
         while len(content) < size:
             data, _ = await self._files.fetch(name, offset=len(content), length=FETCH_BYTES)
             if not data:
-                break  # it became shorter
+                break  # the file became shorter
             content += data
         return bytes(content)
 
 
 class FetchedFolder:
-    """A `ReadableDisk` that has one folder, in memory."""
+    """A `ReadableDisk` with one folder, in memory."""
 
     def __init__(self, folder: str, contents: dict[str, bytes]) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class FetchedFolder:
 
 
 class FetchedFile:
-    """A `ReadableFile`."""
+    """A `ReadableFile` in memory."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -95,7 +95,7 @@ class FetchedFile:
         return self._content[offset : offset + length]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
     def __enter__(self) -> FetchedFile:
         return self
@@ -105,8 +105,8 @@ class FetchedFile:
 
 
 async def find_manifest_log(caller: Caller, name: str) -> AsyncManifestLog | None:
-    """None if nothing was ever recorded of the log; `NotFound` if there is none."""
-    found = await caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
-    if found.stream is None:
+    """Returns None if the log has no manifest log. Raises `NotFound` if the log does not exist."""
+    page = await caller.call(wire.LOG_MANIFEST, {"log": name}, query=wire.FilesQuery(max_files=1))
+    if page.stream is None:
         return None
-    return AsyncManifestLog(caller, log=found.log, stream=found.stream, folder=found.folder)
+    return AsyncManifestLog(caller, log=page.log, stream=page.stream, folder=page.folder)

@@ -1,8 +1,8 @@
-"""Connects to a store and waits, in an event loop: as `lakebed.client.sockets`.
+"""Connects to a store and waits, in an event loop: the asyncio form of `lakebed.client.sockets`.
 
-A `Socket` has the methods of a blocking one that the client uses, as coroutines, on a transport of
-the loop, so that TLS is the loop's own. One that is cancelled leaves the connection in the middle
-of something: the pool closes it.
+A `Socket` has the methods of a blocking socket that the client uses, as coroutines on an asyncio
+transport, so the loop handles TLS. If a call is cancelled, its connection is in an undefined state,
+and the pool closes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakebed.client import sockets as blocking
 from lakebed.client.address import Address
 from lakebed.http import local_socket
 
-HELD_BYTES_MAX: Final = 512 * KIB  # received, and not taken: then the sender waits
+HELD_BYTES_MAX: Final = 512 * KIB  # received but unread; above this, receiving pauses
 
 
 class Socket(asyncio.Protocol):
@@ -31,19 +31,19 @@ class Socket(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport
         self._received = bytearray()
-        self._is_paused = False  # receiving is
-        self._is_full = False  # what is sent waits for the other side
+        self._is_paused = False  # whether receiving is paused
+        self._is_full = False  # whether the send buffer is full
         self._is_ended = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._timeout_s: float | None = None
 
     def settimeout(self, timeout_s: float) -> None:
-        """For each wait."""
+        """Sets the time-out of each wait."""
         self._timeout_s = timeout_s
 
     async def recv(self, size: int) -> bytes:
-        """At least one byte; none at the end."""
+        """Returns at least one byte, or b"" at the end."""
         await self._wait_for_bytes()
         data = bytes(memoryview(self._received)[:size])
         self._drop(len(data))
@@ -58,7 +58,7 @@ class Socket(asyncio.Protocol):
         return count
 
     async def sendall(self, data: Buffer) -> None:
-        """Returns when the system has all of it: the data may change then."""
+        """Returns when the operating system has all of the data, which may then be changed."""
         self._check_unbroken()
         self._transport.write(data)
         while self._is_full:
@@ -73,14 +73,14 @@ class Socket(asyncio.Protocol):
         return self._transport
 
     @property
-    def has_news(self) -> bool:
+    def has_input(self) -> bool:
         return bool(self._received) or self._is_ended
 
-    # What the loop calls.
+    # Called by the loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # TLS is full when its buffer has as many bytes as that, others when it has more.
+        # A TLS transport pauses at `high` bytes, others above it.
         is_tls = transport.get_extra_info("sslcontext") is not None
         self._transport.set_write_buffer_limits(high=int(is_tls), low=0)
 
@@ -141,7 +141,7 @@ class Socket(asyncio.Protocol):
 
     def _check_unbroken(self) -> None:
         if self._is_ended:
-            raise BrokenPipeError("the server has closed the connection")
+            raise BrokenPipeError("the server closed the connection")
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:
@@ -149,31 +149,31 @@ def _expire(waiter: asyncio.Future[None]) -> None:
         waiter.set_exception(TimeoutError())
 
 
-async def pause(runner: Runner, duration_ns: int) -> None:  # noqa: ARG001 - the loop's time
+async def pause(runner: Runner, duration_ns: int) -> None:  # noqa: ARG001 - the loop has its own clock
     await asyncio.sleep(duration_ns / NS_PER_S)
 
 
 def is_quiet(sock: Socket) -> bool:
-    """Whether nothing came, not even the end: also nothing that the loop has not seen yet."""
-    return not sock.has_news and blocking.is_quiet(sock.transport.get_extra_info("socket"))
+    """Returns whether nothing was received, not even the end, by the loop or the socket."""
+    return not sock.has_input and blocking.is_quiet(sock.transport.get_extra_info("socket"))
 
 
 def cut(sock: Socket) -> None:
-    """End what is under way."""
+    """Ends a request that is in progress."""
     sock.transport.abort()
 
 
 def stop_sending(sock: Socket) -> None:
-    """Let the server know that no answer is wanted any more; one that comes can be read."""
+    """Signals to the server that no caller waits. A response can still be read."""
     with contextlib.suppress(OSError):
         if sock.transport.can_write_eof():
             sock.transport.write_eof()
-        else:  # TLS, after whose own end nothing could be read
+        else:  # TLS: after a TLS shutdown nothing could be read
             sock.transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
 
 async def connect(address: Address, *, timeout_s: float) -> Socket:
-    """A new one. A `Failure` that was not sent, `Unauthenticated` for another user's socket."""
+    """Raises a `Failure` with `is_sent=False`, or `Unauthenticated` for another user's socket."""
     try:
         async with asyncio.timeout(timeout_s):
             return await _connect(address)
@@ -184,7 +184,7 @@ async def connect(address: Address, *, timeout_s: float) -> Socket:
 async def _connect(address: Address) -> Socket:
     loop = asyncio.get_running_loop()
     if address.path:
-        # At once: it is refused, not waited for, if too many connect at the same time.
+        # Without a wait: if the backlog is full, this fails and the caller retries.
         sock = local_socket.connect(address.path, timeout_s=0)
         _, connected = await loop.create_unix_connection(Socket, sock=sock)
         return connected
@@ -199,15 +199,15 @@ async def _connect(address: Address) -> Socket:
 
 
 async def _connect_host(address: Address, loop: asyncio.AbstractEventLoop) -> socket.socket:
-    """To the first of the host's addresses that takes it; the error is that of the last one."""
+    """Connects to the first address of the host that accepts. Raises the error of the last one."""
     error = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
-    for family, kind, protocol, _, where in await loop.getaddrinfo(
+    for family, kind, protocol, _, socket_address in await loop.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM
     ):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
-            await loop.sock_connect(sock, where)
+            await loop.sock_connect(sock, socket_address)
         except BaseException as failure:
             sock.close()
             if not isinstance(failure, OSError) or failure.errno is None:

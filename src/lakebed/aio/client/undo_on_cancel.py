@@ -1,4 +1,4 @@
-"""Calls whose results are given back if their callers are cancelled: leases and pins."""
+"""Undoes calls that were cancelled after they took effect: leases and pins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class UndoOnCancel:
-    """Of one store."""
+    """The calls of one store that may have to be undone."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -25,7 +25,9 @@ class UndoOnCancel:
         interruption: Interruption | None,
         undo: Callable[[Result], Awaitable[None]],
     ) -> Result:
-        """The result of the call. Cancelled, the call is ended, or undone if it is too late."""
+        """Returns the call's result. If cancelled, ends the call, or undoes it if it already
+        ran.
+        """
         calling = asyncio.ensure_future(call)
         try:
             return await asyncio.shield(calling)
@@ -38,12 +40,12 @@ class UndoOnCancel:
             raise
 
     async def settled(self) -> None:
-        """Wait until all that must be given back is, as far as it can be done."""
+        """Waits until all cancelled calls are undone, as far as that is possible."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 async def _undo(calling: asyncio.Future[Result], undo: Callable[[Result], Awaitable[None]]) -> None:
-    with contextlib.suppress(LakebedError):  # it failed, or is not held any more
+    with contextlib.suppress(LakebedError):  # the call failed, or the lease has ended
         result = await calling
         if result:
             await undo(result)

@@ -36,7 +36,7 @@ class Write(NamedTuple):
 
 
 class Seal(NamedTuple):
-    """Seals the chunk, which takes no more records."""
+    """Seals the chunk, so that it takes no more records."""
 
     chunk_index: int
 

@@ -295,9 +295,10 @@ class SegmentTiering:
         raise failure
 
     def delete(self, key: str, *, segment_id: int = MANIFEST_ITSELF) -> None:
-        """Deletes an object whose delete is queued.
+        """Deletes an object that is queued for deletion.
 
-        `segment_id` is the segment that has it; the default is for the object of a removed segment.
+        `segment_id` is the segment that the object belongs to; leave it out if that segment was
+        removed.
         """
         self._journal.commit()  # the record of the delete must be durable first
         self._cold.store.delete(key)

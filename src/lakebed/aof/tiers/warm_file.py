@@ -213,7 +213,7 @@ class _Sink:
         return len(data)
 
     def abandon(self) -> None:
-        """Drops further writes: the library cannot be closed without writing."""
+        """Discards all further writes, because closing the library's writer always writes."""
         self._is_abandoned = True
 
     def finish(self) -> None:

@@ -238,7 +238,7 @@ class Barrier(Generic[Item, Result]):
                 self._check_open()
                 if self._has_room(size):
                     return self._join(item, size, count)
-                # Nobody leads, so something is queued: make room rather than wait for it.
+                # There is no leader, so commit what is queued to make room instead of waiting.
                 head = None if self._is_led or timeout == 0 else self._queue[0]
                 if head is not None:
                     self._is_led = True

@@ -16,7 +16,7 @@ from lakebed.base.files.protocol import Disk, File
 from lakebed.base.layout import Buffer
 
 _log = logging.getLogger(__name__)
-Told = TypeVar("Told")
+Published = TypeVar("Published")
 
 
 class Notice:
@@ -56,8 +56,8 @@ class Notice:
 
 
 def read_notice(
-    disk: Disk, path: str, *, size: int, decode: Callable[[Buffer], Told]
-) -> Told | None:
+    disk: Disk, path: str, *, size: int, decode: Callable[[Buffer], Published]
+) -> Published | None:
     """Returns the published state, or None if it is missing or damaged. A newer version is an
     error.
     """

@@ -1,4 +1,4 @@
-"""Pairs of counts that must agree: expected and found."""
+"""Pairs of counts that must agree: expected and counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Check(NamedTuple):
-    """Two counts of the same thing, come by in different ways."""
+    """Two counts of the same thing, obtained in different ways."""
 
     what: str
     expected: int
@@ -19,15 +19,15 @@ class Check(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What became of events that were acknowledged, by their ids."""
+    """How the acknowledged events were found again, by their ids."""
 
-    present: int  # of them
+    present: int  # of the acknowledged ones
     repeated: int  # copies beyond the first
     strange: int  # ids that were never acknowledged
 
 
 def tally(ids: Iterable[int], *, acknowledged_count: int) -> Tally:
-    """`ids` are those found; the acknowledged ones are 0, 1, 2 and so on."""
+    """Compares the ids that were found with the acknowledged ones, which are 0, 1, 2 and so on."""
     seen = bytearray(acknowledged_count)
     repeated = strange = 0
     for number in ids:

@@ -1,8 +1,9 @@
-"""Events: made from a seed, produced to a topic of the node, and found there again by their ids.
+"""Makes events from a seed, produces them to a topic of the node, and finds them again by their
+ids.
 
-An event is a JSON object: its id, a user, what they did, an amount in cents, and when. Ids are
-0, 1, 2 and so on, in the order of production; a batch that is not acknowledged ends the run, so
-what was acknowledged is all ids below a count.
+An event is a JSON object with an id, a user, an action, an amount in cents and a time. Ids are 0,
+1, 2 and so on in production order. A batch that is not acknowledged ends the run, so the
+acknowledged events are all ids below a count.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "events"
 PARTITIONS: Final = 4
-BATCH_COUNT: Final = 2_000  # events that are acknowledged together, at most
+BATCH_COUNT: Final = 2_000  # the most events acknowledged together
 SCHEMA: Final = "id BIGINT, user STRING, kind STRING, amount BIGINT, time TIMESTAMP"
 KINDS: Final = ("view", "click", "cart", "order", "refund")
 
@@ -33,7 +34,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Batch(NamedTuple):
-    """Events that follow one another, and what they add up to, by kind."""
+    """Consecutive events, with their totals by kind."""
 
     values: list[bytes]
     counts: Counter[str]
@@ -41,7 +42,9 @@ class Batch(NamedTuple):
 
 
 class EventSource:
-    """Makes them: the same seed, the same events, but for their times. Not thread-safe."""
+    """Makes events. The same seed makes the same events, except for their times. Not
+    thread-safe.
+    """
 
     def __init__(self, *, seed: int, start_ms: int) -> None:
         self._random = Random(seed)
@@ -49,7 +52,7 @@ class EventSource:
         self._next = 0
 
     def batch(self, count: int) -> Batch:
-        """The next ones; a millisecond lies between two of them."""
+        """Makes the next events, one millisecond apart."""
         random = self._random
         kinds = random.choices(KINDS, _WEIGHTS, k=count)
         made = Batch([], Counter(kinds), Counter())
@@ -67,7 +70,7 @@ class EventSource:
 
 
 class Moment(NamedTuple):
-    """How many events were acknowledged by then."""
+    """How many events were acknowledged by a moment."""
 
     at_ns: int
     event_count: int
@@ -75,7 +78,7 @@ class Moment(NamedTuple):
 
 @dataclass
 class Ledger:
-    """What was acknowledged. One thread adds to it at a time; others may look at the counts."""
+    """The acknowledged events. One thread at a time adds to it; others may read the counts."""
 
     event_count: int = 0
     size_bytes: int = 0
@@ -87,26 +90,26 @@ class Ledger:
         self.counts += batch.counts
         self.amounts += batch.amounts
         self.size_bytes += sum(map(len, batch.values))
-        self.event_count += len(batch.values)  # last: who sees it may look at the rest
+        self.event_count += len(batch.values)  # last: readers that see it may read the rest
         self.moments.append(Moment(at_ns, self.event_count))
 
 
 class Production(NamedTuple):
-    """Where events come from and go to, and the ledger of what was acknowledged."""
+    """The source and the destination of events, and the ledger of acknowledged ones."""
 
     source: EventSource
     topic: RemoteTopic
     ledger: Ledger
 
     def some(self, count: int, context: DemoContext) -> None:
-        """Produce one batch; it is durable when this returns."""
+        """Produces one batch, which is durable when this returns."""
         batch = self.source.batch(count)
         self.topic.append_batch(batch.values).result()
         self.ledger.add(batch, at_ns=context.now_ns())
 
 
 def produce(context: DemoContext, producing: Production) -> None:
-    """As many as the scale says, batch by batch."""
+    """Produces as many events as the scale requires, batch by batch."""
     ledger, total = producing.ledger, context.scale.events
     context.watcher.begin("produce", total=total, unit="events")
     began_ns = context.now_ns()
@@ -129,7 +132,7 @@ class _Id(msgspec.Struct):
 
 
 def ids_in(topic: RemoteTopic | StoreTopic) -> Iterator[int]:
-    """Of all events that are there, in no order."""
+    """Returns the ids of all events in the topic, in no particular order."""
     decode = msgspec.json.Decoder(_Id).decode
     for partition in topic.partitions:
         for batch in partition.read_batches():
@@ -139,7 +142,9 @@ def ids_in(topic: RemoteTopic | StoreTopic) -> Iterator[int]:
 
 
 def rates_between(moments: Sequence[Moment], *, step_ns: int) -> list[tuple[float, float]]:
-    """Seconds since the first moment, and the events a second of the step that begins there."""
+    """Returns seconds since the first moment, with the events per second of the step that starts
+    there.
+    """
     if not moments:
         return []
     first_ns = moments[0].at_ns

@@ -62,7 +62,7 @@ def lease_again(
 
 
 def _first(group: RemoteGroup | Group) -> SettledMessages:
-    """Leases the first messages; the consumer fails at one and returns it."""
+    """Leases the first messages; the consumer fails at one of them and gives it back."""
     messages = group.lease(max_messages=LEASE_COUNT)
     failing, *rest = messages
     group.nack(failing)

@@ -47,14 +47,14 @@ class QueryResult:
 
 @dataclass
 class Lake:
-    """The session, and the table in the node's bucket."""
+    """The Spark session, and the table in the node's bucket."""
 
     spark: SparkSession
     source: Backend
     s3: Mapping[str, str] = field(repr=False)  # it has a secret
 
     def land(self, context: DemoContext, *, when: str = "") -> int:
-        """What is in the topic and not in the table yet; how many rows."""
+        """Lands what is in the topic and not yet in the table. Returns how many rows."""
         from lakebed.spark.jobs.land import LandConfig, land
 
         config = LandConfig(
@@ -68,7 +68,7 @@ class Lake:
         return report.row_count
 
     def query(self) -> QueryResult:
-        """By SQL, over the files that the table has now."""
+        """Queries the table's current files with SQL."""
         frame = self.spark.read.format("lakebed.table").options(**self.s3, table=TABLE).load()
         frame.createOrReplaceTempView("events")
         rows = self.spark.sql(QUERY).collect()
@@ -81,7 +81,7 @@ class Lake:
 
 @contextmanager
 def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
-    """`SparkUnavailable` if pyspark or a Java is missing."""
+    """Raises `SparkUnavailable` if pyspark or a Java is missing."""
     from lakebed.spark.session import session
 
     context.watcher.begin("starting Spark")
@@ -100,7 +100,7 @@ def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
         )
         yield Lake(spark, Backend(path=str(context.root)), s3)
     except BaseException:
-        # Of a call of Java's that was cut off the answer is still on its way, and another call
+        # The response of an interrupted call to Java is still on its way, and another call
         # takes it for its own: then it cannot be stopped, and ends with this process.
         with contextlib.suppress(Exception):
             spark.stop()
@@ -109,7 +109,7 @@ def open_lake(context: DemoContext, s3: Mapping[str, str]) -> Iterator[Lake]:
 
 
 def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
-    """All that was produced; the table must add up to the same."""
+    """Lands everything produced so far; the table must have the same totals."""
     began_ns = context.now_ns()
     rows = lake.land(context)
     rate = context.rate("rows landed", rows, began_ns)
@@ -128,7 +128,7 @@ def land_and_query(context: DemoContext, lake: Lake, ledger: Ledger) -> None:
 
 
 def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_count: int) -> None:
-    """What came since; each event is in the table once then."""
+    """Lands what was produced since; each event is then in the table once."""
     rows = lake.land(context, when=AFTER)
     context.check(
         "rows landed after the restart", expected=ledger.event_count - landed_count, found=rows
@@ -143,7 +143,7 @@ def land_the_rest(context: DemoContext, lake: Lake, ledger: Ledger, *, landed_co
 
 
 def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: str) -> None:
-    """Rows, cents, and both by kind."""
+    """Compares rows and cents, in total and by kind."""
     context.check(f"rows counted by SQL{when}", expected=ledger.event_count, found=found.rows)
     context.check(
         f"cents summed by SQL{when}",
@@ -161,7 +161,7 @@ def compare(context: DemoContext, found: QueryResult, ledger: Ledger, *, when: s
 
 @contextmanager
 def _handler_kept() -> Iterator[None]:
-    """pyspark puts a handler of its own for interrupts there."""
+    """Restores the interrupt handler, which pyspark replaces."""
     handler = signal.getsignal(signal.SIGINT)
     try:
         yield

@@ -1,8 +1,9 @@
-"""The node: `lakebed serve` in a process of its own, on free ports that it keeps over restarts.
+"""The node of the demo: `lakebed serve` in its own process, on free ports that it keeps across
+restarts.
 
-What it prints and logs goes to files of the scratch folder: what it tells when it is ready is read
-there, and of a node that does not come up the end of its log. Interrupts from the keyboard do not
-reach it: whoever started it ends it.
+Its output and its log go to files in the scratch folder. The demo reads the ready message there
+and, if the node does not start, the end of the log. Keyboard interrupts do not reach the node; the
+demo stops it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class NodeFailed(LakebedError):
 
 
 class ReadyLine(msgspec.Struct, frozen=True):
-    """What a node says when it is ready; the keys only if it has made them."""
+    """The ready message of a node, with the access key if it has just created one."""
 
     s3: str
     http: str
@@ -49,7 +50,7 @@ class ReadyLine(msgspec.Struct, frozen=True):
     secret_key: str = ""
 
     def __repr__(self) -> str:
-        return f"Told({self.s3!r}, {self.http!r})"
+        return f"ReadyLine({self.s3!r}, {self.http!r})"
 
 
 class NodeProcess:
@@ -58,7 +59,7 @@ class NodeProcess:
     def __init__(
         self, root: Path, *, folder: Path, runner: Runner, environment: Mapping[str, str]
     ) -> None:
-        """`folder` takes its files. Of the environment no setting of a store is passed on."""
+        """`folder` holds its files. Settings of a store in the environment are not passed on."""
         self._root = root
         self._folder = folder
         self._runner = runner
@@ -69,7 +70,9 @@ class NodeProcess:
         self.ready_line = ReadyLine("", "", "")
 
     def start(self) -> None:
-        """Returns when it is ready; `NodeFailed` with the end of its log if it is not."""
+        """Returns when the node is ready. Raises `NodeFailed` with the end of its log if it does
+        not start.
+        """
         assert self._process is None, "it runs"
         self._starts += 1
         disk = real_disk()
@@ -87,7 +90,7 @@ class NodeProcess:
             )
         try:
             ready_line = self._ready(self._process, printed, log)
-        except BaseException:  # whoever waits may be interrupted: it may not stay behind
+        except BaseException:  # interrupted: the process must not stay
             self.kill()
             raise
         self._ports = (_port(ready_line.s3), _port(ready_line.http))
@@ -95,15 +98,15 @@ class NodeProcess:
             self.ready_line = ready_line
 
     def kill(self) -> None:
-        """By SIGKILL: it can do nothing about it."""
+        """Kills it with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """By SIGTERM: it finishes what is under way; its exit code."""
+        """Stops it with SIGTERM, so that it finishes running requests. Returns the exit code."""
         return self._end(signal.SIGTERM)
 
     def close(self) -> None:
-        """End it if it runs. Idempotent."""
+        """Ends it if it runs. Idempotent."""
         if self._process is not None:
             self._end(signal.SIGTERM)
 
@@ -115,7 +118,7 @@ class NodeProcess:
         self.close()
 
     def s3_options(self) -> dict[str, str]:
-        """Those of `lakebed.table` that name its S3."""
+        """Returns the options of `lakebed.table` that name its S3 endpoint."""
         return {
             "s3Endpoint": self.ready_line.s3,
             "accessKey": self.ready_line.access_key,
@@ -161,7 +164,7 @@ class NodeProcess:
 
 
 def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what would set a store up: the demo's is as new ones are."""
+    """Returns the environment without settings of a store, so that the demo uses the defaults."""
     return {
         name: value
         for name, value in environment.items()
@@ -170,7 +173,7 @@ def plain_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ready_line_in(printed: bytes) -> ReadyLine | None:
-    """None if it is not all there yet."""
+    """Returns None if the line is not complete yet."""
     try:
         return msgspec.json.decode(printed, type=ReadyLine)
     except msgspec.DecodeError:
@@ -178,7 +181,7 @@ def ready_line_in(printed: bytes) -> ReadyLine | None:
 
 
 def log_tail(log: bytes) -> str:
-    """The last line that says something; of an error's document its message."""
+    """Returns the last non-empty line; for an error document its message."""
     lines = log[-_TAIL_BYTES:].decode(errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if not last:

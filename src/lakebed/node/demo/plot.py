@@ -1,4 +1,4 @@
-"""The run as a picture: how fast events were acknowledged, and what each tier held."""
+"""Draws the run: how fast events were acknowledged, and what each tier held."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def draw(
     outage: Outage,
     held: Sequence[TierSizes],
 ) -> None:
-    """A PNG; `ImportError` if matplotlib is missing. `crashed`: the moments around the outage."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches
+    """Writes a PNG. Raises `ImportError` if matplotlib is missing. `crashed` holds the moments
+    of the outage.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs its caches
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -60,7 +60,7 @@ class PowerCut:
 
 
 def check_acknowledged(log: Aof, ledger: list[Acknowledged]) -> None:
-    """`Corrupt` at the first batch that is not there as it was."""
+    """Raises `Corrupt` at the first acknowledged batch that is missing or changed."""
     for entry in ledger:
         records = islice(log.read(start=entry.first), BATCH_COUNT)
         if [record.payload for record in records] != _payloads(entry.caller, entry.batch):
@@ -70,7 +70,7 @@ def check_acknowledged(log: Aof, ledger: list[Acknowledged]) -> None:
 
 
 def cut_power_everywhere(seed: int) -> int:
-    """How many power cuts and kills were tried; raises if one of them lost a record."""
+    """Returns how many power cuts and kills were tried. Raises if one of them lost a record."""
     return sweep(PowerCut, seeds=[seed], survivors=range(2))
 
 

@@ -1,4 +1,4 @@
-"""How much the demo does. All of it follows from the number of events."""
+"""How much work the demo does, derived from the number of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVENT_COUNT_MIN: Final = 1_000
 
 
 class Scale(NamedTuple):
-    """How many of each."""
+    """The amount of each kind of work."""
 
     events: int  # produced before anything else
     settled: int  # by the consumer group

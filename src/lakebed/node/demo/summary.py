@@ -1,4 +1,4 @@
-"""What the demo comes to, for programs; and where to look next."""
+"""The result of the demo for programs, and suggested next commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakebed.node.demo.tiers import LOG, TierSizes
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """`rates` are a second, `sizes` bytes. `plot` and `folder` are paths; None: there is none."""
+    """`rates` are per second, `sizes` in bytes. `plot` and `folder` are paths, or None."""
 
     seed: int
     is_compiled: bool
@@ -33,7 +33,7 @@ class Summary:
 
     @property
     def is_good(self) -> bool:
-        """Whether something was counted, and all counts agree."""
+        """Whether something was counted and all counts agree."""
         return bool(self.checks) and not disagreeing(self.checks)
 
     def document(self) -> dict[str, object]:
@@ -55,7 +55,7 @@ class Summary:
 
 
 def next_steps(root: Path | None, *, program: str, has_table: bool) -> tuple[str, ...]:
-    """Commands to paste; without a root that was kept, how to keep one."""
+    """Returns commands to paste. If the root was not kept, the command that keeps one."""
     if root is None:
         return (f"{program} demo --scratch lakebed-demo",)
     of_root = f"{program} --root {shlex.quote(str(root))}"

@@ -43,12 +43,12 @@ class TierSizes(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """By tier."""
+        """The sizes by tier."""
         return self.tier0_bytes, self.tier1_bytes, self.tier2_bytes
 
 
 def roll(context: DemoContext, store: RemoteStore) -> list[TierSizes]:
-    """Step by step; what each tier held after each of them."""
+    """Moves the log step by step. Returns what each tier held after each step."""
     count = context.scale.records
     log = store.log(LOG)
     began_ns = context.now_ns()
@@ -83,7 +83,9 @@ def payload(number: int) -> bytes:
 
 
 def tier_sizes_of(step: str, places: Sequence[Residence]) -> TierSizes:
-    """Bytes of sealed segments, by the tiers that have them; in Tier 1 and 2 compressed."""
+    """Returns the bytes of sealed segments in each tier. The sizes of Tiers 1 and 2 are
+    compressed sizes.
+    """
     sizes = [
         sum(
             place.compressed_bytes if tier else place.durable_bytes
@@ -114,7 +116,7 @@ def _append(context: DemoContext, log: RemoteLog, count: int) -> None:
 
 
 def _read(context: DemoContext, log: RemoteLog, count: int) -> int:
-    """How many records are as they were appended."""
+    """Returns how many records read back as they were appended."""
     context.watcher.begin("read back", total=count, unit="records")
     found = number = 0
     for batch in log.read_batches():

@@ -33,16 +33,17 @@ from lakebed.spark.jobs.watcher import Watcher
 if TYPE_CHECKING:
     from lakebed.node.demo.landing import Lake
 
-RETRY_S: Final = 120.0  # the client's: a restart is waited for
+RETRY_S: Final = 120.0  # of the client, which waits for a restart
 PLOT: Final = "demo.png"
 
 
 def run(
     *, scratch: Path | None, watcher: Watcher, seed: int, event_count: int | None = None
 ) -> Summary:
-    """Walk through it all. Counts that disagree are in the summary; what fails is raised.
+    """Runs all stations. Counts that disagree are in the summary; failures are raised.
 
-    `scratch` is kept; without it all but the plot is removed in the end, however it ends.
+    `scratch` is kept. Without it everything but the plot is removed at the end, however the run
+    ends.
     """
     with ExitStack() as stack:
         runner = stack.enter_context(ThreadRunner())
@@ -146,7 +147,7 @@ class _Tour:
             return None
 
     def _measure(self, store: RemoteStore, *, has_table: bool) -> None:
-        """What is where."""
+        """Measures what each part of the store holds."""
         topic = store.topic(events.TOPIC)
         self._sizes["events"] = self._ledger.size_bytes
         self._sizes["topic"] = sum(
@@ -165,7 +166,7 @@ class _Tour:
             context.leave_out("power", "the simulated disk needs lakebed[simulation]")
             return
         context.watcher.begin("cutting the power of a simulated disk")
-        with _quiet("lakebed"):  # what recovery says of a thousand wrecks
+        with _quiet("lakebed"):  # hides the recovery logs of a thousand crashes
             self._power_cuts = cut_power_everywhere(context.seed)
         context.report(
             "power",
@@ -212,7 +213,7 @@ def _folder(scratch: Path | None) -> Iterator[Path]:
     folder = scratch.absolute()
     disk = real_disk()
     if disk.is_folder(folder) and disk.names(folder):
-        raise DiskError("demo", folder, why="there is something in it: give a new folder")
+        raise DiskError("demo", folder, why="the folder is not empty: give a new one")
     yield folder
 
 

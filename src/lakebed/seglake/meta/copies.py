@@ -65,7 +65,7 @@ def check_metadata_version(path: str) -> None:
 
 
 def segments_of(path: str) -> list[SegmentRow]:
-    """Returns the segments that a copy of the metadata names."""
+    """Returns the segments that a copy of the metadata refers to."""
     with translating(path), contextlib.closing(connect_read_only(path)) as connection:
         return Reader(connection).segments()
 

@@ -1,4 +1,4 @@
-"""Rows for Spark as Arrow batches: messages of topics and records of logs, column by column.
+"""Messages of topics and records of logs as Arrow batches for Spark.
 
     from lakebed.spark.arrow import messages
 
@@ -6,7 +6,7 @@
     for batch in messages.record_batches(batches, topic="orders", partition=0):
         ...
 
-No loop of Python's runs over the rows: positions and lengths come from the engines' scans, a
-compiled kernel copies the bytes, and numbers are taken as they are. Needs pyarrow and numpy, which
-come with the extra `spark`.
+No Python loop runs over the rows: positions and lengths come from the engines' scans, a compiled
+kernel copies the bytes, and numeric columns are used without conversion. Needs pyarrow and numpy,
+which the extra `spark` installs.
 """

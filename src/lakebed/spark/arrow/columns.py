@@ -1,6 +1,6 @@
-"""Arrow columns out of the kernels' columns; no copy where Arrow takes the bytes as they are.
+"""Arrow columns made from the kernels' columns, without a copy where Arrow can use the same bytes.
 
-Spark has no unsigned numbers: what is one here becomes the signed one of the same bits.
+Spark has no unsigned numbers: an unsigned number becomes the signed number with the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPEATED_STEP = 1024
 
 
 class Fields:
-    """A schema as Arrow and as Spark spell it, all of it or some of its columns."""
+    """The columns of a source with their Arrow and Spark types; a read may choose some of them."""
 
     def __init__(self, types: Mapping[str, tuple[str, pa.DataType]]) -> None:
         self._types = types
@@ -33,7 +33,10 @@ class Fields:
         self.names = tuple(types)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Made once for each choice of columns: there are many batches."""
+        """Returns the Arrow schema.
+
+        Cached for each choice of columns, because there are many batches.
+        """
         names = self.checked(columns)
         if names not in self._schemas:
             fields = [pa.field(name, self._types[name][1]) for name in names]
@@ -41,27 +44,35 @@ class Fields:
         return self._schemas[names]
 
     def ddl(self, columns: Sequence[str] | None = None) -> str:
-        """The same for Spark, which compares the two when the first batch comes."""
+        """Returns the schema in Spark's DDL.
+
+        Spark compares it with the Arrow schema of the first batch.
+        """
         return ", ".join(f"{name} {self._types[name][0]}" for name in self.checked(columns))
 
     def checked(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """These columns, or all of them; `InputError` for one that is not known or comes twice."""
+        """Returns these columns, or all if None.
+
+        Raises `InputError` for unknown or repeated names.
+        """
         names = self.names if columns is None else tuple(columns)
         for name in names:
             if name not in self._types:
-                raise InputError(f"there is no column {name!r}; there are {', '.join(self.names)}")
+                raise InputError(
+                    f"column {name!r} does not exist; the columns are {', '.join(self.names)}"
+                )
         if not names or len(set(names)) < len(names):
-            raise InputError("the columns of a batch must be one or more, and none of them twice")
+            raise InputError("choose at least one column, and none twice")
         return names
 
 
 def integers(column: Column, kind: pa.DataType) -> pa.Array:
-    """Of 64 or 32 bits, as they stand in memory."""
+    """Wraps a column of 64-bit or 32-bit integers without a copy."""
     return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
 
 
 def binary(gathered: Gathered) -> pa.Array:
-    """The gathered slices; empty ones and nulls are two things."""
+    """Wraps the gathered slices without a copy. An empty slice and a null are different."""
     validity = None if gathered.validity is None else pa.py_buffer(gathered.validity)
     buffers = [validity, pa.py_buffer(gathered.offsets), pa.py_buffer(gathered.data)]
     count = len(gathered.offsets) - 1
@@ -69,12 +80,15 @@ def binary(gathered: Gathered) -> pa.Array:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One behind the other."""
+    """Concatenates the arrays."""
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
-    """Milliseconds, signed or not; one too far for microseconds becomes the farthest possible."""
+    """Converts milliseconds, signed or unsigned.
+
+    Values that do not fit microseconds are clamped to the limits.
+    """
     numbers = np.concatenate([_as_int64(column) for column in columns])
     if numbers.max() > _MS_MAX or numbers.min() < -_MS_MAX:
         numbers = np.clip(numbers, -_MS_MAX, _MS_MAX)
@@ -82,7 +96,7 @@ def timestamps_of_ms(columns: Sequence[Column]) -> pa.Array:
 
 
 def timestamps_of_ns(column: Column) -> pa.Array:
-    """Nanoseconds, unsigned; the microsecond that has begun."""
+    """Converts unsigned nanoseconds, rounding down to microseconds."""
     return integers((np.asarray(column) // _NS_PER_US).data, TIMESTAMP)
 
 
@@ -94,7 +108,10 @@ def _as_int64(column: Column) -> np.ndarray:
 
 
 def repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
-    """One value in every row. Kept for the next batch: a column of strings is slow to make."""
+    """Returns a column with the same value in every row.
+
+    Cached, because string columns are slow to create.
+    """
     return _repeated(value, kind, -(-count // _REPEATED_STEP) * _REPEATED_STEP).slice(0, count)
 
 
@@ -104,7 +121,7 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 
 def parts(batch: pa.RecordBatch, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """The batch, or parts of it of about the same number of rows; no copy."""
+    """Yields the batch in parts of about equal size, at most `rows_max` rows each. No copy."""
     part_count = -(-batch.num_rows // rows_max)
     row_count = -(-batch.num_rows // part_count)
     for first in range(0, batch.num_rows, row_count):

@@ -1,7 +1,7 @@
-"""Where the keys, values and headers of a batch's messages stand: columns over one buffer.
+"""Where the keys, values and headers of a batch's messages are: columns of positions in one buffer.
 
-Only what is asked for is looked for. A headers block that is none is met by who asks for keys or
-headers, and raises what reading its message raises.
+Only the requested columns are located. A damaged headers block is noticed only if keys or headers
+are requested, and raises the same error as reading the message.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lakebed.kernels.results import BatchStop, BlockStop, Column
 
 
 class Slices(NamedTuple):
-    """Of the buffer; a negative length is a null."""
+    """Slices of the buffer. A negative length is a null."""
 
     positions: Column
     lengths: Column
 
 
 class Headers(NamedTuple):
-    """Those of all messages one behind the other, and how many each message has."""
+    """The headers of all messages, one after another, and how many each message has."""
 
     counts: Column
     names: Slices
@@ -37,19 +37,19 @@ class Headers(NamedTuple):
 
 
 class MessageSlices(NamedTuple):
-    """One item a message; what was not asked for may be None."""
+    """One item per message. Columns that were not requested may be None."""
 
     buffer: memoryview
     keys: Slices | None
     values: Slices | None
-    headers: Headers | None  # None, too, where no message has any
+    headers: Headers | None  # also None if no message has headers
 
 
 def message_slices_of(batch: MessageBatch, columns: Collection[str]) -> MessageSlices:
-    """For those of `key`, `value` and `headers` that are among the columns."""
+    """Locates those of `key`, `value` and `headers` that are among the columns."""
     if isinstance(batch, PackedMessages):
         return _packed(batch, columns)
-    assert isinstance(batch, PlainMessages), "another kind of batch"
+    assert isinstance(batch, PlainMessages), "unknown kind of batch"
     if "key" in columns or "headers" in columns:
         return _plain(batch)
     values = _plain_values(batch) if "value" in columns else None
@@ -64,9 +64,11 @@ def _plain(batch: PlainMessages) -> MessageSlices:
     if fields.stop is not BlockStop.WHOLE:
         index = len(fields.key_positions)
         if fields.stop is not BlockStop.TOO_LONG:
-            batch.message(index)  # raises, and says where
+            batch.message(index)  # raises an error with the position
         size = max(run.header_lengths[index], run.payload_lengths[index])
-        raise TooLarge(f"the message {run.offsets[index]} in bytes", size=size, limit=I32_MAX)
+        raise TooLarge(
+            f"the size of message {run.offsets[index]} in bytes", size=size, limit=I32_MAX
+        )
     headers = Headers(
         fields.header_counts,
         Slices(fields.name_positions, fields.name_lengths),
@@ -81,7 +83,7 @@ def _plain(batch: PlainMessages) -> MessageSlices:
 
 
 def _plain_values(batch: PlainMessages) -> Slices:
-    """Without a look at the headers blocks."""
+    """Locates the values without parsing the headers blocks."""
     run = batch.run
     positions = np.asarray(run.positions) + KERATIN_RECORD.size
     positions += np.asarray(run.header_lengths)
@@ -90,20 +92,20 @@ def _plain_values(batch: PlainMessages) -> Slices:
     if are_null.any():
         largest = int(lengths.max())
         if largest > I32_MAX:
-            raise TooLarge("a message in bytes", size=largest, limit=I32_MAX)
+            raise TooLarge("the size of a message in bytes", size=largest, limit=I32_MAX)
         lengths = lengths.astype(np.int32)
         lengths[are_null] = -1
     return Slices(positions.data, lengths.data)
 
 
 def _packed(batch: PackedMessages, columns: Collection[str]) -> MessageSlices:
-    found = batch.batch.columns
-    first = bisect_left(found.offsets, batch.offsets[0])
+    fields = batch.batch.columns
+    first = bisect_left(fields.offsets, batch.offsets[0])
     last = first + len(batch)
     return MessageSlices(
         batch.batch.buffer,
-        Slices(found.key_positions[first:last], found.key_lengths[first:last]),
-        Slices(found.value_positions[first:last], found.value_lengths[first:last]),
+        Slices(fields.key_positions[first:last], fields.key_lengths[first:last]),
+        Slices(fields.value_positions[first:last], fields.value_lengths[first:last]),
         _packed_headers(batch.batch, first, last) if "headers" in columns else None,
     )
 
@@ -113,15 +115,15 @@ def _packed_headers(batch: DecodedBatch, first: int, last: int) -> Headers | Non
     counts = columns.header_counts[first:last]
     if counts.tobytes() == bytes(counts.nbytes):
         return None
-    found = record_batch_headers(
+    headers = record_batch_headers(
         batch.buffer,
         columns.header_positions[first:last],
         columns.header_lengths[first:last],
         counts,
     )
-    assert found.stop is BatchStop.WHOLE, "headers were verified when the batch was decoded"
+    assert headers.stop is BatchStop.WHOLE, "headers were verified when the batch was decoded"
     return Headers(
         counts,
-        Slices(found.name_positions, found.name_lengths),
-        Slices(found.header_value_positions, found.header_value_lengths),
+        Slices(headers.name_positions, headers.name_lengths),
+        Slices(headers.header_value_positions, headers.header_value_lengths),
     )

@@ -1,8 +1,8 @@
-"""Messages of a topic as Arrow batches, with the columns that `lakebed.topic` has in Spark.
+"""Messages of a topic as Arrow batches, with the columns of the Spark source `lakebed.topic`.
 
-The rows are those that iterating over the engine's batches gives, in that order; a batch of Arrow
-holds some ten thousand, whether they came as one batch or as many. Damage raises what reading the
-messages raises, and then nothing of the engine's batch is given.
+The rows and their order are those of the engine's batches. An Arrow batch has about ten thousand
+rows: longer engine batches are cut, and shorter ones joined. Damage raises the same error as
+reading the messages; no rows of the damaged engine batch are returned then.
 """
 
 from __future__ import annotations
@@ -54,37 +54,37 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """All of their messages; long batches are cut, and short ones joined."""
+    """Yields all messages. Long batches are cut, and short ones joined."""
     names = FIELDS.checked(columns)
     for group in _groups(batches, rows_max):
-        for found in _within_limits(group, topic, partition, names):
-            yield from parts(found, rows_max)
+        for batch in _within_limits(group, topic, partition, names):
+            yield from parts(batch, rows_max)
 
 
 def record_batch(
     *batches: MessageBatch, topic: str, partition: int, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Their messages, one a row; `TooLarge` if a column of them would have 2 GiB or more.
+    """Returns the messages, one per row. Raises `TooLarge` if a column would have 2 GiB or more.
 
-    The columns are those that are asked for, in that order, or all; the others cost nothing.
+    `columns` chooses the columns and their order; None means all. Other columns cost nothing.
     """
     names = FIELDS.checked(columns)
-    found = [message_slices_of(batch, names) for batch in batches]
+    slices = [message_slices_of(batch, names) for batch in batches]
     row_count = sum(map(len, batches))
-    made: list[pa.Array] = []
+    arrays: list[pa.Array] = []
     for name in names:
         if name == "topic":
-            made.append(repeated(topic, pa.string(), row_count))
+            arrays.append(repeated(topic, pa.string(), row_count))
         elif name == "partition":
-            made.append(repeated(partition, pa.int32(), row_count))
+            arrays.append(repeated(partition, pa.int32(), row_count))
         else:
-            made.append(_column(name, batches, found))
-    return pa.RecordBatch.from_arrays(made, schema=FIELDS.schema(names))
+            arrays.append(_column(name, batches, slices))
+    return pa.RecordBatch.from_arrays(arrays, schema=FIELDS.schema(names))
 
 
 def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[MessageBatch]]:
-    """Short ones together, for as long as they are few rows and few bytes."""
-    assert rows_max > 0, "batches without rows"
+    """Groups short batches until there are enough rows or bytes."""
+    assert rows_max > 0, "rows_max must be positive"
     group: list[MessageBatch] = []
     row_count = byte_count = 0
     for batch in batches:
@@ -101,21 +101,21 @@ def _groups(batches: Iterable[MessageBatch], rows_max: int) -> Iterator[list[Mes
 
 
 def _bytes_of(batch: MessageBatch) -> int:
-    """About what its rows take."""
+    """Returns about how many bytes the rows take."""
     if isinstance(batch, PlainMessages):
         return batch.run.end - batch.run.start
-    assert isinstance(batch, PackedMessages), "another kind of batch"
+    assert isinstance(batch, PackedMessages), "unknown kind of batch"
     return len(batch.batch.buffer)
 
 
 def _within_limits(
     group: Sequence[MessageBatch], topic: str, partition: int, names: tuple[str, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """One Arrow batch, or two if one column cannot hold all of it, and so on."""
+    """Yields one Arrow batch; if a column is too large, halves the batch, repeatedly if needed."""
     try:
         yield record_batch(*group, topic=topic, partition=partition, columns=names)
     except TooLarge:
-        (batch,) = group  # those that are joined are small
+        (batch,) = group  # joined batches are small enough
         if len(batch) == 1:
             raise
         middle = len(batch) // 2
@@ -124,34 +124,34 @@ def _within_limits(
 
 
 def _column(
-    name: str, batches: Sequence[MessageBatch], places: Sequence[MessageSlices]
+    name: str, batches: Sequence[MessageBatch], slices: Sequence[MessageSlices]
 ) -> pa.Array:
     if name == "offset":
         return joined([integers(batch.offsets, pa.int64()) for batch in batches])
     if name == "timestamp":
         return timestamps_of_ms([batch.timestamps_ms for batch in batches])
     if name == "key":
-        return joined([_bytes(one.buffer, one.keys) for one in places])
+        return joined([_bytes(of_batch.buffer, of_batch.keys) for of_batch in slices])
     if name == "value":
-        return joined([_bytes(one.buffer, one.values) for one in places])
-    if all(one.headers is None for one in places):
+        return joined([_bytes(of_batch.buffer, of_batch.values) for of_batch in slices])
+    if all(of_batch.headers is None for of_batch in slices):
         return _no_headers(sum(map(len, batches)))
-    return joined([_headers(*pair) for pair in zip(batches, places, strict=True)])
+    return joined([_headers(*pair) for pair in zip(batches, slices, strict=True)])
 
 
 def _bytes(buffer: memoryview, slices: Slices | None) -> pa.Array:
-    assert slices is not None, "a part of the messages that nobody looked for"
+    assert slices is not None, "this column was not located"
     return binary(gather(buffer, *slices))
 
 
 def _no_headers(count: int) -> pa.Array:
-    """Lists that are empty, not null."""
+    """Returns empty lists, not nulls."""
     offsets = integers(np.zeros(count + 1, np.int32).data, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array([], _HEADER), type=_HEADERS)
 
 
-def _headers(batch: MessageBatch, places: MessageSlices) -> pa.Array:
-    headers, buffer = places.headers, places.buffer
+def _headers(batch: MessageBatch, slices: MessageSlices) -> pa.Array:
+    headers, buffer = slices.headers, slices.buffer
     if headers is None:
         return _no_headers(len(batch))
     offsets = np.zeros(len(batch) + 1, np.int32)
@@ -164,9 +164,9 @@ def _headers(batch: MessageBatch, places: MessageSlices) -> pa.Array:
 def _names(batch: MessageBatch, buffer: memoryview, names: Slices) -> pa.Array:
     encoded = _bytes(buffer, names)
     try:
-        return encoded.cast(pa.string())  # looks at the bytes, and takes them as they are
+        return encoded.cast(pa.string())  # validates the UTF-8 without a copy
     except pa.ArrowInvalid:
         pass
-    # As reading them does: who wrote plain records did it wrong; others get marks in the name.
-    found = [name for message in batch for name, _ in message.headers]
-    return pa.array(found, pa.string())
+    # Decode as a reader does: raises for plain records, replaces bad bytes in packed batches.
+    decoded = [name for message in batch for name, _ in message.headers]
+    return pa.array(decoded, pa.string())

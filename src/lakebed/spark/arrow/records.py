@@ -1,8 +1,8 @@
-"""Records of an append-only log as Arrow batches, with the columns that `lakebed.aof` has in Spark.
+"""Records of an append-only log as Arrow batches, with the columns of the source `lakebed.aof`.
 
-The rows are those that iterating over the engine's batches gives, in that order. Spark has no
-unsigned numbers: `record_id`, `segment`, `timestamp_ns` and `ext_id` are the signed ones of the
-same bits, and so negative from half of their range on.
+The rows and their order are those of the engine's batches. Spark has no unsigned numbers:
+`record_id`, `segment`, `timestamp_ns` and `ext_id` become the signed numbers with the same bits, so
+the upper half of their range is negative.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """All of their records; long batches are cut."""
-    assert rows_max > 0, "batches without rows"
+    """Yields all records. Long batches are cut."""
+    assert rows_max > 0, "rows_max must be positive"
     for batch in batches:
-        for found in _within_limits(batch, log=log, columns=columns):
-            yield from parts(found, rows_max)
+        for rows in _within_limits(batch, log=log, columns=columns):
+            yield from parts(rows, rows_max)
 
 
 def record_batch(
     batch: RecordBatch, *, log: str, columns: Sequence[str] | None = None
 ) -> pa.RecordBatch:
-    """Its records, one a row; `TooLarge` if a column of them would have 2 GiB or more.
+    """Returns the records, one per row. Raises `TooLarge` if a column would have 2 GiB or more.
 
-    The columns are those that are asked for, in that order, or all; the others cost nothing.
+    `columns` chooses the columns and their order; None means all. Other columns cost nothing.
     """
     names = FIELDS.checked(columns)
-    made = [_column(name, batch, log) for name in names]
-    return pa.RecordBatch.from_arrays(made, schema=FIELDS.schema(names))
+    arrays = [_column(name, batch, log) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, schema=FIELDS.schema(names))
 
 
 def _within_limits(
     batch: RecordBatch, *, log: str, columns: Sequence[str] | None
 ) -> Iterator[pa.RecordBatch]:
-    """One Arrow batch, or two if one column cannot hold all of it, and so on."""
+    """Yields one Arrow batch; if a column is too large, halves the batch, repeatedly if needed."""
     try:
         yield record_batch(batch, log=log, columns=columns)
     except TooLarge:

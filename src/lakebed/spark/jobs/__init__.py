@@ -1,6 +1,7 @@
-"""What works on whole data sets: one module per job, each a function that takes a SparkSession.
+"""Spark jobs that process whole data sets: one module per job, each with a function that takes a
+session.
 
-    report = verify(spark, place)          # as `lakebed spark run verify` does
+    report = verify(spark, backend)          # as `lakebed spark run verify` does
 
-A job tells a `Watcher` how far it is, and returns a `Report`.
+A job reports its progress to a `Watcher` and returns a `Report`.
 """

@@ -1,8 +1,8 @@
-"""Parquet files in a folder or below a prefix of a bucket: found, and written one a task.
+"""Parquet files in a folder or below a prefix of a bucket: lists, writes and reads them.
 
-Files are named by the number of the task that writes them, `part-00000.parquet`: whoever writes
-one again writes the same. In a folder a file appears when it is whole; in a bucket an object does.
-`_SUCCESS` says that all of them are there. A place is plain and travels to the workers.
+Each task writes one file, named by the number of the task: `part-00000.parquet`. A repeated task
+writes the same file. A file or object appears only when it is complete. `_SUCCESS` means that all
+files are there. A `FilesLocation` is plain data and is sent to the workers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OURS = re.compile(r"part-[0-9]{5,9}\.parquet(\.[0-9a-f]{32}\.tmp)?|_SUCCESS")
 
 
 class FoundFile(NamedTuple):
-    """`path` as the file system of its place has it."""
+    """A listed file; `path` is in the form that its file system uses."""
 
     path: str
     size_bytes: int
@@ -56,7 +56,10 @@ class WrittenFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FilesLocation:
-    """One of both is given: a folder that all workers share, or a prefix in a bucket."""
+    """Where files are: a folder that all workers share, or a prefix in a bucket.
+
+    Exactly one is set.
+    """
 
     folder: str = ""
     prefix: TableLocation | None = None
@@ -76,91 +79,106 @@ class FilesLocation:
         return LocalFileSystem() if self.prefix is None else self.prefix.file_system()
 
     def list_files(self) -> list[FoundFile]:
-        """All files below it, by their paths; a single file is one. `NotFound` if it is missing."""
+        """Returns all files below the location, sorted by path, or the single file that it names.
+
+        Raises `NotFound`.
+        """
         from pyarrow.fs import FileSelector, FileType
 
         files = self.file_system()
-        with _naming_place(self):
-            here = files.get_file_info(self.base)
-            if here.type is FileType.File:
-                return [FoundFile(here.path, here.size)]
-            if here.type is FileType.NotFound:
-                raise NotFound(f"{self}: there is nothing")
+        with _converted_errors(self):
+            info = files.get_file_info(self.base)
+            if info.type is FileType.File:
+                return [FoundFile(info.path, info.size)]
+            if info.type is FileType.NotFound:
+                raise NotFound(f"{self}: no such file or folder")
             below = files.get_file_info(FileSelector(self.base, recursive=True))
-        found = [FoundFile(one.path, one.size) for one in below if one.type is FileType.File]
-        return sorted(found)
+        listed = [
+            FoundFile(entry.path, entry.size) for entry in below if entry.type is FileType.File
+        ]
+        return sorted(listed)
 
     def prepare(self, *, overwrite: bool) -> None:
-        """Make room: `AlreadyExists` if there is something. To overwrite removes what an export
-        wrote, and nothing else."""
+        """Prepares the location for an export. Raises `AlreadyExists` if there are files.
+
+        With `overwrite`, files of an earlier export are removed; other files still raise
+        `AlreadyExists`.
+        """
         try:
-            found = self.list_files()
+            existing = self.list_files()
         except NotFound:
-            found = []
-        if found and not overwrite:
-            raise AlreadyExists(f"{self}: there is something already, as {found[0].path}")
-        for one in found:
-            name = one.path.removeprefix(self.base).lstrip("/")
+            existing = []
+        if existing and not overwrite:
+            raise AlreadyExists(f"{self}: not empty, it has {existing[0].path}")
+        for file in existing:
+            name = file.path.removeprefix(self.base).lstrip("/")
             if not _OURS.fullmatch(name):
-                raise AlreadyExists(f"{self}: {name} is there, which no export wrote")
-        self.remove(one.path for one in found)
-        with _naming_place(self):
+                raise AlreadyExists(
+                    f"{self}: not overwritten, because {name} is not a file of an export"
+                )
+        self.remove(file.path for file in existing)
+        with _converted_errors(self):
             if self.prefix is None:
                 self.file_system().create_dir(self.base)
 
     def remove(self, paths: Iterable[str]) -> None:
-        wanted = list(paths)
-        with _naming_place(self):
+        to_remove = list(paths)
+        with _converted_errors(self):
             if self.prefix is None:
-                for path in wanted:
+                for path in to_remove:
                     real_disk().unlink(path)
-            elif wanted:
+            elif to_remove:
                 import obstore
 
-                keys = [path.removeprefix(f"{self.prefix.bucket}/") for path in wanted]
+                keys = [path.removeprefix(f"{self.prefix.bucket}/") for path in to_remove]
                 obstore.delete(self.prefix.object_store(), keys)
 
     def mark_whole(self) -> None:
-        """Write `_SUCCESS`."""
+        """Writes `_SUCCESS`."""
         with (
-            _naming_place(self),
+            _converted_errors(self),
             self.file_system().open_output_stream(f"{self.base}/{SUCCESS}") as stream,
         ):
             stream.write(b"")
 
 
-def parquet_files(place: FilesLocation) -> list[FoundFile]:
-    """In the order of their names; what begins with a dot or an underscore is left out."""
-    found = [one for one in place.list_files() if not _is_hidden(one.path, place)]
-    found = [one for one in found if one.path.endswith(SUFFIX) or one.path == place.base]
-    if not found:
-        raise NotFound(f"{place}: there is no file that ends with {SUFFIX}")
-    return found
+def parquet_files(location: FilesLocation) -> list[FoundFile]:
+    """Returns the Parquet files sorted by path, except those whose path has a part that starts
+    with a dot or an underscore. Raises `NotFound` if there are none.
+    """
+    files = [file for file in location.list_files() if not _is_hidden(file.path, location)]
+    files = [file for file in files if file.path.endswith(SUFFIX) or file.path == location.base]
+    if not files:
+        raise NotFound(f"{location}: no file name ends with {SUFFIX}")
+    return files
 
 
 def write_file(
-    place: FilesLocation,
+    location: FilesLocation,
     number: int,
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     *,
     compression: str,
 ) -> WrittenFile | None:
-    """In a task: all batches as one file; None if there are no rows."""
+    """Writes all batches to one file.
+
+    Returns None, and writes nothing, if there are no rows. Runs in a task.
+    """
     groups = _row_groups(batches, schema)
     first = next(groups, None)
     if first is None:
         return None
-    path = f"{place.base}/part-{number:05d}{SUFFIX}"
-    temporary = path if place.prefix is not None else f"{path}.{uuid4().hex}.tmp"
-    files = place.file_system()
-    with _naming_place(place):
+    path = f"{location.base}/part-{number:05d}{SUFFIX}"
+    temporary = path if location.prefix is not None else f"{path}.{uuid4().hex}.tmp"
+    files = location.file_system()
+    with _converted_errors(location):
         try:
             row_count = _write(files, temporary, chain([first], groups), schema, compression)
         except BaseException:
-            # A stream that is closed early leaves what it has, wherever it is.
+            # A stream that is closed early leaves an incomplete file or object.
             with contextlib.suppress(LakebedError):
-                place.remove([temporary])
+                location.remove([temporary])
             raise
         if temporary != path:
             real_disk().rename(temporary, path)
@@ -168,19 +186,21 @@ def write_file(
 
 
 def read_batches(
-    place: FilesLocation,
+    location: FilesLocation,
     path: str,
     *,
     part: int,
     part_count: int,
     columns_of: Callable[[pa.Schema], Sequence[str]],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: one of so many about equal parts of a file, by its row groups. Which columns are
-    read is asked of the file's schema."""
+    """Reads part number `part` of a file that is divided into `part_count` parts by its row groups.
+
+    `columns_of` gets the file's schema and returns the columns to read. Runs in a task.
+    """
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with _naming_place(place), place.file_system().open_input_file(path) as stream:
+    with _converted_errors(location), location.file_system().open_input_file(path) as stream:
         try:
             file = parquet.ParquetFile(stream)
             columns = list(columns_of(file.schema_arrow))
@@ -189,19 +209,19 @@ def read_batches(
             if groups:
                 yield from file.iter_batches(BATCH_ROWS, row_groups=list(groups), columns=columns)
         except pa.ArrowInvalid as error:
-            raise Corrupt(f"no Parquet: {_first_line(error)}", path=path) from error
+            raise Corrupt(f"not a Parquet file: {_first_line(error)}", path=path) from error
 
 
-def schema_of(place: FilesLocation, path: str) -> pa.Schema:
-    """Of one file."""
+def schema_of(location: FilesLocation, path: str) -> pa.Schema:
+    """Returns the Arrow schema of a file. Raises `Corrupt` if it is not Parquet."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
-    with _naming_place(place), place.file_system().open_input_file(path) as stream:
+    with _converted_errors(location), location.file_system().open_input_file(path) as stream:
         try:
             return parquet.ParquetFile(stream).schema_arrow
         except pa.ArrowInvalid as error:
-            raise Corrupt(f"no Parquet: {_first_line(error)}", path=path) from error
+            raise Corrupt(f"not a Parquet file: {_first_line(error)}", path=path) from error
 
 
 def _write(
@@ -221,7 +241,7 @@ def _write(
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Rows until there are enough for a row group."""
+    """Joins batches into tables that are large enough for a row group."""
     import pyarrow as pa
 
     held: list[pa.RecordBatch] = []
@@ -238,24 +258,24 @@ def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterato
         yield pa.Table.from_batches(held, schema=schema)
 
 
-def _is_hidden(path: str, place: FilesLocation) -> bool:
-    names = path.removeprefix(place.base).split("/")
+def _is_hidden(path: str, location: FilesLocation) -> bool:
+    names = path.removeprefix(location.base).split("/")
     return any(name.startswith((".", "_")) for name in names)
 
 
 @contextmanager
-def _naming_place(place: FilesLocation) -> Iterator[None]:
-    """What the system or an S3 refuses, as errors of ours."""
+def _converted_errors(location: FilesLocation) -> Iterator[None]:
+    """Converts errors of the system or of S3 into Lakebed's errors that name the location."""
     try:
         yield
     except OSError as error:
-        if place.prefix is None:
-            path = error.filename if isinstance(error.filename, str) else place.folder
+        if location.prefix is None:
+            path = error.filename if isinstance(error.filename, str) else location.folder
             raise from_os_error(error, operation="write", path=path) from error
         text = _first_line(error)
         if "NO_SUCH_BUCKET" in text:
-            raise NotFound(f"{place}: there is no bucket {place.prefix.bucket}") from error
-        raise DiskError("use", str(place), why=text) from error
+            raise NotFound(f"{location}: bucket {location.prefix.bucket} does not exist") from error
+        raise DiskError("use", str(location), why=text) from error
 
 
 def _first_line(error: BaseException) -> str:

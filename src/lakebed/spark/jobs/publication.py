@@ -1,8 +1,9 @@
-"""Rows published to a topic by a job, and what became of them: exactly once, if it has a name.
+"""Publishes rows to a topic, exactly once if the publication has a name, and reports where they
+are.
 
-A job that has a name is one version of an application of that name: whoever starts it again gets
-what the first one did. Without a name each start is another write. Either way the store is asked
-afterwards where the messages are.
+The name identifies the write: starting a job with the same name again publishes nothing new and
+reports the messages of the first run. Without a name, each start writes again. In both cases the
+positions come from the store, which is queried afterwards.
 """
 
 from __future__ import annotations
@@ -26,54 +27,60 @@ _COLUMNS = ("value", "key", "timestamp", "headers")
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """Where to, and how."""
+    """The topic to publish to, and how."""
 
     backend: Backend
     topic: str
     name: str = ""  # empty: each start is another write
-    keeps_partitions: bool = False  # else by key, or by turn
+    keeps_partitions: bool = False  # otherwise by key, or round robin
     creates_topic: bool = False
-    partitions: int | None = None  # of a topic that is created
+    partitions: int | None = None  # only for a topic that is created
     compression: str = "none"
-    staging_bucket: str = ""  # with an endpoint, for more than one request can have
+    staging_bucket: str = ""  # with an endpoint, for batches too large for one request
 
     def __post_init__(self) -> None:
         if self.partitions is not None and not self.creates_topic:
-            raise InputError("a number of partitions is for a topic that is created")
+            raise InputError("the number of partitions can only be set for a topic that is created")
         if self.staging_bucket and self.backend.path:
-            raise InputError("a staging bucket is for a store that is reached by its endpoint")
+            raise InputError(
+                "a staging bucket needs a store that is reached by its endpoint, not by its path"
+            )
 
     def check(self) -> None:
-        """`NotFound` if there is no such topic, and it is not to be created."""
+        """Raises `NotFound` if the topic does not exist and is not to be created."""
         _ends(self)
 
 
 @dataclass(frozen=True)
 class PublicationReport:
-    """Of each partition that has messages of it: those that are there now, and those before."""
+    """The messages in each partition: those that this run wrote, and those of an earlier run."""
 
     now: list[CommittedPartition]
     before: list[CommittedPartition]
 
     @property
     def row_count(self) -> int:
-        return sum(one.count for one in self.now)
+        return sum(partition.count for partition in self.now)
 
     @property
     def was_done_before(self) -> bool:
         return bool(self.before) and not self.now
 
     def facts(self) -> dict[str, object]:
-        every = sorted((*self.before, *self.now), key=lambda part: part.partition)
+        partitions = sorted((*self.before, *self.now), key=lambda part: part.partition)
         return {
             "done_before": self.was_done_before,
-            "messages": sum(one.count for one in every),
-            "first_offsets": {str(one.partition): one.base_offset for one in every},
+            "messages": sum(partition.count for partition in partitions),
+            "first_offsets": {
+                str(partition.partition): partition.base_offset for partition in partitions
+            },
         }
 
 
 def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport:
-    """All rows of the frame, a partition's at once. Columns that a topic has not are left out."""
+    """Publishes all rows of the frame; each partition gets its rows at once. Columns that a
+    topic does not have are dropped.
+    """
     application = f"{job} {to.name}" if to.name else f"{job} {token_hex(16)}"
     ends = _ends(to)
     columns = [name for name in _COLUMNS if name in frame.columns]
@@ -96,26 +103,31 @@ def publish(frame: DataFrame, to: Publication, *, job: str) -> PublicationReport
 
 
 def _ends(to: Publication) -> dict[int, int]:
-    """Where what is written next begins, at the earliest; `NotFound` if there is no such topic."""
+    """Returns the current end of each partition.
+
+    Raises `NotFound` if the topic is missing and is not to be created.
+    """
     with to.backend.open() as store:
         try:
             topic = store.topics.open(to.topic)
         except NotFound as error:
             if to.creates_topic:
                 return {}
-            raise NotFound(f"{error}, and it is not to be created") from None
+            raise NotFound(f"{error}, and creating it was not requested") from None
         return {number: bounds.end for number, bounds in enumerate(topic.bounds())}
 
 
 def _published(to: Publication, application: str, ends: dict[int, int]) -> PublicationReport:
-    """What the store says when the commit is repeated: without rows, for it has them."""
+    """Returns where the messages are, by repeating the commit without rows: the store returns
+    the result of the first commit.
+    """
     with writing(to.backend) as store:
         topic = store.topics.open(to.topic)
-        nothing: dict[int, tuple[()]] = dict.fromkeys(range(topic.partition_count), ())
-        answers = topic.commit_batches(application, VERSION, nothing)
+        no_batches: dict[int, tuple[()]] = dict.fromkeys(range(topic.partition_count), ())
+        partitions = topic.commit_batches(application, VERSION, no_batches)
     published = PublicationReport([], [])
-    for one in answers:
-        if one.count:
-            is_old = (one.base_offset or 0) < ends.get(one.partition, 0)
-            (published.before if is_old else published.now).append(one)
+    for partition in partitions:
+        if partition.count:
+            is_old = (partition.base_offset or 0) < ends.get(partition.partition, 0)
+            (published.before if is_old else published.now).append(partition)
     return published

@@ -1,11 +1,11 @@
-"""Messages published again: a range of a topic, or of a log in whatever tiers, to a topic.
+"""The job `replay`: publishes a range of a topic or a log, in any tier, to a topic again.
 
-    replay(spark, backend, Origin("orders"), Publishing(backend=backend, topic="again"),
+    replay(spark, backend, Origin("orders"), Publication(backend=backend, topic="again"),
            span=Span(start={None: 100}))
 
-Keys, values, headers and timestamps stay, tombstones too; of one partition messages stay in their
-order as long as they go to one partition. Of a log the payloads become values. What is read is
-staged first; then each partition gets all of its messages at once, or none.
+Keys, values, headers, timestamps and tombstones are kept. The messages of a partition keep their
+order if they go to one partition. The payloads of a log become values. All messages are staged
+first; then each partition gets all of its messages at once, or none.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ def replay(
     span: Span | None = None,
     watcher: Watcher | None = None,
 ) -> Report:
-    """`NotFound` if one of both is missing; `DataLost` if something of the range is gone."""
+    """Raises `NotFound` if the origin or the target is missing, and `DataLost` if part of the
+    range is gone.
+    """
     watcher = watcher or NullWatcher()
-    found = resolve(backend, origin, span or Span())
+    resolved = resolve(backend, origin, span or Span())
     if to.keeps_partitions and to.creates_topic and to.partitions is None:
-        to = replace(to, partitions=found.partition_count)
+        to = replace(to, partitions=resolved.partition_count)
     columns = "payload,timestamp" if origin.is_log else "partition,timestamp,key,value,headers"
-    rows: DataFrame = found.read(spark, columns=columns)
+    rows: DataFrame = resolved.read(spark, columns=columns)
     if origin.is_log:
         rows = rows.withColumnRenamed("payload", "value")
-    size_bytes = found.size_bytes
-    with watched(spark, watcher, JOB, total=found.row_count, size_bytes=size_bytes):
-        done = publish(rows, to, job=JOB)
+    size_bytes = resolved.size_bytes
+    with watched(spark, watcher, JOB, total=resolved.row_count, size_bytes=size_bytes):
+        published = publish(rows, to, job=JOB)
     noun = "log" if origin.is_log else "topic"
     return Report(
         job=JOB,
-        row_count=done.row_count,
-        size_bytes=0 if done.was_done_before else size_bytes,
-        facts={noun: origin.name, "to": to.topic} | done.facts(),
+        row_count=published.row_count,
+        size_bytes=0 if published.was_done_before else size_bytes,
+        facts={noun: origin.name, "to": to.topic} | published.facts(),
     )

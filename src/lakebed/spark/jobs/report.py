@@ -1,4 +1,4 @@
-"""What a job says when it is done, for people and for programs."""
+"""The result of a job, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Report:
-    """`facts` go into a summary and a JSON document, in this order; numbers stay numbers."""
+    """The result of a job. `facts` are shown in this order in the summary and in the JSON
+    document; numbers stay numbers.
+    """
 
     job: str
     row_count: int = 0
     size_bytes: int = 0
     facts: dict[str, object] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()  # for people, before the summary: a table, what was damaged
-    is_good: bool = True  # else the command ends with `failed` and a non-zero code
+    lines: tuple[str, ...] = ()  # for people, before the summary: tables, damage
+    is_good: bool = True  # if False, the command prints `failed` and exits with a non-zero code

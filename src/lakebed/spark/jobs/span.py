@@ -1,13 +1,13 @@
-"""Which messages or records a job is about: between positions, between moments, or all of them.
+"""The range of messages or records that a job reads: by position, by time, or everything.
 
     Span(start={None: 100}, end={None: 200})     # offsets of every partition
     Span(start={2: 17}, partitions=(2,))
     Span(start={None: "3:64"})                   # of a log
     Span(time_start_us=…, time_end_us=…)         # by the messages' own timestamps
 
-Ranges are half-open. A span is resolved once, where the job is started: what is appended
-afterwards is no part of it, also if Spark repeats a task. Positions that are gone are `DataLost`;
-those that are not there yet are passed over.
+Ranges are half-open. A span is resolved once, when the job starts: later appends are not part of
+it, even if Spark repeats a task. Positions that were removed raise `DataLost`; positions that do
+not exist yet are ignored.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from lakebed.spark.sources.settings import Kind
 
-TASK_BYTES = 64 * MIB  # of what is read: large enough for a task, and small enough for progress
+TASK_BYTES = 64 * MIB  # per task: large enough to be worth a task, small enough to show progress
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Positions = Mapping[int | None, int | str]
-"""By partition; None is every partition that has none of its own."""
+"""Positions by partition; the key None stands for all partitions that are not listed."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A topic, or a log."""
+    """The topic or log that a job reads."""
 
     name: str
     is_log: bool = False
@@ -57,37 +57,37 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """Everything by default."""
+    """A range by position and time. The default is everything."""
 
     start: Positions = field(default_factory=dict)
     end: Positions = field(default_factory=dict)
     time_start_us: int | None = None
     time_end_us: int | None = None
-    partitions: tuple[int, ...] = ()  # none: all of them
+    partitions: tuple[int, ...] = ()  # empty: all of them
 
     def __post_init__(self) -> None:
         start, end = self.time_start_us, self.time_end_us
         if start is not None and end is not None and start > end:
-            raise InputError("a range of time ends before it begins")
+            raise InputError("the time range ends before it starts")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A span of what was there when it was looked at."""
+    """A span, resolved to positions that existed when the job started."""
 
     backend: Backend
     origin: Origin
     span: Span
-    ranges: Mapping[int, tuple[int | str, int | str]]  # of each partition
-    row_count: int  # at most, of a span of time; 0: nobody knows
-    size_bytes: int  # about
+    ranges: Mapping[int, tuple[int | str, int | str]]  # by partition
+    row_count: int  # an upper bound if there is a time range; 0 if unknown
+    size_bytes: int  # approximate
 
     @property
     def partition_count(self) -> int:
         return len(self.ranges)
 
     def options(self) -> dict[str, str]:
-        """Of a read that reads no more than that."""
+        """Returns the options for reading exactly this range."""
         name = self.origin.name
         starts = {str(number): start for number, (start, _) in self.ranges.items()}
         ends = {str(number): end for number, (_, end) in self.ranges.items()}
@@ -99,11 +99,14 @@ class Resolved:
         }
 
     def read(self, spark: SparkSession, **options: str) -> DataFrame:
-        """Of one partition in their order, also over tasks."""
+        """Returns a frame of the range.
+
+        The messages of a partition are in order, within and across tasks.
+        """
         from pyspark.sql.functions import col, lit
 
-        given = self.options() | options
-        frame = spark.read.format(self.origin.kind.source).options(**given).load()
+        all_options = self.options() | options
+        frame = spark.read.format(self.origin.kind.source).options(**all_options).load()
         if self.span.time_start_us is not None:
             frame = frame.where(col("timestamp") >= lit(_moment(self.span.time_start_us)))
         if self.span.time_end_us is not None:
@@ -112,58 +115,62 @@ class Resolved:
 
 
 def resolve(backend: Backend, origin: Origin, span: Span) -> Resolved:
-    """`NotFound` if there is no such topic or log, or no such partition of it."""
+    """Resolves a span. Raises `NotFound` if the topic, the log or a partition does not exist."""
     from lakebed.spark.sources.feed import LaneRange, hold, size_bytes
     from lakebed.spark.sources.settings import feed_state
 
     kind = origin.kind
     feed = kind.open_feed(backend)
     with feed.store:
-        look = feed_state(feed, kind, origin.name)
-        _check_numbers(span, origin, count=len(look.bounds))
-        ranges, wanted = {}, []
+        state = feed_state(feed, kind, origin.name)
+        _check_numbers(span, origin, count=len(state.bounds))
+        ranges, lane_ranges = {}, []
         times: Mapping[Lane, int] = {}
         if span.time_start_us is not None:
             times = feed.at_time(origin.name, span.time_start_us)
-        for lane, bounds in look.bounds.items():
+        for lane, bounds in state.bounds.items():
             start, end = _range(feed, lane, span, bounds, since=times.get(lane, 0))
             ranges[lane.number] = _shown_position(start, origin), _shown_position(end, origin)
             if start < end:
-                wanted.append(LaneRange(lane, start, end))
-        held = hold(feed, wanted, duration_ms=0, owner="Spark")
+                lane_ranges.append(LaneRange(lane, start, end))
+        reads = hold(feed, lane_ranges, duration_ms=0, owner="Spark")
     return Resolved(
         backend=backend,
         origin=origin,
         span=span,
         ranges=ranges,
-        row_count=sum(feed.row_count(*each) or 0 for each in wanted),
-        size_bytes=sum(size_bytes(planned) for read in held for planned in read.ranges),
+        row_count=sum(feed.row_count(*lane_range) or 0 for lane_range in lane_ranges),
+        size_bytes=sum(size_bytes(planned) for read in reads for planned in read.ranges),
     )
 
 
 def _check_numbers(span: Span, origin: Origin, *, count: int) -> None:
     for number in (*span.partitions, *span.start, *span.end):
         if number is not None and not 0 <= number < count:
-            raise NotFound(f"{origin.name}: there is no partition {number}: it has {count}")
+            raise NotFound(f"{origin.name}: partition {number} does not exist (it has {count})")
 
 
 def _range(feed: Feed, lane: Lane, span: Span, bounds: Bounds, *, since: int) -> tuple[int, int]:
-    """What was asked for, up to the end of now; a start that is gone stays, and is missed later."""
+    """Returns the requested range, ending at the current end at the latest. A start that was
+    removed is kept: the read then raises `DataLost`.
+    """
     start = max(_position(feed, span.start, lane, bounds.start), since)
     end = min(_position(feed, span.end, lane, bounds.end), bounds.end)
     if span.partitions and lane.number not in span.partitions:
         end = start = bounds.end
-    # Messages need not be in the order of their times: an end by time is no position.
+    # Timestamps need not be in order, so the end of a time range gives no position.
     return min(start, end), end
 
 
-def _position(feed: Feed, positions: Positions, lane: Lane, otherwise: int) -> int:
-    said = positions.get(lane.number, positions.get(None))
-    return otherwise if said is None else feed.parse(said)
+def _position(feed: Feed, positions: Positions, lane: Lane, default: int) -> int:
+    position = positions.get(lane.number, positions.get(None))
+    return default if position is None else feed.parse(position)
 
 
 def _shown_position(position: int, origin: Origin) -> int | str:
-    """As an option has it: numbers of more than 53 bits are no friends of JSON."""
+    """Returns the position as an option has it: as text for logs, because JSON numbers are exact
+    only up to 53 bits.
+    """
     return str(position) if origin.is_log else position
 
 
@@ -171,4 +178,6 @@ def _moment(moment_us: int) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=moment_us)
     except OverflowError:
-        raise InputError(f"{moment_us} µs since 1970 is no time that Spark knows") from None
+        raise InputError(
+            f"{moment_us} µs since 1970 is outside the range of Spark's timestamps"
+        ) from None

@@ -1,17 +1,18 @@
-"""`tier-history`: what the manifest logs say of where segments were, when, and for how long.
+"""The job `tier-history`: in which tiers segments were, when and for how long, from the manifest
+logs.
 
     report = tier_history(spark, Backend(path=root), ["orders"], output="history")
 
-Tables, each as Parquet and CSV in the output folder:
+It writes these tables as Parquet and CSV into the output folder:
 
-- `time_in_tier`: of each log and tier, how many stays ended and how many go on, and the percentiles
-  of those that ended, in seconds. A stay that began before the history counts from its beginning.
-- `hydration_latency`: of each log and the tier it came from, in milliseconds.
-- `upload_retries`: of each log, uploads, tries, and how often one was tried again.
-- `bytes_per_tier`: of each log, how many bytes each tier had, at a thousand moments at most.
+- `time_in_tier`: per log and tier, how many stays ended, how many continue, and percentiles of the
+  ended ones in seconds. A stay that began before the history counts from the start of the history.
+- `hydration_latency`: per log and source tier, in milliseconds.
+- `upload_retries`: per log, the number of uploads, attempts and retries.
+- `bytes_per_tier`: per log, the bytes in each tier, at no more than a thousand points in time.
 
-Plots of the first two and the last are PNGs beside them. History that retention removed is not
-there: it begins with the oldest snapshot then. Damaged chunks are left out, and told.
+Plots of all but `upload_retries` are written as PNGs to the same folder. If retention removed the
+start of the history, it begins with the oldest snapshot. Damaged chunks are left out and reported.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ _AT = "unix_millis(timestamp) AS at_ms"
 
 
 class Beginning(NamedTuple):
-    """Of a log's history."""
+    """Where the history of a log begins."""
 
     log: str
     chunk_index: int
     chunk_offset: int
     at_ms: int
-    is_cut: bool  # there was more before it
+    is_cut: bool  # earlier history was removed
 
 
 def tier_history(
@@ -73,33 +74,37 @@ def tier_history(
     plots: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """Of these logs, or of all. Without `output` the tables are only told. `is_good` is False if
-    part of a manifest log is damaged."""
+    """Analyses these logs, or all logs. Without `output` nothing is written, and the tables are
+    only in the report. `is_good` is False if part of a manifest log is damaged.
+    """
     watcher = watcher or NullWatcher()
     watcher.begin("list")
     [beginnings] = in_tasks(spark, partial(beginnings_in_task, tuple(logs)), [backend])
     watcher.begin("fold")
-    found = HistoryTables({}, 0, [])
+    history = HistoryTables({}, 0, [])
     if beginnings:
         spans = _spans(_rows(spark, backend, beginnings)).cache()
-        found = tables_of(spark, spans)
+        history = tables_of(spark, spans)
         spans.unpersist()
     written: list[str] = []
-    if output is not None and found.tables:
+    if output is not None and history.tables:
         watcher.begin("write")
-        written = write_tables(found.tables, output)
-        written += write_plots(found.tables, output) if plots else []
-    return _report(beginnings, found, written)
+        written = write_tables(history.tables, output)
+        written += write_plots(history.tables, output) if plots else []
+    return _report(beginnings, history, written)
 
 
-# In the tasks.
+# These functions run in tasks.
 
 
 def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]:
-    """Of those that have a history; `NotFound` if one is asked for that is not there."""
+    """Returns the beginning of each log that has a history.
+
+    Raises `NotFound` if a named log does not exist.
+    """
     from lakebed.spark.sources.manifest_records import recorded
 
-    found = []
+    beginnings = []
     with backend.open() as store:
         for name in logs or store.logs():
             manifest = recorded(store, name)
@@ -108,16 +113,16 @@ def beginnings_in_task(logs: Sequence[str], backend: Backend) -> list[Beginning]
             try:
                 beginning = history_beginning(manifest.reader)
             except NotFound:
-                continue  # there is no good snapshot that it could begin with
+                continue  # no intact snapshot to begin with
             chunk_index, offset = beginning.position
             is_cut = manifest.reader.chunk_indexes()[:1] != [0]
             at_ms = beginning.timestamp_ms
-            found.append(Beginning(manifest.log, chunk_index, offset, at_ms, is_cut))
-    return found
+            beginnings.append(Beginning(manifest.log, chunk_index, offset, at_ms, is_cut))
+    return beginnings
 
 
 def spans_in_task(table: pa.Table) -> pa.Table:
-    """Of one segment: `rows` in any order."""
+    """Returns the spans of one segment, from its rows in any order."""
     import pyarrow as pa
 
     ordered = table.sort_by([("chunk_index", "ascending"), ("chunk_offset", "ascending")])
@@ -144,16 +149,18 @@ def _span_schema() -> pa.Schema:
 
 
 def _rows(spark: SparkSession, backend: Backend, beginnings: Sequence[Beginning]) -> DataFrame:
-    """The records of all logs, and what is known before the first of each."""
+    """Returns the records of all logs, and the state before the first record where earlier
+    history is gone.
+    """
     frames = []
     for beginning in beginnings:
         frames.append(_records(spark, backend, beginning))
         if beginning.is_cut:
             frames.append(_states(spark, backend, beginning))
-    whole = frames[0]
+    union = frames[0]
     for frame in frames[1:]:
-        whole = whole.unionByName(frame, allowMissingColumns=True)
-    return whole
+        union = union.unionByName(frame, allowMissingColumns=True)
+    return union
 
 
 def _source(spark: SparkSession, backend: Backend, log: str, **options: str) -> DataFrame:
@@ -162,15 +169,18 @@ def _source(spark: SparkSession, backend: Backend, log: str, **options: str) -> 
 
 
 def _records(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
-    """Numbers without a sign that are larger than a signed one only matter as equal or not."""
+    """Returns the records from the beginning on.
+
+    Unsigned numbers that become negative here are only compared for equality.
+    """
     frame = _source(spark, backend, beginning.log, columns=",".join(_COLUMNS))
     index, offset = beginning.chunk_index, beginning.chunk_offset
     frame = frame.where(
         f"chunk_index > {index} OR chunk_index = {index} AND chunk_offset >= {offset}"
     )
     frame = frame.where("segment_id IS NOT NULL OR problem IS NOT NULL")
-    none = ["CAST(NULL AS bigint) AS residency", "CAST(NULL AS bigint) AS pending"]
-    return frame.selectExpr("*", _AT, *none).drop("timestamp")
+    no_state = ["CAST(NULL AS bigint) AS residency", "CAST(NULL AS bigint) AS pending"]
+    return frame.selectExpr("*", _AT, *no_state).drop("timestamp")
 
 
 def _states(spark: SparkSession, backend: Backend, beginning: Beginning) -> DataFrame:
@@ -197,38 +207,38 @@ def _spans(rows: DataFrame) -> DataFrame:
 
 
 def _report(
-    beginnings: Sequence[Beginning], found: HistoryTables, written: Sequence[str]
+    beginnings: Sequence[Beginning], history: HistoryTables, written: Sequence[str]
 ) -> Report:
-    uploads = _column_sums(found.tables.get("upload_retries"), ("uploads", "retries", "failures"))
-    hydrations = _column_sums(found.tables.get("hydration_latency"), ("done", "failed"))
+    uploads = _column_sums(history.tables.get("upload_retries"), ("uploads", "retries", "failures"))
+    hydrations = _column_sums(history.tables.get("hydration_latency"), ("done", "failed"))
     return Report(
         NAME,
-        row_count=found.record_count,
+        row_count=history.record_count,
         facts={
             "logs": len(beginnings),
-            "records": found.record_count,
+            "records": history.record_count,
             "uploads": uploads["uploads"],
             "upload_retries": uploads["retries"],
             "upload_failures": uploads["failures"],
             "hydrations": hydrations["done"],
             "hydration_failures": hydrations["failed"],
-            "problems": len(found.problems),
+            "problems": len(history.problems),
             "files": list(written),
         },
-        lines=tuple(_lines(beginnings, found)),
-        is_good=not found.problems,
+        lines=tuple(_lines(beginnings, history)),
+        is_good=not history.problems,
     )
 
 
-def _lines(beginnings: Sequence[Beginning], found: HistoryTables) -> Iterator[str]:
-    yield from found.problems
-    yield from (f"note: {note}" for note in found.notes)
+def _lines(beginnings: Sequence[Beginning], history: HistoryTables) -> Iterator[str]:
+    yield from history.problems
+    yield from (f"note: {note}" for note in history.notes)
     for beginning in beginnings:
         if beginning.is_cut:
-            yield f"note: {beginning.log}: what was before its oldest snapshot is not known"
+            yield f"note: {beginning.log}: the history before its oldest snapshot was removed"
     for name in ("time_in_tier", "hydration_latency", "upload_retries"):
-        if name in found.tables and found.tables[name].num_rows:
-            yield from (f"{name}:", *table_lines(found.tables[name]), "")
+        if name in history.tables and history.tables[name].num_rows:
+            yield from (f"{name}:", *table_lines(history.tables[name]), "")
 
 
 def _column_sums(table: pa.Table | None, names: Sequence[str]) -> dict[str, int]:

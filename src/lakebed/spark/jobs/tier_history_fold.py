@@ -1,13 +1,13 @@
-"""What happened to one segment, as spans of time: pure, from its records in their order.
+"""Folds the records of one segment, in order, into spans of time. Without I/O.
 
-- A stay in a tier, from the record that brought it there to the one that took it away.
-- A hydration, from its start to its end, or its failure.
-- An upload, from its first try to its end: how often it was tried, and how often that failed.
-- A change of how many bytes a tier has.
-- How many records there are; damage, of a manifest log, in the place of records.
+- A stay in a tier: from the record that put the segment there to the one that removed it.
+- A hydration: from its start to its completion or failure.
+- An upload: from its first attempt to its completion, with the numbers of attempts and failures.
+- A change of the number of bytes in a tier.
+- The number of records; damage of a manifest log takes the place of records.
 
-How a record changes a segment's state is the engine's to say (`aof.manifest.transitions`). What
-was under way when it was begun anew, after a crash, has no end of its own.
+The engine defines how a record changes a segment's state (`aof.manifest.transitions`). Work that
+was interrupted by a crash and started again has no end of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakebed.aof.manifest.transitions import CREATING, TIER0, TIER1, TIER2, TRAN
 STAY, HYDRATION, UPLOAD, CHANGE = "stay", "hydration", "upload", "change"
 RECORDS, DAMAGE, TORN = "records", "damage", "torn"
 DONE, FAILED, UNFINISHED = "done", "failed", "unfinished"
-STATE = "State"  # the type of a row that says what is known before the first record
+STATE = "State"  # the type of a row with the state before the first record
 
 _TIERS = {0: TIER0, 1: TIER1, 2: TIER2}
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in TRANSITIONS}
@@ -37,14 +37,14 @@ _KNOWN_BEFORE = ("durable_bytes", "resident_bytes", "compressed_bytes", "key", "
 
 
 class Span(NamedTuple):
-    """Of one segment. What a kind has no use for is None."""
+    """A span of one segment. Fields that its kind does not use are None."""
 
     kind: str
     tier: int
     started_ms: int
-    ended_ms: int | None = None  # None if it goes on, or nobody knows
+    ended_ms: int | None = None  # None if it has not ended, or the end is unknown
     is_cut: bool = False  # it began before the history
-    size_bytes: int | None = None  # of a change: more, or less
+    size_bytes: int | None = None  # of a change: positive or negative
     outcome: str | None = None
     tries: int | None = None
     failures: int | None = None
@@ -57,14 +57,17 @@ class _Upload(NamedTuple):
 
 
 def spans_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Span]:
-    """`rows` are the records of a segment as `lakebed.manifest` has them, with `at_ms`."""
+    """Yields the spans of a segment.
+
+    `rows` are its records as `lakebed.manifest` returns them, with `at_ms`.
+    """
     fold = _Fold()
     count = 0
     for row in rows:
         if row["problem"] is not None:
-            where = f"{row['log']}: chunk {row['chunk_index']}"
+            chunk = f"{row['log']}: chunk {row['chunk_index']}"
             kind = TORN if row["problem"].startswith("torn") else DAMAGE
-            yield Span(kind, 0, 0, outcome=f"{where}: {row['problem']}")
+            yield Span(kind, 0, 0, outcome=f"{chunk}: {row['problem']}")
             continue
         count += row["type"] != STATE
         yield from fold.add(row)
@@ -76,13 +79,17 @@ class _Fold:
     def __init__(self) -> None:
         self._draft: Draft | None = None
         self._last_ms = 0
-        self._stays: dict[int, tuple[int, bool]] = {}  # since when, and whether before the history
+        self._stays: dict[
+            int, tuple[int, bool]
+        ] = {}  # start, and whether it was before the history
         self._bytes = dict.fromkeys(_TIERS, 0)
-        self._hydration: tuple[int, int] | None = None  # since when, and from which tier
+        self._hydration: tuple[int, int] | None = None  # start, and source tier
         self._upload: _Upload | None = None
 
     def add(self, row: Mapping[str, Any]) -> Iterator[Span]:
-        at_ms = self._last_ms = max(self._last_ms, row["at_ms"])  # time stands still, if it falls
+        at_ms = self._last_ms = max(
+            self._last_ms, row["at_ms"]
+        )  # a clock that was set back does not count
         if row["type"] == STATE:
             self._draft = Draft(row["segment_id"])
             for name in _KNOWN_BEFORE:
@@ -102,7 +109,7 @@ class _Fold:
             yield from self._moved(at_ms)
 
     def finish(self) -> Iterator[Span]:
-        """What goes on."""
+        """Yields what has not ended."""
         for tier, (since_ms, is_cut) in self._stays.items():
             yield Span(STAY, tier, since_ms, is_cut=is_cut)
         if self._hydration is not None:
@@ -111,7 +118,7 @@ class _Fold:
             yield _uploaded(self._upload, None, UNFINISHED)
 
     def _moved(self, at_ms: int, *, is_cut: bool = False) -> Iterator[Span]:
-        """From where it was to where it is now."""
+        """Yields the stays that ended and the changes of size, from the old to the new state."""
         draft = self._draft
         for tier, bit in _TIERS.items():
             is_here = draft is not None and bool(draft.residency & bit)
@@ -141,13 +148,13 @@ class _Fold:
                     yield Span(HYDRATION, source, since_ms, at_ms, outcome=outcome)
                 self._hydration = None
             case UploadStarted():
-                known = self._upload
+                upload = self._upload
                 self._upload = (
-                    _Upload(at_ms) if known is None else known._replace(tries=known.tries + 1)
+                    _Upload(at_ms) if upload is None else upload._replace(tries=upload.tries + 1)
                 )
             case UploadFailed():
-                known = self._upload or _Upload(at_ms)
-                self._upload = known._replace(failures=known.failures + 1)
+                upload = self._upload or _Upload(at_ms)
+                self._upload = upload._replace(failures=upload.failures + 1)
             case UploadDone():
                 if self._upload is not None:
                     yield _uploaded(self._upload, at_ms, DONE)
@@ -169,7 +176,7 @@ def _uploaded(upload: _Upload, ended_ms: int | None, outcome: str) -> Span:
 
 
 def _value(kind: type, row: Mapping[str, Any], name: str) -> Any:
-    """A field of a payload; only the short form of a seal lacks some."""
+    """Returns a field of a payload. Only the short form of a seal lacks fields."""
     value = row.get(name)
     if value is None:
         assert kind is SealSegment or name not in row or name in ("key", "etag"), name

@@ -1,4 +1,4 @@
-"""The tables of `tier-history` as files, as text, and as plots."""
+"""Writes the tables of the job `tier-history` as files, text and plots."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PERCENTILES = ("p50", "p90", "p99")
-_LOGS_PLOTTED_MAX = 8  # one below the other
+_LOGS_PLOTTED_MAX = 8  # plotted one below the other
 _MIB = 1 << 20
 
 
 def write_tables(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) -> list[str]:
-    """The paths of the files; those that are there are replaced."""
+    """Returns the paths of the files. Existing files are replaced."""
     from pyarrow import csv, parquet
 
     folder = Path(output)
@@ -33,14 +33,14 @@ def write_tables(tables: Mapping[str, pa.Table], output: str | os.PathLike[str])
 
 
 def write_plots(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) -> list[str]:
-    """The paths of the PNGs; of what nothing is known there is none."""
+    """Returns the paths of the PNGs. A table without data gets no plot."""
     folder = Path(output)
     drawn = {
         "time_in_tier": _bars(
             tables["time_in_tier"],
             by="tier",
             unit="s",
-            title="Time in each tier, of stays that ended",
+            title="Time in each tier (ended stays)",
         ),
         "hydration_latency": _bars(
             tables["hydration_latency"], by="source_tier", unit="ms", title="Hydration latency"
@@ -57,7 +57,7 @@ def write_plots(tables: Mapping[str, pa.Table], output: str | os.PathLike[str]) 
 
 
 def table_lines(table: pa.Table) -> list[str]:
-    """Columns of texts, below their names."""
+    """Formats a table as text, with aligned columns and a header line."""
     rows = [table.column_names]
     rows += [[_text(value) for value in row.values()] for row in table.to_pylist()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -74,7 +74,7 @@ def _text(value: object) -> str:
 
 
 def _figure(height: float) -> Any:
-    """Drawn without a display, and without pyplot, which keeps what it draws."""
+    """Creates a figure without a display, and without pyplot, which would keep it in memory."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -84,7 +84,7 @@ def _figure(height: float) -> Any:
 
 
 def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
-    """Groups of percentiles, one group for each row that has them."""
+    """Plots the percentiles of each row as a group of bars. Returns None if no row has any."""
     rows = [row for row in table.to_pylist() if row[f"p50_{unit}"] is not None]
     if not rows:
         return None
@@ -92,8 +92,8 @@ def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
     axes = figure.add_subplot()
     width = 0.8 / len(_PERCENTILES)
     for index, name in enumerate(_PERCENTILES):
-        places = [place + (index - 1) * width for place in range(len(rows))]
-        axes.bar(places, [row[f"{name}_{unit}"] for row in rows], width, label=name)
+        positions = [position + (index - 1) * width for position in range(len(rows))]
+        axes.bar(positions, [row[f"{name}_{unit}"] for row in rows], width, label=name)
     axes.set_xticks(range(len(rows)), [_label(row["log"], row[by]) for row in rows])
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylim(bottom=0)
@@ -104,7 +104,7 @@ def _bars(table: pa.Table, *, by: str, unit: str, title: str) -> Any:
 
 
 def _bytes(table: pa.Table) -> Any:
-    """A log below the other, its tiers stacked."""
+    """Plots the logs one below the other, with their tiers stacked."""
     rows = table.to_pylist()
     logs: Sequence[str] = list(dict.fromkeys(row["log"] for row in rows))[:_LOGS_PLOTTED_MAX]
     if not logs:
@@ -127,5 +127,5 @@ def _label(log: str, tier: int) -> str:
 
 
 def _plain(log: str) -> str:
-    """A dollar sign would begin a formula."""
+    """Escapes dollar signs, which would start a formula."""
     return log.replace("$", r"\$")

@@ -1,4 +1,6 @@
-"""The tables of `tier-history`, of the spans of all segments: two queries, little to collect."""
+"""Computes the tables of the job `tier-history` from the spans of all segments, with two
+queries.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
 
-MOMENTS_MAX = 1000  # of the bytes over time, of each log
+MOMENTS_MAX = 1000  # points in time per log, in `bytes_per_tier`
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,18 +34,18 @@ class HistoryTables(NamedTuple):
     tables: Mapping[str, pa.Table]
     record_count: int
     problems: Sequence[str]
-    notes: Sequence[str] = ()  # torn ends, which a crash leaves
+    notes: Sequence[str] = ()  # torn ends, left by crashes
 
 
 def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
-    """`spans` are read twice, and once more if there is damage."""
+    """Reads `spans` twice, and once more if there is damage."""
     groups = _groups(spans)
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     if any(row.kind in (DAMAGE, TORN) for row in groups):
         damages = spans.where(f"kind IN ('{DAMAGE}', '{TORN}')")
-        told = sorted(damages.select("kind", "outcome").collect())
-    problems = [outcome for kind, outcome in told if kind == DAMAGE]
-    notes = [outcome for kind, outcome in told if kind == TORN]
+        reported = sorted(damages.select("kind", "outcome").collect())
+    problems = [outcome for kind, outcome in reported if kind == DAMAGE]
+    notes = [outcome for kind, outcome in reported if kind == TORN]
     tables = {
         "time_in_tier": _table(_stay, groups, STAY, _STAYS),
         "hydration_latency": _table(_hydration, groups, HYDRATION, _HYDRATIONS),
@@ -55,11 +57,11 @@ def tables_of(spark: SparkSession, spans: DataFrame) -> HistoryTables:
 
 
 def _groups(spans: DataFrame) -> list[Row]:
-    """Of each log, kind and tier all that the tables need."""
+    """Aggregates the spans by log, kind and tier into all that the tables need."""
     from pyspark.sql import functions as sql
 
-    is_meant = sql.col("outcome").isNull() | (sql.col("outcome") == DONE)
-    duration = sql.when(is_meant, sql.expr("ended_ms - started_ms"))
+    is_counted = sql.col("outcome").isNull() | (sql.col("outcome") == DONE)
+    duration = sql.when(is_counted, sql.expr("ended_ms - started_ms"))
     grouped = spans.groupBy("log", "kind", "tier").agg(
         sql.count("*").alias("spans"),
         sql.count("ended_ms").alias("ended"),
@@ -106,9 +108,9 @@ _BYTES = ("log", "at", "tier0_bytes", "tier1_bytes", "tier2_bytes")
 
 
 def _durations(row: Row, unit: str, divisor: int) -> dict[str, float | None]:
-    """None if nothing has ended yet."""
-    found = row.percentiles or [None] * len(PERCENTILES)
-    values = {**dict(zip(PERCENTILES, found, strict=True)), "max": row.duration_max}
+    """Returns the percentiles and the maximum; all are None if nothing has ended yet."""
+    percentiles = row.percentiles or [None] * len(PERCENTILES)
+    values = {**dict(zip(PERCENTILES, percentiles, strict=True)), "max": row.duration_max}
     return {
         f"{name}_{unit}": None if value is None else value / divisor
         for name, value in values.items()
@@ -134,7 +136,9 @@ def _arrow(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> pa.Table:
 
 
 def _bytes_over_time(spark: SparkSession, spans: DataFrame, groups: Iterable[Row]) -> pa.Table:
-    """The sum of all changes up to the end of each of so many steps of equal length."""
+    """Returns the size of each tier at the end of each time step. A log has at most
+    `MOMENTS_MAX` steps of equal length.
+    """
     edges: dict[str, tuple[int, int]] = {}
     for row in groups:
         if row.kind == CHANGE:
@@ -146,23 +150,28 @@ def _bytes_over_time(spark: SparkSession, spans: DataFrame, groups: Iterable[Row
         (log, first_ms, last_ms, (last_ms - first_ms) // MOMENTS_MAX + 1)
         for log, (first_ms, last_ms) in edges.items()
     ]
-    known = spark.createDataFrame(
+    step_table = spark.createDataFrame(
         steps, "log string, first_ms bigint, last_ms bigint, step_ms bigint"
     )
     at = "least(first_ms + ((started_ms - first_ms) div step_ms + 1) * step_ms - 1, last_ms)"
-    changes = spans.where(f"kind = '{CHANGE}'").join(known.hint("broadcast"), "log")
+    changes = spans.where(f"kind = '{CHANGE}'").join(step_table.hint("broadcast"), "log")
     grouped = changes.selectExpr("log", "tier", f"{at} AS at_ms", "size_bytes")
     summed = grouped.groupBy("log", "at_ms", "tier").sum("size_bytes").collect()
     return _arrow(list(_running(sorted(summed))), _BYTES)
 
 
 def _running(changes: Sequence[tuple[str, int, int, int]]) -> Iterator[dict[str, Any]]:
-    """`changes` are log, time, tier and bytes, by log and time; one row for each time."""
+    """Yields running totals, one row per time.
+
+    `changes` are log, time, tier and bytes, sorted by log and time.
+    """
     log, sizes = "", [0, 0, 0]
     for index, (name, at_ms, tier, change) in enumerate(changes):
         if name != log:
             log, sizes = name, [0, 0, 0]
         sizes[tier] += change
-        if [tuple(one[:2]) for one in changes[index + 1 : index + 2]] != [(name, at_ms)]:
+        if [tuple(following[:2]) for following in changes[index + 1 : index + 2]] != [
+            (name, at_ms)
+        ]:
             named = {f"tier{number}_bytes": size for number, size in enumerate(sizes)}
             yield {"log": log, "at": _EPOCH + timedelta(milliseconds=at_ms), **named}

@@ -1,12 +1,14 @@
-"""Topics to Parquet files, and Parquet files to topics: what goes out comes in again as it was.
+"""The jobs `export` and `import`: topics to Parquet files, and Parquet files to topics, without
+loss.
 
-    files = FilesPlace(folder="/backup/orders")
+    files = FilesLocation(folder="/backup/orders")
     export_topic(spark, backend, "orders", files)
-    import_topic(spark, files, Publishing(backend=backend, topic="orders"))
+    import_topic(spark, files, Publication(backend=backend, topic="orders"))
 
-A file has the columns of `lakebed.topic`; to come in it needs `value` alone, and may have key,
-timestamp, headers and partition (topic and offset are left out). Files come in by their names,
-and their rows in order, so that a partition that went out comes in as it was.
+An exported file has the columns of `lakebed.topic`. An imported file needs only `value`; it may
+have key, timestamp, headers and partition, and its topic and offset are ignored. Files are imported
+in the order of their names and rows in their order, so that an exported partition is restored
+exactly.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXPORT, IMPORT = "export", "import"
-FILE_BYTES = 64 * MIB  # about, and before they are compressed
+FILE_BYTES = 64 * MIB  # approximate, before compression
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 _LEFT_OUT = ("topic", "offset")
@@ -56,31 +58,35 @@ def export_topic(
     file_bytes: int = FILE_BYTES,
     watcher: Watcher | None = None,
 ) -> Report:
-    """`AlreadyExists` if there is something where the files are to be. If it fails, files may be
-    left, and `_SUCCESS` is not among them."""
+    """Exports a topic. Raises `AlreadyExists` if there are files at the target.
+
+    A failed export may leave files, but never `_SUCCESS`.
+    """
     if compression not in COMPRESSIONS:
         raise InputError(f"compression must be one of {', '.join(COMPRESSIONS)}")
     watcher = watcher or NullWatcher()
-    found = resolve(backend, Origin(topic), span or Span())
+    resolved = resolve(backend, Origin(topic), span or Span())
     to.prepare(overwrite=overwrite)
-    rows = found.read(spark, partitionBytes=str(file_bytes))
+    rows = resolved.read(spark, partitionBytes=str(file_bytes))
     writing = partial(_write_rows, to, compression)
-    with watched(spark, watcher, EXPORT, total=found.row_count, size_bytes=found.size_bytes):
+    with watched(spark, watcher, EXPORT, total=resolved.row_count, size_bytes=resolved.size_bytes):
         written = rows.mapInArrow(writing, _WRITTEN).collect()
-    there = {one.path for one in to.list_files()}
-    missing = [one.path for one in written if one.path not in there]
+    visible = {file.path for file in to.list_files()}
+    missing = [file.path for file in written if file.path not in visible]
     if missing:
-        raise NotFound(f"{missing[0]}: a worker wrote it and it is not there: is {to} shared?")
+        raise NotFound(
+            f"{missing[0]}: written by a worker but not visible here: is {to} a shared folder?"
+        )
     to.mark_whole()
     return Report(
         job=EXPORT,
-        row_count=sum(one.rows for one in written),
-        size_bytes=found.size_bytes,
+        row_count=sum(file.rows for file in written),
+        size_bytes=resolved.size_bytes,
         facts={
             "topic": topic,
             "to": str(to),
             "files": len(written),
-            "file_bytes": sum(one["size"] for one in written),
+            "file_bytes": sum(file["size"] for file in written),
         },
     )
 
@@ -92,29 +98,32 @@ def import_topic(
     *,
     watcher: Watcher | None = None,
 ) -> Report:
-    """`NotFound` if there is no file; `InputError` if their columns are no messages'."""
+    """Imports files.
+
+    Raises `NotFound` if there are none, `InputError` if their columns do not describe messages.
+    """
     watcher = watcher or NullWatcher()
     files = parquet_files(origin)
     columns = importable_columns(schema_of(origin, files[0].path), files[0].path)
     if to.keeps_partitions and "partition" not in columns:
-        raise InputError(f"{files[0].path}: there is no column partition, which is to be kept")
+        raise InputError(f"{files[0].path}: cannot keep partitions: there is no column partition")
     pieces = cut(files, piece_bytes=FILE_BYTES)
-    size_bytes = sum(one.size_bytes for one in files)
+    size_bytes = sum(file.size_bytes for file in files)
     reading = partial(_read_rows, origin, pieces, columns)
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     rows = numbers.mapInArrow(reading, _ddl(columns))
     with watched(spark, watcher, IMPORT, total=len(files), size_bytes=size_bytes, unit="files"):
-        done = publish(rows, to, job=IMPORT)
+        published = publish(rows, to, job=IMPORT)
     return Report(
         job=IMPORT,
-        row_count=done.row_count,
-        size_bytes=0 if done.was_done_before else size_bytes,
-        facts={"from": str(origin), "to": to.topic, "files": len(files)} | done.facts(),
+        row_count=published.row_count,
+        size_bytes=0 if published.was_done_before else size_bytes,
+        facts={"from": str(origin), "to": to.topic, "files": len(files)} | published.facts(),
     )
 
 
 class FilePiece(NamedTuple):
-    """One of so many parts of a file."""
+    """Part number `part` of `part_count` parts of a file."""
 
     path: str
     part: int
@@ -122,44 +131,49 @@ class FilePiece(NamedTuple):
 
 
 def cut(files: Sequence[FoundFile], *, piece_bytes: int) -> list[tuple[FilePiece, ...]]:
-    """What each task reads, in the order of the files: small ones share a task, large ones have
-    several."""
-    found: list[tuple[FilePiece, ...]] = []
+    """Returns what each task reads, in file order.
+
+    Small files share a task; large files are read by several.
+    """
+    tasks: list[tuple[FilePiece, ...]] = []
     held: list[FilePiece] = []
     held_bytes = 0
-    for one in files:
-        part_count = max(-(-one.size_bytes // piece_bytes), 1)
-        if held and held_bytes + one.size_bytes > piece_bytes:
-            found.append(tuple(held))
+    for file in files:
+        part_count = max(-(-file.size_bytes // piece_bytes), 1)
+        if held and held_bytes + file.size_bytes > piece_bytes:
+            tasks.append(tuple(held))
             held, held_bytes = [], 0
         if part_count > 1:
-            found += [(FilePiece(one.path, part, part_count),) for part in range(part_count)]
+            tasks += [(FilePiece(file.path, part, part_count),) for part in range(part_count)]
         else:
-            held.append(FilePiece(one.path, 0, 1))
-            held_bytes += one.size_bytes
-    return [*found, tuple(held)] if held else found
+            held.append(FilePiece(file.path, 0, 1))
+            held_bytes += file.size_bytes
+    return [*tasks, tuple(held)] if held else tasks
 
 
 def importable_columns(schema: pa.Schema, path: str) -> tuple[str, ...]:
-    """Those that messages are made of; `InputError` if there are others, or no value."""
+    """Returns the columns to import.
+
+    Raises `InputError` if there are unknown columns, or no value.
+    """
     from lakebed.spark.arrow.messages import FIELDS
 
-    known = [name for name in FIELDS.names if name not in _LEFT_OUT]
+    importable = [name for name in FIELDS.names if name not in _LEFT_OUT]
     for name in schema.names:
         if name not in FIELDS.names:
             raise InputError(
-                f"{path}: a column {name!r} cannot be published; those that can be are "
-                f"{', '.join(known)}"
+                f"{path}: the column {name!r} cannot be published; the allowed columns are "
+                f"{', '.join(importable)}"
             )
     if "value" not in schema.names:
-        raise InputError(f"{path}: there is no column value")
-    return tuple(name for name in known if name in schema.names)
+        raise InputError(f"{path}: the column value is missing")
+    return tuple(name for name in importable if name in schema.names)
 
 
 def _write_rows(
     to: FilesLocation, compression: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: its rows as a file, of which one row tells."""
+    """Writes the rows of this task to a file. Yields one row that describes the file."""
     import pyarrow as pa
     from pyspark import TaskContext
 
@@ -180,7 +194,10 @@ def _read_rows(
     columns: Sequence[str],
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """In a task: the rows of its pieces. The numbers are those of pieces; a task has one."""
+    """Yields the rows of the pieces of this task.
+
+    `numbers` has the index of its entry in `pieces`.
+    """
     from lakebed.spark.arrow.messages import FIELDS
 
     schema = FIELDS.schema(columns)
@@ -195,16 +212,23 @@ def _read_rows(
 
 
 def _same_columns(columns: Sequence[str], path: str, schema: pa.Schema) -> Sequence[str]:
-    """`InputError` if a file has others than the first one has: nothing is left out in silence."""
-    found = importable_columns(schema, path)
-    odd = sorted(set(found) ^ set(columns))
-    if odd:
-        raise InputError(f"{path}: not all files have the columns {', '.join(odd)}")
+    """Raises `InputError` if the columns differ from those of the first file: none is silently
+    dropped.
+    """
+    importable = importable_columns(schema, path)
+    differing = sorted(set(importable) ^ set(columns))
+    if differing:
+        raise InputError(
+            f"{path}: all files must have the same columns; these differ: {', '.join(differing)}"
+        )
     return columns
 
 
 def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
-    """The same rows as Spark was told that they are; a time without a zone is UTC."""
+    """Casts the rows to the schema that was declared to Spark.
+
+    A time without a zone is taken as UTC.
+    """
     import pyarrow as pa
 
     arrays = []
@@ -214,8 +238,10 @@ def conformed(rows: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBa
             array = array.cast(pa.timestamp(array.type.unit, tz="UTC"))
         try:
             if pa.types.is_timestamp(field.type) and pa.types.is_integer(array.type):
-                raise pa.ArrowInvalid(f"{array.type} does not say since when, nor in which unit")
-            # A topic has milliseconds: what is finer than Spark's microseconds may go.
+                raise pa.ArrowInvalid(
+                    f"{array.type} is not a timestamp: its unit and epoch are unknown"
+                )
+            # Topics store milliseconds, so nanoseconds may be truncated to Spark's microseconds.
             is_fine = pa.types.is_timestamp(array.type) and array.type.unit == "ns"
             arrays.append(array.cast(field.type, safe=not is_fine))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -1,14 +1,15 @@
-"""`verify`: every checksum of a store, by many tasks; the report is that of `verify_store`.
+"""The job `verify`: checks every checksum of a store in many tasks, with the report of
+`verify_store`.
 
     report = verify(spark, Backend(path=root))
 
 With `path` the tasks read the files: logs in all tiers with their manifest logs, topics, groups and
-objects.
-Each gets a group of segments, or of versions, of about as many bytes; one that is damaged is told,
-and fails no task. With `endpoint` see `verify_remote`.
+objects. Each task checks a group of segments or object versions of about equal size. Damage is
+reported and fails no task. With `endpoint` see `verify_remote`.
 
-Objects that have lost bytes are marked by the writer, which looks itself: whoever has the store
-open, or this process. Parts of uploads have no mark.
+Objects that have lost bytes are marked as damaged by the process that has the store open, or by
+this process if there is none; it checks them again first. Parts of multipart uploads cannot be
+marked.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NAME = "verify"
-PIECE_BYTES = 64 * MIB  # of objects
+PIECE_BYTES = 64 * MIB  # for objects
 
 
 class CheckedStore(NamedTuple):
-    """What was found, and how many bytes were read for it, about."""
+    """The findings, and about how many bytes were read."""
 
     report: StoreReport
     size_bytes: int
@@ -60,7 +61,9 @@ def verify(
     mark: bool = True,
     watcher: Watcher | None = None,
 ) -> Report:
-    """`tier2`: read all objects of logs as well. `is_good` is False if there is any damage."""
+    """Checks the store and marks damaged objects. `tier2`: also read all Tier 2 objects of logs.
+    `is_good` is False if there is any damage.
+    """
     watcher = watcher or NullWatcher()
     checked = check(spark, backend, tier2=tier2, watcher=watcher)
     versions = versions_to_mark(checked.report.objects) if mark else []
@@ -84,7 +87,7 @@ def check(
     piece_bytes: int = PIECE_BYTES,
     watcher: Watcher | None = None,
 ) -> CheckedStore:
-    """Only the check: nothing is marked."""
+    """Checks the store, and marks nothing."""
     watcher = watcher or NullWatcher()
     if not backend.path:
         report, size_bytes = check_remote(spark, backend, tier2=tier2, watcher=watcher)
@@ -98,15 +101,15 @@ def check(
     inputs = [pieces[group.start : group.stop] for group in groups]
     with watched(spark, watcher, "verify", total=len(pieces), size_bytes=size_bytes, unit="pieces"):
         outputs = in_tasks(spark, partial(check_in_task, backend.path), inputs)
-    found = [finding for output in outputs for finding in output]
-    return CheckedStore(join_store(plan, found), size_bytes)
+    findings = [finding for output in outputs for finding in output]
+    return CheckedStore(join_store(plan, findings), size_bytes)
 
 
-# In the tasks.
+# These functions run in tasks.
 
 
 def plan_in_task(tier2: bool, piece_bytes: int, path: str) -> StorePlan:
-    """In a task too: with Spark Connect only they see the files."""
+    """Plans the check in a task, because with Spark Connect only the tasks see the files."""
     with ReadOnlyStore(path) as store:
         return plan_store(store, tier2=tier2, bytes_max=piece_bytes)
 

@@ -1,13 +1,12 @@
-"""`verify` of a store elsewhere, over its HTTP API.
+"""The job `verify` for a store on another machine, over its HTTP API.
 
-- Topics and logs: tasks fetch the segments as they are stored, up to the durable end, and check
-  every record as if they had the files. A log's segment is read in the hottest tier that has it.
-- Objects: the node checks them itself, as one piece of work. Whoever gets an object from it gets
-  no byte that was not checked there, so fetching them would say nothing more; and a node hands out
-  neither its metadata nor parts of uploads.
+- Topics and logs: tasks fetch the stored segments up to the durable end, and check every record as
+  if they had the files. A segment of a log is read from the hottest tier that has it.
+- Objects: the node checks them itself, as one job. It verifies every byte that it serves, so
+  fetching objects would check nothing more; and it exposes neither its metadata nor upload parts.
 
-What only the files tell is not checked: indexes and manifests of partitions, manifest logs, groups,
-and the copies of segments that a hotter tier has too. `lakebed verify` on the node does that.
+Not checked, because only the files show them: indexes and manifests of partitions, manifest logs,
+groups, and copies of segments in colder tiers. `lakebed verify` on the node checks these too.
 """
 
 from __future__ import annotations
@@ -42,15 +41,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 UNSEEN = (
-    "through an endpoint neither indexes, manifests nor groups are checked, and one copy of each "
-    "segment: "
-    "lakebed verify on the node checks them all"
+    "through an endpoint, indexes, manifests and groups are not checked, and only one copy of each "
+    "segment is: run lakebed verify on the node to check everything"
 )
-_OBJECTS_BYTES = 64 * MIB  # so that they are a task's only work
+_OBJECTS_BYTES = 64 * MIB  # so that the objects get a task of their own
 
 
 class AllObjects(NamedTuple):
-    """The object store, by the node itself."""
+    """All objects of the store, checked by the node itself."""
 
     kind: str = "objects-verify"
 
@@ -61,15 +59,15 @@ Finding = LogFinding | TopicFinding | LakeReport | Unchecked | None
 
 class Plan(NamedTuple):
     logs: tuple[str, ...]
-    topics: tuple[tuple[str, int], ...]  # with how many partitions
+    topics: tuple[tuple[str, int], ...]  # name and number of partitions
     pieces: tuple[Piece, ...]
-    damage: tuple[DamageRecord, ...] = ()  # on record, and not acknowledged
+    damage: tuple[DamageRecord, ...] = ()  # recorded, not acknowledged
 
 
 def check_remote(
     spark: SparkSession, backend: Backend, *, tier2: bool, watcher: Watcher
 ) -> tuple[StoreReport, int]:
-    """What was found, and how many bytes were read, about."""
+    """Returns the findings, and about how many bytes were read."""
     watcher.begin("list")
     [plan] = in_tasks(spark, partial(plan_in_task, tier2), [backend])
     sizes = [_size(piece) for piece in plan.pieces]
@@ -78,12 +76,12 @@ def check_remote(
     count, size_bytes = len(plan.pieces), sum(sizes) - _OBJECTS_BYTES
     with watched(spark, watcher, "verify", total=count, size_bytes=size_bytes, unit="pieces"):
         outputs = in_tasks(spark, partial(check_in_task, backend), inputs)
-    found = [finding for output in outputs for finding in output]
-    report = join_remote(plan, found)
+    findings = [finding for output in outputs for finding in output]
+    report = join_remote(plan, findings)
     return report, size_bytes + report.objects.bytes
 
 
-# In the tasks.
+# These functions run in tasks.
 
 
 def plan_in_task(tier2: bool, backend: Backend) -> Plan:
@@ -126,18 +124,18 @@ def _checked(store: RemoteStore, piece: Piece) -> Finding:
         return Unchecked(_what(piece), str(error))
 
 
-# Joining.
+# Joining the findings.
 
 
-def join_remote(plan: Plan, found: Sequence[Finding]) -> StoreReport:
+def join_remote(plan: Plan, all_findings: Sequence[Finding]) -> StoreReport:
     of_logs: dict[str, list[LogFinding]] = defaultdict(list)
     of_topics: dict[tuple[str, int], list[TopicFinding]] = defaultdict(list)
-    elsewhere: dict[str, list[int]] = defaultdict(list)
+    in_other_tiers: dict[str, list[int]] = defaultdict(list)
     objects, unchecked = LakeReport(), []
-    for piece, finding in zip(plan.pieces, found, strict=True):
+    for piece, finding in zip(plan.pieces, all_findings, strict=True):
         if isinstance(piece, LogSegment):
             tier = finding.tier if isinstance(finding, LogFinding) else piece.info.tier
-            elsewhere[piece.log] += [piece.info.segment_id] if tier else []
+            in_other_tiers[piece.log] += [piece.info.segment_id] if tier else []
         if isinstance(finding, Unchecked):
             unchecked.append(finding)
         elif isinstance(finding, LakeReport):
@@ -148,7 +146,7 @@ def join_remote(plan: Plan, found: Sequence[Finding]) -> StoreReport:
             of_topics[piece.topic, piece.partition].append(finding)
     logs = []
     for name in plan.logs:
-        report = join_log(LogPlan(name, (), tuple(elsewhere[name]), ()), of_logs[name])
+        report = join_log(LogPlan(name, (), tuple(in_other_tiers[name]), ()), of_logs[name])
         logs.append(CheckedLog(name, report, None, report.unreached))
     topics = []
     for name, count in plan.topics:

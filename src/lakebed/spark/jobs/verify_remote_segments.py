@@ -1,7 +1,7 @@
-"""One segment of a store elsewhere, fetched as it is stored and checked as if its file were here.
+"""Fetches one segment of a remote store in its stored form, and checks it like a local file.
 
-A log's segment is held as a whole while it is checked, a topic's a window at a time. One that was
-moved to another tier, or replaced by a smaller one, since it was listed is looked for again.
+A log's segment is held in memory as a whole, a topic's one window at a time. A segment that was
+moved to another tier or compacted after it was listed is looked up again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakebed.store.topic_report import TopicFinding, finding_of
 from lakebed.store.verification import Problem, SegmentPiece, judge_content
 
 FETCH_BYTES = 8 * MIB
-_TRIES = 3  # to find a segment that moves
+_TRIES = 3  # to catch a segment that is being moved
 
 
 class LogSegment(NamedTuple):
@@ -46,7 +46,7 @@ class TopicSegment(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of the file, from the root on."""
+        """The path of the file below the root."""
         return f"topics/{self.topic}/{self.partition}/segments/{self.info.base_offset:020}.log"
 
 
@@ -57,24 +57,29 @@ def check_log_segment(log: RemoteLog, piece: LogSegment) -> LogFinding | None:
     info: SegmentInfo | None = piece.info
     for _ in range(_TRIES):
         if info is None:
-            return None  # removed since
+            return None  # removed in the meantime
         try:
             return _check_copy(log, info) if info.tier else _check_file(log, info)
-        except NotFound:  # it moved: look where to
+        except NotFound:  # it was moved: look it up again
             info = next(
-                (one for one in log.segments() if one.segment_id == piece.info.segment_id), None
+                (
+                    segment
+                    for segment in log.segments()
+                    if segment.segment_id == piece.info.segment_id
+                ),
+                None,
             )
-    raise NotFound("it is being moved from tier to tier")
+    raise NotFound("the segment kept moving between tiers while it was checked; run the job again")
 
 
 def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
     data = bytearray()
     size = 1
     while len(data) < size:
-        found = log.segment_bytes(info.segment_id, offset=len(data), length=FETCH_BYTES, tier=0)
-        size = found.size
-        data += found.data
-        if not found.data.nbytes:
+        fetched = log.segment_bytes(info.segment_id, offset=len(data), length=FETCH_BYTES, tier=0)
+        size = fetched.size
+        data += fetched.data
+        if not fetched.data.nbytes:
             break
     confirmed = None
     if not info.is_sealed:
@@ -90,7 +95,7 @@ def _check_file(log: RemoteLog, info: SegmentInfo) -> LogFinding:
 
 
 def _full_bytes(data: bytearray) -> int:
-    """The length of the file that this is the beginning of, as its header says."""
+    """Returns the full length of the file, which its header states; 0 if there is no header."""
     if len(data) < SEGMENT_HEADER.size:
         return 0
     header = SEGMENT_HEADER.unpack(data)
@@ -102,7 +107,7 @@ def _check_copy(log: RemoteLog, info: SegmentInfo) -> LogFinding:
         source = _SegmentSource(log, info)
         footer, crc = read_copy(source, segment_id=info.segment_id, base_offset=info.base_offset)
         if crc != footer.payload_checksum:
-            raise Corrupt("the segment's payload is not the one that was sealed")
+            raise Corrupt("the segment's payload differs from what was sealed")
     except DataError as error:
         problem = Problem(info.path, None, 0, Verdict.CORRUPT, str(error))
         return LogFinding(info.segment_id, info.tier, None, (problem,))
@@ -110,7 +115,7 @@ def _check_copy(log: RemoteLog, info: SegmentInfo) -> LogFinding:
 
 
 class _SegmentSource:
-    """A `RangeSource` over the wire, of a compressed segment."""
+    """A `RangeSource` that fetches a compressed segment from the node."""
 
     def __init__(self, log: RemoteLog, info: SegmentInfo) -> None:
         self.name = info.path
@@ -121,15 +126,15 @@ class _SegmentSource:
     def read_range(self, offset: int, length: int) -> bytes:
         pieces = []
         while length > 0:
-            found = self._fetch(offset, min(length, FETCH_BYTES)).data
-            if not found.nbytes:
+            data = self._fetch(offset, min(length, FETCH_BYTES)).data
+            if not data.nbytes:
                 raise Corrupt("the segment became shorter", path=self.name, offset=offset)
-            pieces.append(found)
-            offset, length = offset + found.nbytes, length - found.nbytes
+            pieces.append(data)
+            offset, length = offset + data.nbytes, length - data.nbytes
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
 
     def _fetch(self, offset: int, length: int) -> SegmentRange:
         info = self._info
@@ -145,13 +150,17 @@ def check_topic_segment(partition: RemotePartition, piece: TopicSegment) -> Topi
     info: PartitionSegment | None = piece.info
     for _ in range(_TRIES):
         if info is None:
-            return None  # removed since
+            return None  # removed in the meantime
         try:
             return _check_records(partition, piece._replace(info=info))
-        except NotFound:  # replaced by a smaller one: look at that
+        except NotFound:  # it was compacted: look it up again
             base = piece.info.base_offset
-            info = next((one for one in partition.segments() if one.base_offset == base), None)
-    raise NotFound("it is being replaced by a smaller one")
+            info = next(
+                (segment for segment in partition.segments() if segment.base_offset == base), None
+            )
+    raise NotFound(
+        "the segment was compacted again and again while it was checked; run the job again"
+    )
 
 
 def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFinding:
@@ -162,18 +171,18 @@ def _check_records(partition: RemotePartition, piece: TopicSegment) -> TopicFind
     source = _RemoteBytes(partition, info)
     log = LogBytes(source, path=piece.path, base_offset=info.base_offset)
     inspection = inspect_piece(log, PartitionPiece(info.base_offset, listed, None, is_live=False))
-    found = SegmentVerification(
+    verification = SegmentVerification(
         base_offset=info.base_offset,
         path=piece.path,
         is_sealed=info.is_sealed,
         inspection=inspection,
         index_problems=(),
     )
-    return finding_of(piece.partition, found)
+    return finding_of(piece.partition, verification)
 
 
 class _RemoteBytes:
-    """A `ByteSource` over the wire; one window is held, and read ahead of what is asked for."""
+    """A `ByteSource` that fetches from the node. It holds one window, and reads ahead."""
 
     def __init__(self, partition: RemotePartition, info: PartitionSegment) -> None:
         self.size = info.end
@@ -196,13 +205,13 @@ class _RemoteBytes:
         end = min(end, self.size)
         while start + len(data) < end:
             length = min(FETCH_BYTES, end - start - len(data))
-            found = self._partition.segment_bytes(
+            fetched = self._partition.segment_bytes(
                 self._info.base_offset,
                 offset=start + len(data),
                 length=length,
                 generation=self._info.generation,
             )
-            if not found.data.nbytes:
+            if not fetched.data.nbytes:
                 break
-            data += found.data
+            data += fetched.data
         return memoryview(data)

@@ -1,4 +1,4 @@
-"""Who is told how far a job is: nobody, a progress bar, a test."""
+"""The receiver of a job's progress: a progress bar, a test, or none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """Called by the job's own thread, or by one that looks at Spark; must not raise."""
+    """Called by the thread of the job or by the thread that polls Spark. Must not raise."""
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None:
-        """A part of the job starts; 0: nobody knows how much of it there is."""
+        """Called when a part of the job starts. A `total` of 0 means unknown."""
 
     def advance(self, done: int, *, size_bytes: int = 0) -> None:
-        """So much of it is done now, in all; with the bytes that were read for it."""
+        """Reports how much of the part is done in total, and how many bytes were read for it."""
 
     def report_line(self, text: str) -> None:
-        """One line that stays."""
+        """Shows one line of text that stays visible."""
 
 
 class NullWatcher:
-    """The default."""
+    """Ignores all progress. The default."""
 
     def begin(self, what: str, *, total: int = 0, unit: str = "rows") -> None: ...
 

@@ -1,1 +1,1 @@
-"""Where queries write to: topics and tables, each batch once."""
+"""Sinks for queries: topics and tables. Each batch is written once."""

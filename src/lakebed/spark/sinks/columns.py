@@ -1,13 +1,14 @@
-"""The columns that become messages: which there may be, of which types, and as slices of bytes.
+"""The columns from which the topic sink makes messages: their names and types, and their bytes as
+slices.
 
     value        binary | string                                 required; null is a tombstone
-    key          binary | string                                 null is none
-    partition    tinyint | smallint | int | bigint               null is by key, or by turn
-    timestamp    timestamp                                       null is now
-    headers      array<struct<name:string,value:binary|string>>  null is none
+    key          binary | string                                 null: no key
+    partition    tinyint | smallint | int | bigint               null: by key, or round robin
+    timestamp    timestamp                                       null: now
+    headers      array<struct<name:string,value:binary|string>>  null: no headers
 
-No loop of Python's runs over the rows: Arrow's buffers are used as they are, and numpy moves
-numbers.
+No Python loop runs over the rows: Arrow's buffers are used without a copy, and numpy computes the
+positions.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ _US_PER_MS = 1000
 
 
 class Slices(NamedTuple):
-    """Of a buffer; a negative length is a null."""
+    """Slices of a buffer. A negative length is a null."""
 
     buffer: memoryview
     positions: Numbers
     lengths: Numbers
 
     def taken(self, rows: Numbers) -> Slices:
-        """Those of some rows."""
+        """Returns the slices of these rows."""
         return Slices(self.buffer, self.positions[rows], self.lengths[rows])
 
     def part(self, start: int, end: int) -> Slices:
@@ -58,49 +59,55 @@ class Slices(NamedTuple):
 
     @property
     def raw(self) -> tuple[memoryview, memoryview, memoryview]:
-        """As the kernels take them."""
+        """The arguments that the kernels take."""
         return self.buffer, self.positions.data, self.lengths.data
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """In bytes; a null has none."""
+        """The sizes in bytes; 0 for a null."""
         return np.maximum(self.lengths, 0).astype(np.int64)
 
 
 def checked_columns(schema: StructType) -> dict[str, int]:
-    """Where each column is; `InputError` says what is wrong with them."""
-    found: dict[str, int] = {}
+    """Returns the index of each column.
+
+    Raises `InputError` for unknown, repeated or missing columns and wrong types.
+    """
+    indexes: dict[str, int] = {}
     for index, field in enumerate(schema.fields):
         name = field.name.lower()
         if name not in TYPES:
             raise InputError(
-                f"lakebed.topic: a column {field.name!r} cannot be written; those that can be are "
-                f"{', '.join(TYPES)}: select what is to be written"
+                f"lakebed.topic: the column {field.name!r} cannot be written: select only "
+                f"{', '.join(TYPES)}"
             )
-        if name in found:
-            raise InputError(f"lakebed.topic: there are two columns {name!r}")
+        if name in indexes:
+            raise InputError(f"lakebed.topic: the column {name!r} appears twice")
         kind = field.dataType.simpleString()
         if kind not in TYPES[name]:
-            wanted = " or ".join(TYPES[name])
-            raise InputError(f"lakebed.topic: the column {name!r} is {kind}: it must be {wanted}")
-        found[name] = index
-    if "value" not in found:
-        raise InputError("lakebed.topic: there is no column 'value'")
-    return found
+            allowed = " or ".join(TYPES[name])
+            raise InputError(f"lakebed.topic: the column {name!r} is {kind}: it must be {allowed}")
+        indexes[name] = index
+    if "value" not in indexes:
+        raise InputError("lakebed.topic: the column 'value' is missing")
+    return indexes
 
 
-def columns_of(batches: list[pa.RecordBatch], places: Mapping[str, int]) -> dict[str, pa.Array]:
-    """The batches as one."""
+def columns_of(batches: list[pa.RecordBatch], indexes: Mapping[str, int]) -> dict[str, pa.Array]:
+    """Concatenates the batches, column by column."""
     if len(batches) == 1:
-        return {name: batches[0].column(index) for name, index in places.items()}
+        return {name: batches[0].column(index) for name, index in indexes.items()}
     return {
         name: pa.concat_arrays([batch.column(index) for batch in batches])
-        for name, index in places.items()
+        for name, index in indexes.items()
     }
 
 
 def slices_of(array: pa.Array) -> Slices:
-    """Of bytes or text; `TooLarge` if one of them has 2 GiB or more."""
+    """Returns the slices of a column of bytes or text.
+
+    Raises `TooLarge` if a value has 2 GiB or more.
+    """
     _, offset_buffer, data = array.buffers()
     is_large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
     kind = np.int64 if is_large else np.int32
@@ -110,18 +117,18 @@ def slices_of(array: pa.Array) -> Slices:
     lengths: Numbers = np.diff(offsets)
     if is_large:
         if int(lengths.max()) > I32_MAX:
-            raise TooLarge("a message in bytes", size=int(lengths.max()), limit=I32_MAX)
+            raise TooLarge("the size of a message in bytes", size=int(lengths.max()), limit=I32_MAX)
         lengths = lengths.astype(np.int32)
     if array.null_count:
         lengths[array.is_null().to_numpy(zero_copy_only=False)] = -1
-    # Never negative: the unsigned of the same bits.
+    # Never negative, so the unsigned numbers with the same bits are equal.
     starts = offsets[:-1]
     positions: Numbers = starts.view(np.uint64) if is_large else starts.view(np.uint32)
     return Slices(memoryview(b"" if data is None else data), positions, lengths)
 
 
 def sections_of(array: pa.Array) -> Slices | None:
-    """The headers of each message as a record batch has them; None if there are none at all."""
+    """Returns the encoded headers of each message, as in a record batch; None if there are none."""
     counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     if not counts.any():
         return None
@@ -129,18 +136,21 @@ def sections_of(array: pa.Array) -> Slices | None:
         raise TooLarge("the number of headers", size=int(counts.max()), limit=HEADERS_COUNT_MAX)
     names, values = array.flatten().flatten()
     if names.null_count:
-        raise InputError("lakebed.topic: a header has no name")
-    found = record_batch_sections(
+        raise InputError("lakebed.topic: a header has a null name")
+    sections = record_batch_sections(
         counts.astype(np.uint32).data, slices_of(names).raw, slices_of(values).raw
     )
-    offsets: Numbers = np.frombuffer(found.offsets, np.int32)
+    offsets: Numbers = np.frombuffer(sections.offsets, np.int32)
     positions: Numbers = offsets[:-1].view(np.uint32)
     lengths: Numbers = np.diff(offsets)
-    return Slices(memoryview(found.data), positions, lengths)
+    return Slices(memoryview(sections.data), positions, lengths)
 
 
 def milliseconds_of(array: pa.Array, *, now_ms: int) -> npt.NDArray[np.int64]:
-    """`InputError` if one is before 1970."""
+    """Returns milliseconds since 1970, with `now_ms` for nulls.
+
+    Raises `InputError` for times before 1970.
+    """
     micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
     stamps = pc.fill_null(micros, now_ms * _US_PER_MS).to_numpy() // _US_PER_MS
     if len(stamps) and int(stamps.min()) < 0:

@@ -1,11 +1,11 @@
-"""Arrow batches become record batches, by partition.
+"""Encodes Arrow batches as record batches, by partition.
 
     encoder = Encoder(columns, target, spread=Spread.BY_TURN, first_turn=task, clock=clock)
     for partition, batch in encoder.encoded(arrow_batches):
         staged.append(partition, batch)
 
-Rows keep their order within a partition. Those of some MiB are gathered before they are divided, so
-that many partitions do not make many small batches.
+Rows keep their order within a partition. Some MiB of rows are collected before they are divided by
+partition, so that many partitions do not lead to many small batches.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from lakebed.spark.sinks.columns import Slices, columns_of, milliseconds_of, sec
 GATHERED_BYTES = 16 * MIB
 GATHERED_ROWS = 200_000
 
-_RECORD_BYTES_MAX = 48  # what is written around a message: seven numbers, of ten bytes at most
+_RECORD_BYTES_MAX = 48  # overhead of a message: seven varints
 _POSITIVE = 0x7FFFFFFF
 
 
 class Spread(Enum):
-    """Where a message goes that has neither a partition nor a key."""
+    """How to choose the partition of a message that has neither a partition nor a key."""
 
-    BY_TURN = "turn"  # to each partition in turn: even, and another one if the order is another
-    BY_VALUE = "value"  # by the value's hash: the same one however often the row is computed
+    BY_TURN = "turn"  # round robin: even, but depends on the order of the rows
+    BY_VALUE = "value"  # by the hash of the value: always the same for the same row
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a task must know of its topic."""
+    """What a task must know about its topic."""
 
     topic: str
     partition_count: int
@@ -56,12 +56,12 @@ class Target:
 
     @property
     def records_bytes_max(self) -> int:
-        """Of one batch, before it is compressed."""
+        """The maximum size of the records of a batch before compression."""
         return self.request_bytes_max - record_bytes(0, RECORD_BATCH.size)
 
 
 class _Messages(NamedTuple):
-    """Columns of messages."""
+    """The messages as columns."""
 
     values: Slices
     keys: Slices | None
@@ -86,13 +86,13 @@ class _Messages(NamedTuple):
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Of keys and values together."""
+        """The sizes of keys and values together."""
         sizes = self.values.sizes
         return sizes if self.keys is None else sizes + self.keys.sizes
 
 
 class Encoder:
-    """Of one task."""
+    """The encoder of one task."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Encoder:
         first_turn: int,
         clock: Clock,
     ) -> None:
-        """`columns`: where each of them is in the Arrow batches."""
+        """`columns` has the index of each column in the Arrow batches."""
         self._columns = columns
         self._target = target
         self._spread = spread
@@ -111,7 +111,10 @@ class Encoder:
         self._clock = clock
 
     def encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
-        """Partitions, and record batches for them; `InputError` if a row cannot be written."""
+        """Yields partitions, and record batches for them.
+
+        Raises `InputError` if a row cannot be written.
+        """
         for group in _groups(batches):
             yield from self._encode(columns_of(group, self._columns))
 
@@ -121,7 +124,7 @@ class Encoder:
         sizes = messages.sizes
         if int(sizes.max()) > self._target.message_bytes_max:
             raise TooLarge(
-                f"{self._target.topic}: the size of a message, in bytes,",
+                f"{self._target.topic}: the size of a message in bytes",
                 size=int(sizes.max()),
                 limit=self._target.message_bytes_max,
             )
@@ -150,36 +153,38 @@ class Encoder:
         return _Messages(values, keys, headers, stamps)
 
     def _refuse_nothing(self, messages: _Messages) -> None:
-        """As an append does: a null value deletes its key."""
+        """Raises `InputError` for a null value without a key, as an append does: a null value
+        deletes its key.
+        """
         is_nothing = messages.values.lengths < 0
         if messages.keys is not None:
             is_nothing &= messages.keys.lengths < 0
         if is_nothing.any():
             raise InputError(
-                f"{self._target.topic}: {int(is_nothing.sum())} rows have neither a value nor a "
-                "key to delete: filter them out"
+                f"{self._target.topic}: rows with neither a value nor a key: "
+                f"{int(is_nothing.sum())}; filter them out"
             )
 
     def _partitions(
-        self, given: pa.Array | None, messages: _Messages
+        self, column: pa.Array | None, messages: _Messages
     ) -> npt.NDArray[np.uint16 | np.int64]:
-        """The number of each row's; as few bits as will do: they are sorted."""
+        """Returns the partition of each row, in few bits because they are sorted."""
         count = self._target.partition_count
         numbers = self._spread_out(messages)
         if messages.keys is not None:
             hashes = np.frombuffer(murmur2_hashes(messages.keys.raw), np.uint32)
             has_key = messages.keys.lengths >= 0
             numbers = np.where(has_key, (hashes & _POSITIVE) % count, numbers)
-        if given is not None:
-            wanted = given.cast(pa.int64()).fill_null(-1).to_numpy()
-            is_given = given.is_valid().to_numpy(zero_copy_only=False)
-            wrong = wanted[is_given & ((wanted < 0) | (wanted >= count))]
+        if column is not None:
+            requested = column.cast(pa.int64()).fill_null(-1).to_numpy()
+            is_requested = column.is_valid().to_numpy(zero_copy_only=False)
+            wrong = requested[is_requested & ((requested < 0) | (requested >= count))]
             if len(wrong):
                 raise InputError(
-                    f"{self._target.topic}: there is no partition {int(wrong[0])}: "
-                    f"it has {count} of them"
+                    f"{self._target.topic}: partition {int(wrong[0])} does not exist "
+                    f"(the topic has {count})"
                 )
-            numbers = np.where(is_given, wanted, numbers)
+            numbers = np.where(is_requested, requested, numbers)
         return numbers.astype(np.uint16 if count <= 1 << 16 else np.int64)
 
     def _spread_out(self, messages: _Messages) -> npt.NDArray[np.int64]:
@@ -192,7 +197,7 @@ class Encoder:
         return (np.arange(first, first + row_count) % count).astype(np.int64)
 
     def _batches(self, messages: _Messages) -> Iterator[bytes]:
-        """Cut so that each fits, by what a record has at most around its message."""
+        """Cuts the messages into batches that fit, assuming the maximum overhead per record."""
         sizes = messages.sizes + _RECORD_BYTES_MAX
         if messages.headers is not None:
             sizes += messages.headers.sizes
@@ -219,7 +224,7 @@ class Encoder:
         )
         if records.message_count < len(stamps):
             raise TooLarge(
-                f"{self._target.topic}: the size of a message with its headers, in bytes,",
+                f"{self._target.topic}: the size of a message with its headers in bytes",
                 size=limit + 1,
                 limit=limit,
             )
@@ -233,14 +238,17 @@ class Encoder:
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Together as many as are a good deal of work, and no more than Arrow can join."""
+    """Groups batches until there are enough rows or bytes.
+
+    A group stays below the size that Arrow can concatenate.
+    """
     group: list[pa.RecordBatch] = []
     byte_count = row_count = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        is_much = byte_count + batch.nbytes > GATHERED_BYTES or row_count > GATHERED_ROWS
-        if group and is_much:
+        is_full = byte_count + batch.nbytes > GATHERED_BYTES or row_count > GATHERED_ROWS
+        if group and is_full:
             yield group
             group, byte_count, row_count = [], 0, 0
         group.append(batch)

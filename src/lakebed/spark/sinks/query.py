@@ -1,4 +1,4 @@
-"""How a task is told which query it works for, and which batch of it: Spark's local properties."""
+"""The names of Spark's local properties from which a task learns its query and batch."""
 
 from __future__ import annotations
 

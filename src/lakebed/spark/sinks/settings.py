@@ -1,4 +1,4 @@
-"""What the options of a write to a topic say. Plain: it travels to the tasks and to the commit."""
+"""The options of a write to a topic, parsed. Plain data, sent to the tasks and to the commit."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ OPTIONS = (
     "txnVersion",
 )
 STAGING_FOLDER = "staging"  # below the root
-WAIT_S = 30.0  # for a store that is just being opened or closed
-ANSWER_S = 1800.0  # a large commit says nothing until it is durable
+WAIT_S = 30.0  # while a store is being opened or closed
+ANSWER_S = 1800.0  # a large commit sends no response until it is durable
 
-_COMPRESSIONS = tuple(one.name.lower() for one in Compression)
+_COMPRESSIONS = tuple(compression.name.lower() for compression in Compression)
 _BATCH_BYTES_MIN, _BATCH_BYTES_MAX = KIB, 32 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSettings:
-    """`application` and `version` are None where the query tells them."""
+    """`application` and `version` are None if they come from the query."""
 
     backend: Backend
     target: Target
@@ -61,7 +61,10 @@ class SinkSettings:
 
     @property
     def spread(self) -> Spread:
-        """A commit that nothing decides must find each row where it was."""
+        """How rows are spread.
+
+        Without recorded decisions, a repeated run must put each row into the same partition.
+        """
         is_decided = self.staging_path or self.staging_bucket
         return Spread.BY_TURN if is_decided else Spread.BY_VALUE
 
@@ -78,25 +81,30 @@ class SinkSettings:
                 yield Inline()
 
 
-def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
-    """`BadConfig` if an option is wrong; `NotFound` if there is no such topic."""
-    options = Options(NAME, given, known=OPTIONS)
+def settings_of(values: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings:
+    """Parses the options.
+
+    Raises `BadConfig` if one is wrong, and `NotFound` if there is no such topic.
+    """
+    options = Options(NAME, values, known=OPTIONS)
     backend = backend_of(options)
     staging_path, staging_bucket = options.text("stagingPath"), options.text("stagingBucket")
     if backend.path:
         if staging_bucket:
-            raise BadConfig(f"{NAME}: the option stagingBucket goes with endpoint, not with path")
+            raise BadConfig(f"{NAME}: the option stagingBucket needs the option endpoint, not path")
         staging_path = os.path.abspath(staging_path or os.path.join(backend.path, STAGING_FOLDER))
     elif staging_path:
         raise BadConfig(
-            f"{NAME}: the option stagingPath goes with path: an endpoint takes no files of its "
-            "clients; stage in a bucket (stagingBucket)"
+            f"{NAME}: the option stagingPath needs the option path: an endpoint cannot read its "
+            "clients' files; set stagingBucket instead"
         )
     application, version = options.text("txnAppId"), options.number("txnVersion")
     if is_streaming and version is not None:
-        raise BadConfig(f"{NAME}: the option txnVersion is the batch's number in a stream")
+        raise BadConfig(
+            f"{NAME}: a stream must not set the option txnVersion: it is the number of the batch"
+        )
     if not is_streaming and (application is None) != (version is None):
-        raise BadConfig(f"{NAME}: the options txnAppId and txnVersion: one of both is missing")
+        raise BadConfig(f"{NAME}: set both options txnAppId and txnVersion, or neither")
     return SinkSettings(
         backend=backend,
         target=_target(options, backend),
@@ -109,7 +117,9 @@ def settings_of(given: Mapping[str, Any], *, is_streaming: bool) -> SinkSettings
 
 @contextmanager
 def writing(backend: Backend) -> Iterator[Store | RemoteStore]:
-    """The store, to be written: through whoever has it open; opened here if nobody has."""
+    """Returns the store for writing: via the process that has it open, or opened here if there
+    is none.
+    """
     with ThreadRunner() as runner, _opened(backend, runner) as store:
         yield store
 
@@ -147,13 +157,13 @@ def _connect_with_retries(backend: Backend) -> RemoteStore:
 
 def _target(options: Options, backend: Backend) -> Target:
     topic = options.required("topic")
-    wants_topic = options.flag("createTopic", default=False)
+    creates_topic = options.flag("createTopic", default=False)
     partitions = options.number("partitions", minimum=1)
-    if partitions is not None and not wants_topic:
-        raise BadConfig(f"{NAME}: the option partitions goes with createTopic")
+    if partitions is not None and not creates_topic:
+        raise BadConfig(f"{NAME}: the option partitions needs the option createTopic")
     batch_bytes = options.size("batchBytes", minimum=_BATCH_BYTES_MIN) or MIB
     if batch_bytes > _BATCH_BYTES_MAX:
-        raise options.wrong("batchBytes", f"a size of {_BATCH_BYTES_MAX} bytes at most")
+        raise options.wrong("batchBytes", f"at most {_BATCH_BYTES_MAX} bytes")
     compression = options.choice("compression", _COMPRESSIONS, default="none")
     try:
         partition_count, config = _existing_topic(backend, topic)
@@ -162,9 +172,9 @@ def _target(options: Options, backend: Backend) -> Target:
                 f"{NAME}: the topic {topic} has {partition_count} partitions, not {partitions}"
             )
     except NotFound:
-        if not wants_topic:
+        if not creates_topic:
             raise NotFound(
-                f"{NAME}: {backend} has no topic {topic}; the option createTopic makes one"
+                f"{NAME}: {backend} has no topic {topic}; set createTopic to true to create it"
             ) from None
         partition_count, config = _created(backend, topic, partitions)
     return Target(
@@ -178,7 +188,7 @@ def _target(options: Options, backend: Backend) -> Target:
 
 
 def _existing_topic(backend: Backend, name: str) -> tuple[int, TopicConfig]:
-    """`NotFound` if there is no such topic, or no store in the folder."""
+    """Raises `NotFound` if there is no such topic, or no store in the folder."""
     with backend.open() as store:
         topic = store.topics.open(name)
         return topic.partition_count, topic.config

@@ -1,12 +1,13 @@
-"""A commit of what the tasks staged: handed over to the store once, whoever asks how often.
+"""Commits what the tasks staged, once per version, however often the commit is repeated.
 
-It runs in a process of its own, which knows nothing but the settings and the tasks' messages.
+A commit runs in a process of its own, which has only the settings and the tasks' messages.
 
-A version is whole in each partition, and comes to one after the other. As soon as one has it, only
-what was decided first may come to the others: rows of another attempt may be spread in another way,
-so that some would be there twice and some not at all. If the store cannot take that (its files are
-gone, or a limit of the topic was lowered), the version is decided anew only if no partition has it
-yet; else it is an error, `HalfCommitted`, which no repetition mends.
+A version is complete in each partition, and is committed to one partition after another. Once one
+partition has it, the others may only get what was decided first: another attempt may distribute its
+rows differently, so that some would be there twice and some not at all. If the store cannot accept
+the decided batches (their files are gone, or a limit of the topic was lowered), a new decision is
+made only if no partition has the version yet. Otherwise it is an error, `HalfCommitted`, that a
+retry does not fix.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _log = logging.getLogger("lakebed.spark")
 
 
 class HalfCommitted(LakebedError):
-    """Some partitions have a version, and what was decided for the others cannot be committed."""
+    """Some partitions have a version, and the batches decided for the others cannot be
+    committed.
+    """
 
     exit_code = 65
 
@@ -48,7 +51,7 @@ class StagedRows(WriterCommitMessage):
 def stage(
     settings: SinkSettings, columns: dict[str, int], rows: Iterable[pa.RecordBatch], run: Run
 ) -> StagedRows:
-    """In a task: encode its rows and stage them. Nothing is left of it if that fails."""
+    """Encodes the rows of a task and stages them. Leaves nothing if it fails. Runs in a task."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
     encoder = Encoder(
@@ -65,108 +68,115 @@ def stage(
                 writer.append(partition, batch)
             batches = writer.finish()
         except BaseException:
-            with _logging_errors("what a failed task staged was not removed"):
+            with _logging_errors("could not remove the batches of a failed task"):
                 writer.discard()
             raise
     return StagedRows(run=run, task=task, batches=batches)
 
 
 def commit(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Durable when it returns, and then nothing staged is left.
+    """Commits the staged rows.
 
-    `InputError` if the store does not take it, and then no partition has anything of it.
+    They are durable when it returns, and the staged batches are removed.
+
+    Raises `InputError` if the store refuses them; no partition has any of them then.
     """
-    found = _staged(messages)
-    if not found:
-        return  # a query without a task has no rows
-    run = _run(found)
+    staged = _staged(messages)
+    if not staged:
+        return  # a query without tasks has no rows
+    run = _run(staged)
     with settings.staging() as staging:
-        committed = _commit(settings, staging, run, _joined(found))
-        count = sum(one.count for one in committed if one.is_new)
+        committed = _commit(settings, staging, run, _joined(staged))
+        count = sum(partition.count for partition in committed if partition.is_new)
         _log.info("%s: %d messages of version %d committed", run.topic, count, run.version)
-        with _logging_errors("what was staged was not removed"):
+        with _logging_errors("could not remove staged batches"):
             staging.remove(run)
             staging.remove_leftovers()
 
 
 def abort(settings: SinkSettings, messages: Iterable[WriterCommitMessage | None]) -> None:
-    """Remove what the tasks staged, but for what a commit has decided upon."""
-    found = _staged(messages)
-    with settings.staging() as staging, _logging_errors("what was staged was not removed"):
-        for one in found:
-            staging.discard(one.run, one.batches)
+    """Removes what the tasks staged, except batches that a commit has decided on."""
+    staged = _staged(messages)
+    with settings.staging() as staging, _logging_errors("could not remove staged batches"):
+        for message in staged:
+            staging.discard(message.run, message.batches)
 
 
 def hand_over(settings: SinkSettings, run: Run, batches: Batches) -> list[CommittedPartition]:
-    """Every partition is told of the version, so that none takes rows of a repetition later."""
+    """Commits to every partition, also those without rows, so that none accepts rows of a
+    repeated run later.
+    """
     with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
-        every = {number: batches.get(number, []) for number in range(topic.partition_count)}
-        return topic.commit_batches(run.application, run.version, every | batches)
+        by_partition = {number: batches.get(number, []) for number in range(topic.partition_count)}
+        return topic.commit_batches(run.application, run.version, by_partition | batches)
 
 
 def _commit(
     settings: SinkSettings, staging: Staging, run: Run, batches: Batches
 ) -> list[CommittedPartition]:
-    """What was decided first; if the store refuses that, and has nothing of it yet, these."""
+    """Commits what was decided first.
+
+    If the store refuses that and has none of it, commits `batches`.
+    """
     while True:
         decided = staging.decide(run, batches)
         try:
             return hand_over(settings, run, decided)
         except InputError as error:
             _check_untouched(settings, run, error)
-            staging.forget(run)  # or every repetition would be refused
+            staging.forget(run)  # otherwise every retry would be refused
             if decided == batches:
                 raise
-            _log.warning("%s: version %d is decided anew: %s", run.topic, run.version, error)
+            _log.warning("%s: new decision for version %d: %s", run.topic, run.version, error)
 
 
 def _check_untouched(settings: SinkSettings, run: Run, refusal: InputError) -> None:
-    """`HalfCommitted` if a partition has the version.
+    """Raises `HalfCommitted` if a partition has the version.
 
-    Each is asked to take a batch that is none: one that has the version says so, and one that has
-    it not refuses, and is not changed.
+    Each partition is sent an invalid batch: a partition that has the version accepts it as a
+    repetition, and one that does not refuses it and stays unchanged.
     """
     with writing(settings.backend) as store:
         topic = store.topics.open(run.topic)
-        found = []
+        committed = []
         for number in range(topic.partition_count):
             with suppress(InputError):
                 topic.commit_batches(run.application, run.version, {number: [b""]})
-                found.append(number)
-    if found:
+                committed.append(number)
+    if committed:
         raise HalfCommitted(
             f"{run.topic}: version {run.version} of {run.application!r} is in "
-            f"{len(found)} of {topic.partition_count} partitions, and what was decided for the "
-            f"others cannot be committed: {refusal}; bring back what was staged: rows of another "
-            "attempt are not mixed with those that are there"
+            f"{len(committed)} of {topic.partition_count} partitions, and the batches decided for "
+            f"the others cannot be committed: {refusal}; restore the staged batches: rows of "
+            "another attempt must not be mixed with those that are committed"
         ) from refusal
 
 
 def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[StagedRows]:
-    """By task; one that failed has none."""
-    found = [message for message in messages if isinstance(message, StagedRows)]
-    return sorted(found, key=lambda message: message.task)
+    """Returns the messages in the order of the tasks. A failed task has none."""
+    staged = [message for message in messages if isinstance(message, StagedRows)]
+    return sorted(staged, key=lambda message: message.task)
 
 
 def _run(messages: Sequence[StagedRows]) -> Run:
     runs = {message.run for message in messages}
     if len(runs) > 1:
-        raise InputError(f"the tasks' messages are of several commits: {sorted(runs)}")
+        raise InputError(f"the tasks' messages belong to several commits: {sorted(runs)}")
     return runs.pop()
 
 
 def _joined(messages: Sequence[StagedRows]) -> Batches:
     batches: Batches = {}
     for message in messages:
-        for partition, theirs in message.batches.items():
-            batches.setdefault(partition, []).extend(theirs)
+        for partition, of_partition in message.batches.items():
+            batches.setdefault(partition, []).extend(of_partition)
     return batches
 
 
 @contextmanager
 def _logging_errors(what: str) -> Iterator[None]:
-    """Cleaning up is not worth a failure: what is left is removed after a day."""
+    """Logs errors of a cleanup instead of raising them: what is left is removed after a day."""
     try:
         yield
     except LakebedError as error:

@@ -1,8 +1,8 @@
-"""Writing a batch to a table: tasks write Parquet files, the commit names them.
+"""Writes a batch to a table: the tasks write Parquet files, and the commit adds them to the table.
 
-Where a task fails, those of the others are removed when the write is given up, with whatever it
-left. Where the commit fails, it removes them itself if it is sure that no version names them; else
-they are left to a vacuum, because a lost answer may hide a commit that was made.
+If a task fails, aborting the write removes all files that its tasks wrote. If the commit fails, it
+removes the files itself, but only if no version of the table can name them; otherwise they are left
+to a vacuum, because after a lost response the commit may have succeeded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """As the data source's options say."""
+    """The parsed options of a write to a table."""
 
     partition_columns: tuple[str, ...] = ()
     may_add_columns: bool = False
@@ -63,11 +63,14 @@ class WriteOptions:
 
     @classmethod
     def of(cls, options: Options, *, is_stream: bool) -> WriteOptions:
-        """A stream has numbers of its own: those of its batches."""
+        """Parses the options.
+
+        A stream ignores `txnVersion`, because its versions are the batch numbers.
+        """
         application = options.text("txnAppId")
         number = None if is_stream else options.number("txnVersion")
         if not is_stream and (application is None) != (number is None):
-            raise BadConfig("the options txnAppId and txnVersion: one of both is missing")
+            raise BadConfig("set both options txnAppId and txnVersion, or neither")
         return cls(
             partition_columns=tuple(options.names("partitionBy")),
             may_add_columns=options.flag("mergeSchema", default=False),
@@ -91,7 +94,7 @@ class WriteOptions:
 
 @dataclass
 class FilesWritten(WriterCommitMessage):
-    """Of one task. `query` is that of the stream, if it is one."""
+    """The files that one task wrote. `query` is the id of the stream's query, or None."""
 
     files: list[WrittenFile]
     plan: Plan
@@ -99,7 +102,7 @@ class FilesWritten(WriterCommitMessage):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Made where the write is planned; it travels to the tasks, and to whoever commits."""
+    """Created where the write is planned; sent to the tasks and to the process that commits."""
 
     def __init__(
         self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
@@ -127,7 +130,7 @@ class TableWriter(DataSourceArrowWriter):
 
 
 def plan_write(place: TableLocation, target: Target, options: WriteOptions) -> Plan:
-    """Whether such rows can go there, and how, before any is written."""
+    """Checks that the table accepts such rows, before any is written. Returns how to write them."""
     if options.creates_bucket:
         _ensure_bucket(place)
     return planned(place, target)
@@ -141,7 +144,7 @@ def write_files(
     *,
     job: str,
 ) -> list[WrittenFile]:
-    """In a task."""
+    """Writes the rows of a task to files; removes the files if that fails. Runs in a task."""
     written = TableFiles(
         place,
         arrow_schema(plan.schema),
@@ -166,14 +169,17 @@ def commit_messages(
     transaction: Transaction | None,
     advances: Sequence[Advance] = (),
 ) -> Committed:
-    """Files of a transaction that was committed before are removed: they are not needed."""
+    """Commits the files of all tasks.
+
+    If the transaction was committed before, removes the files that the table does not use.
+    """
     files = files_in(messages)
-    plans = [one.plan for one in messages if isinstance(one, FilesWritten)]
+    plans = [message.plan for message in messages if isinstance(message, FilesWritten)]
     plan = plans[0] if plans else planned(place, target)
-    paths = [one.path for one in files]
+    paths = [file.path for file in files]
     try:
         with ThreadRunner() as runner:
-            done = commit_files(
+            committed = commit_files(
                 place,
                 files,
                 plan,
@@ -186,35 +192,40 @@ def commit_messages(
     except (InputError, UnsupportedTable, Busy):  # nothing was committed
         remove_files(place, paths)
         raise
-    if not done.is_new:
-        # The other call may have had the same messages: then the files are the table's.
+    if not committed.is_new:
+        # The earlier commit may have had the same messages: then the table uses these files.
         named = set() if (table := find_table(place)) is None else _named(table.file_uris())
         unused = [path for path in paths if path.rpartition("/")[2] not in named]
         remove_files(place, unused)
-    return done
+    return committed
 
 
 def files_in(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFile]:
-    found = []
+    files = []
     for message in messages:
         if isinstance(message, FilesWritten):
-            found += message.files
-    return found
+            files += message.files
+    return files
 
 
 def is_failed_task(messages: Sequence[WriterCommitMessage | None]) -> bool:
-    """Or else it was the commit that failed, which knows better what may be removed."""
+    """Returns whether a task failed.
+
+    Otherwise the commit failed, and it decides itself which files to remove.
+    """
     return any(message is None for message in messages)
 
 
 def remove_written(
     place: TableLocation, messages: Sequence[WriterCommitMessage | None], *, job: str | None
 ) -> None:
-    """What tasks wrote; of a `job` also what is in no message, by its name."""
+    """Removes the files in the messages and, if `job` is set, all files with its id in their
+    names.
+    """
     from pyarrow.fs import FileSelector
 
     source = place.file_system()
-    paths = {one.path for one in files_in(messages)}
+    paths = {file.path for file in files_in(messages)}
     if job is not None:
         root = place.key("")
         for info in source.get_file_info(

@@ -1,7 +1,8 @@
-"""Writing a stream to a table: every batch of the query once, whatever is killed when.
+"""Writes a stream to a table: each batch of the query once, whichever process is killed.
 
-Tasks tell the query they work for; the commit is made for that query and the number of the batch.
-A batch that Spark repeats after a crash is found to be in the table, and its new files are removed.
+The tasks report the id of their query; the commit is recorded under that id and the batch number.
+When Spark repeats a batch after a crash, the commit finds the batch in the table and removes the
+new files.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
-    """Spark makes one for the tasks of a batch, and another one that commits it."""
+    """Spark creates one for the tasks of a batch, and another one for its commit."""
 
     def __init__(
         self, place: TableLocation, schema: StructType, options: WriteOptions, *, overwrites: bool
@@ -54,8 +55,10 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         application = self._options.application or _query_of(messages)
         if application is None:
-            if any(isinstance(one, FilesWritten) and one.files for one in messages):
-                raise InputError("the tasks do not know their query: give the option txnAppId")
+            if any(isinstance(message, FilesWritten) and message.files for message in messages):
+                raise InputError(
+                    "Spark did not give the tasks the id of their query: set the option txnAppId"
+                )
             return
         transaction = Transaction(application, batchId)
         commit_messages(self._place, self._target, messages, transaction=transaction)

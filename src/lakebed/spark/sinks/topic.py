@@ -4,18 +4,18 @@
        .option("path", root).option("topic", "orders")
        .option("txnAppId", "nightly").option("txnVersion", "20260131").save())
 
-Messages are appended when all tasks are done, to one partition after the other: of each, all of its
-messages or none, and readers see them at once. A commit that is killed in between leaves some
-partitions with theirs and some without. With `txnAppId` and `txnVersion` a write is done once,
-however often it is repeated, and whoever repeats it completes it: the versions of an application
-grow, and one that is not larger than the last is passed over. Without them a rerun is another
-write: its messages are there once more (at least once).
+Messages are appended after all tasks are done, to one partition after another. Each partition gets
+all of its messages or none, and readers see them at once. A commit that is killed in between leaves
+some partitions without their messages. With `txnAppId` and `txnVersion` a write happens once, and
+repeating it completes it: the versions of an application increase, and a version that is not larger
+than the last one is ignored. Without them a rerun writes its messages again (at least once).
 
 Options: `path` or `endpoint` (with `accessKey`, `secretKey`, `caFile`), `topic`; `createTopic`,
 with `partitions`; `compression` (none, gzip, snappy, lz4, zstd) and `batchBytes` of the record
 batches; `stagingPath` (with `path`; by default below the root), `stagingBucket` (with `endpoint`;
-without it what is written must be small enough for one request). The columns are those of
-`lakebed.spark.sinks.columns`. Messages with a key go to the partition that they go to everywhere.
+without it the whole write must fit into one request). The columns are described in
+`lakebed.spark.sinks.columns`. A message with a key goes to the same partition as with any other
+producer.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 
 def topic_writer(options: Mapping[str, Any], schema: StructType, *, overwrite: bool) -> TopicWriter:
-    """What a data source gives Spark; everything is checked here, before a task starts."""
-    refuse_overwrite(is_wanted=overwrite)
+    """Creates the writer. Checks all options and columns before a task starts."""
+    refuse_overwrite(is_requested=overwrite)
     columns = checked_columns(schema)
     return TopicWriter(settings_of(options, is_streaming=False), columns)
 
 
-def refuse_overwrite(*, is_wanted: bool) -> None:
-    if is_wanted:
-        raise InputError('lakebed.topic: a topic is appended to, not overwritten: mode("append")')
+def refuse_overwrite(*, is_requested: bool) -> None:
+    if is_requested:
+        raise InputError('lakebed.topic: a topic cannot be overwritten: use mode("append")')
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """One write. Pickled: to the tasks, and to where it is committed."""
+    """One write. Pickled and sent to the tasks and to the process that commits."""
 
     def __init__(self, settings: SinkSettings, columns: dict[str, int]) -> None:
         self._settings = settings

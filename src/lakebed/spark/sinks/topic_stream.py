@@ -1,19 +1,19 @@
-"""Streams into a topic: `df.writeStream.format("lakebed.topic")`, exactly once.
+"""Streams into a topic, exactly once: `df.writeStream.format("lakebed.topic")`.
 
     (df.select("key", "value").writeStream.format("lakebed.topic")
        .option("path", root).option("topic", "orders")
        .option("checkpointLocation", folder).start())
 
-A micro-batch is a version of its query: of the id that the checkpoint keeps, or of `txnAppId`. A
-query that was killed at any moment and started again with its checkpoint has each of its rows in
-the topic once. With a new checkpoint it is another query; whoever gives it the `txnAppId` of the
-old one must know that its batches count from 0 again, and are passed over until they come to new
-numbers.
+A micro-batch is committed as a version of an application. The application is the query's id, which
+the checkpoint keeps, or `txnAppId`. A query that is killed at any moment and restarted with its
+checkpoint has each row in the topic once. With a new checkpoint it is another query. If that gets
+the `txnAppId` of the old one, its batches start at 0 again and are ignored until they reach numbers
+that are new.
 
-If rows that Spark computes anew after a kill are others (`rand()`, `uuid()`), it is those of the
-first attempt that count. Where the tasks' messages carry the batches (an endpoint without
-`stagingBucket`), nothing remembers that: there they must be the same. For the options see
-`lakebed.spark.sinks.topic`; `txnVersion` is not one of a stream.
+If Spark computes different rows when it repeats a batch (`rand()`, `uuid()`), the rows of the first
+attempt count. If the tasks' messages carry the batches (an endpoint without `stagingBucket`), no
+attempt is recorded, so the rows must be the same. For the options see `lakebed.spark.sinks.topic`;
+a stream cannot set `txnVersion`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 def topic_stream_writer(
     options: Mapping[str, Any], schema: StructType, *, overwrite: bool
 ) -> TopicStreamWriter:
-    """What a data source gives Spark; everything is checked here, before a task starts."""
-    refuse_overwrite(is_wanted=overwrite)
+    """Creates the writer. Checks all options and columns before a task starts."""
+    refuse_overwrite(is_requested=overwrite)
     columns = checked_columns(schema)
     return TopicStreamWriter(settings_of(options, is_streaming=True), columns)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """Of a query, or of one commit of it: Spark makes a new one for each."""
+    """The writer of a query. Spark creates a new one for each commit."""
 
     def __init__(self, settings: SinkSettings, columns: dict[str, int]) -> None:
         self._settings = settings
@@ -64,18 +64,18 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         staged_commit.abort(self._settings, messages)
 
     def _run(self) -> Run:
-        """Of the task that is running."""
+        """Returns the run of the current task."""
         context = TaskContext.get()
-        found = {
+        properties = {
             name: None if context is None else context.getLocalProperty(name)
             for name in (QUERY_PROPERTY, BATCH_PROPERTY)
         }
-        application = self._settings.application or found[QUERY_PROPERTY]
-        batch = found[BATCH_PROPERTY]
+        application = self._settings.application or properties[QUERY_PROPERTY]
+        batch = properties[BATCH_PROPERTY]
         if not application or not batch:
             raise InputError(
-                f"lakebed.topic: the task does not say of which query it is ({QUERY_PROPERTY}, "
-                f"{BATCH_PROPERTY}): a micro-batch cannot be told from another"
+                f"lakebed.topic: the task has no query id or batch number ({QUERY_PROPERTY}, "
+                f"{BATCH_PROPERTY}), so its micro-batch cannot be identified"
             )
         return Run(self._settings.target.topic, application, int(batch))
 
@@ -83,6 +83,6 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         for message in messages:
             if isinstance(message, staged_commit.StagedRows) and message.run.version != batch:
                 raise InputError(
-                    f"lakebed.topic: a task staged rows of batch {message.run.version}, "
-                    f"and batch {batch} is committed"
+                    f"lakebed.topic: cannot commit batch {batch}: a task staged rows of batch "
+                    f"{message.run.version}"
                 )

@@ -1,1 +1,1 @@
-"""The data sources that are read. `feed` is what topics and logs have in common for them."""
+"""The data sources for reading. `feed` is the interface that topics and logs share."""

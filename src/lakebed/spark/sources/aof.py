@@ -1,4 +1,4 @@
-"""`lakebed.aof`: the records of append-only logs, as rows, from whatever tier they are in.
+"""The data source `lakebed.aof`: the records of append-only logs as rows, from any tier.
 
     (spark.read.format("lakebed.aof").option("path", root).option("log", "audit").load())
 
@@ -41,8 +41,6 @@ class LogStreamReader(FeedStreamReader):
 
 
 class LogSource(DataSource):
-    """What Spark knows by its name."""
-
     @classmethod
     def name(cls) -> str:
         return LOGS.source

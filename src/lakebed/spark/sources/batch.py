@@ -1,7 +1,7 @@
-"""A batch read of topics or logs: plans when Spark plans, reads in the tasks.
+"""Batch reads of topics and logs: planned when Spark plans the query, and read in the tasks.
 
-What a frame is loaded with (`filters`) narrows the plan. The filters of its queries do not:
-`lakebed.spark.conditions` says why.
+The option `filters` narrows the plan. Filters of queries do not; `lakebed.spark.conditions`
+explains why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedReader(DataSourceReader):
-    """Plain: it travels to the workers."""
+    """Plain data, sent to the workers."""
 
     kind: ClassVar[Kind]
 
@@ -31,7 +31,7 @@ class FeedReader(DataSourceReader):
             self.narrow(settings.filters)
 
     def narrow(self, filters: Sequence[Filter]) -> None:
-        """Read no row that does not pass: as far as the plan decides, and the others row by row."""
+        """Applies filters: as far as possible in the plan, and otherwise row by row."""
         self.wanted, left = narrow(filters, self.kind.columns)
         self.left = list(left)
         check_columns(self.kind.source, self.left, self.settings.columns)

@@ -1,8 +1,8 @@
-"""Columns of Arrow out of Python's values, for rows that no kernel has as columns.
+"""Arrow columns made from Python values, for rows that no kernel returns as columns.
 
-Numbers of 64 bits without a sign become the signed ones of the same bits, for Spark has no others.
-Text that is no Unicode text (a lone surrogate, or bytes that a reader carried through as one) has
-its odd places written as `\\udcff`: Arrow and Spark hold UTF-8 and nothing else.
+Unsigned 64-bit numbers become the signed numbers with the same bits, because Spark has no others.
+Text that is not valid Unicode (a lone surrogate, or bytes decoded as surrogates) gets escapes such
+as `\\udcff`, because Arrow and Spark only store UTF-8.
 """
 
 from __future__ import annotations
@@ -19,56 +19,58 @@ TEXTS = pa.map_(pa.string(), pa.string())
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """Nulls stay nulls."""
+    """Converts text. Nulls stay nulls."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
-        return pa.array([None if one is None else _spelled(one) for one in values], pa.string())
+        return pa.array([None if text is None else _spelled(text) for text in values], pa.string())
 
 
 def text_maps(values: Sequence[Mapping[str, str] | None]) -> pa.Array:
-    """Maps of text to text, in their order; where two names are spelled alike the last counts."""
-    pairs = [None if one is None else list(one.items()) for one in values]
+    """Converts maps of text to text. If two names are equal after escaping, the last one counts."""
+    pairs = [None if by_name is None else list(by_name.items()) for by_name in values]
     try:
         return pa.array(pairs, TEXTS)
     except UnicodeEncodeError:
         spelled = [
-            None if one is None else {_spelled(name): _spelled(text) for name, text in one}
-            for one in pairs
+            None if items is None else {_spelled(name): _spelled(text) for name, text in items}
+            for items in pairs
         ]
-        return pa.array([None if one is None else list(one.items()) for one in spelled], TEXTS)
+        return pa.array(
+            [None if by_name is None else list(by_name.items()) for by_name in spelled], TEXTS
+        )
 
 
 def unsigned(values: Iterable[int]) -> np.ndarray:
-    """Of 64 bits, to be given to `numbers` and `moments`."""
+    """Returns unsigned 64-bit numbers for `numbers` and `moments`."""
     return np.fromiter(values, np.uint64)
 
 
-def numbers(found: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
-    """As signed numbers of the same bits; where nothing is there, null."""
-    return pa.array(found.view(np.int64), pa.int64(), mask=_hidden(is_there))
+def numbers(values: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
+    """Returns the signed numbers with the same bits; null where `is_there` is False."""
+    return pa.array(values.view(np.int64), pa.int64(), mask=_hidden(is_there))
 
 
 def small_numbers(values: Sequence[int | None]) -> pa.Array:
-    """Of 32 bits."""
+    """Returns 32-bit numbers."""
     return pa.array(values, pa.int32())
 
 
-def flags(found: np.ndarray, bit: int) -> pa.Array:
-    """Whether that bit is set."""
-    return pa.array((found & np.uint64(bit)) != 0, pa.bool_())
+def flags(values: np.ndarray, bit: int) -> pa.Array:
+    """Returns whether the bit is set in each number."""
+    return pa.array((values & np.uint64(bit)) != 0, pa.bool_())
 
 
-def moments(found_ms: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
-    """Milliseconds since 1970."""
-    if is_there is None or not len(found_ms):
-        return timestamps_of_ms([found_ms.data]) if len(found_ms) else pa.array([], TIMESTAMP)
-    found = timestamps_of_ms([found_ms.data]).view(pa.int64()).to_numpy()
-    return pa.array(found, TIMESTAMP, mask=_hidden(is_there))
+def moments(values_ms: np.ndarray, is_there: np.ndarray | None = None) -> pa.Array:
+    """Converts milliseconds since 1970; null where `is_there` is False."""
+    if is_there is None or not len(values_ms):
+        return timestamps_of_ms([values_ms.data]) if len(values_ms) else pa.array([], TIMESTAMP)
+    microseconds = timestamps_of_ms([values_ms.data]).view(pa.int64()).to_numpy()
+    return pa.array(microseconds, TIMESTAMP, mask=_hidden(is_there))
 
 
 def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    """The columns that the schema has, in its order."""
+    """Returns a batch of the columns of the schema, in its order."""
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 

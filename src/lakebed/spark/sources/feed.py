@@ -1,7 +1,8 @@
-"""What is read, in lanes: the partitions of topics, or logs. One protocol for both.
+"""The protocol through which topics and logs are read, in lanes. A lane is a partition of a topic,
+or a log.
 
-A lane's positions rise; `[start, end)` of them is read by one task or by several. The identity of a
-topic or a log tells one that was deleted and made again from the one that it was before.
+The positions of a lane increase; a range `[start, end)` is read by one or several tasks. The
+identity of a topic or log changes when it is deleted and created again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakebed.store.split_points import Bounds
 
 
 class Lane(NamedTuple):
-    """A partition of a topic; or a log, whose number is 0."""
+    """A partition of a topic, or a log, whose number is 0."""
 
     name: str
     number: int
@@ -38,83 +39,98 @@ class LaneRange(NamedTuple):
 
 
 class FeedState(NamedTuple):
-    """A topic or a log as it stood at one moment."""
+    """The state of a topic or log at one moment."""
 
-    identity: str  # empty if it cannot be told
+    identity: str  # empty if unknown
     bounds: Mapping[Lane, Bounds]
 
 
 class Rows(NamedTuple):
-    """A batch for Spark, and the bytes that were read for it; None if no row can be wanted."""
+    """A batch for Spark, and the bytes read for it. `batch` is None if no row can match."""
 
     batch: pa.RecordBatch | None
     size: int
 
 
 class Feed(Protocol):
-    """Of one open store. Not thread-safe."""
+    """Reads the topics or the logs of one open store. Not thread-safe."""
 
     store: ReadableStore
-    is_cut_anywhere: bool  # or only at split points
+    is_cut_anywhere: bool  # otherwise only at split points
 
     def names(self) -> Sequence[str]:
-        """Of all topics, or logs, that there are."""
+        """Returns the names of all topics or logs."""
 
     def state(self, name: str) -> FeedState:
-        """`NotFound` if there is no such topic or log."""
+        """Raises `NotFound` if there is no such topic or log."""
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """What `follows` needs to know of a position once it is gone; None if that is nothing."""
+        """Returns what `follows` needs to know about a position once it is removed, or None."""
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
-        """Whether what there is begins where that position was: nothing between them is gone."""
+        """Returns whether the oldest data directly follows the position, so that nothing in
+        between was removed.
+        """
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
-        """All before it is older; the end, if all is."""
+        """Returns, for each lane, the position before which everything is older than
+        `moment_us`, or the end.
+        """
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:
-        """At most so many rows; None if nobody knows without reading."""
+        """Returns an upper bound of the number of rows, or None if that needs a read."""
 
     def advanced(
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
-        """Where to stop in each with about that much before it, one row at least: the oldest rows
-        first, so that event time advances in all lanes together."""
+        """Returns where to stop in each range so that about that much is read, at least one row.
+
+        The oldest rows come first, so that event time advances evenly in all lanes.
+        """
 
     def parse(self, value: object) -> int:
-        """A position as a user writes it; `InputError` if it is none."""
+        """Parses a position as users write it. Raises `InputError`."""
 
     def shown(self, position: int) -> str:
-        """As a user would write it."""
+        """Formats a position as users write it."""
 
     def plan(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
-        """Resolve and pin them, unless the duration is 0, and list their split points."""
+        """Resolves and pins the reads (no pin if the duration is 0), and returns their split
+        points.
+        """
 
     def read(
         self, lane: Lane, start: int, end: int, *, columns: Sequence[str], times_us: Interval
     ) -> Iterator[Rows]:
-        """In order; batches without a row of those times may be left out."""
+        """Yields the rows in order. Batches without a row in `times_us` may be left out."""
 
 
 def feed_states(feed: Feed, names: Iterable[str]) -> dict[str, FeedState]:
-    """All of them in one call; `NotFound` if there is no such topic or log."""
-    known = list(names)
-    nothing = [WantedRead(name, start=LATEST) for name in known]
-    reads = feed.plan(nothing, duration_ms=0, owner="Spark") if known else []
+    """Returns the states of all of these with one call.
+
+    Raises `NotFound` if a topic or log does not exist.
+    """
+    all_names = list(names)
+    empty_reads = [WantedRead(name, start=LATEST) for name in all_names]
+    reads = feed.plan(empty_reads, duration_ms=0, owner="Spark") if all_names else []
     return {
         name: FeedState(
-            read.identity, {Lane(name, each.partition): each.bounds for each in read.ranges}
+            read.identity,
+            {Lane(name, planned.partition): planned.bounds for planned in read.ranges},
         )
-        for name, read in zip(known, reads, strict=True)
+        for name, read in zip(all_names, reads, strict=True)
     }
 
 
 def hold(
     feed: Feed, ranges: Sequence[LaneRange], *, duration_ms: int, owner: str
 ) -> list[PlannedRead]:
-    """Pin them, unless the duration is 0: one call, and a read of one range for each."""
+    """Pins the ranges with one call (no pin if the duration is 0).
+
+    Returns a read for each range.
+    """
     if not ranges:
         return []
     reads = []
@@ -125,5 +141,5 @@ def hold(
 
 
 def size_bytes(planned: PlannedRange) -> int:
-    """About so many bytes are read."""
+    """Returns about how many bytes are read."""
     return planned.marks[-1].bytes_before - planned.marks[0].bytes_before

@@ -1,4 +1,4 @@
-"""Logs as lanes: positions are record ids, and a read begins and ends where a record does."""
+"""Logs as lanes. Positions are record ids; a read starts and ends at record boundaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lakebed.store.split_points import log_bounds
 
 
 class LogFeed:
-    """A `Feed` of logs."""
+    """Implements `Feed` for logs."""
 
     is_cut_anywhere = False
 
@@ -41,20 +41,20 @@ class LogFeed:
         return FeedState(log_identity(log.stream_id), {Lane(name, 0): bounds})
 
     def base(self, lane: Lane, position: int) -> int | None:
-        """Where the position's segment begins in the log."""
+        """Returns the position in the log where the segment starts."""
         return self._bases(lane).get(RecordId(position).segment_index)
 
     def follows(self, lane: Lane, position: int, base: int) -> bool:
-        bases, here = self._bases(lane), RecordId(position)
+        bases, record_id = self._bases(lane), RecordId(position)
         first = min(bases, default=0)
-        is_next = first == here.segment_index + 1
-        return is_next and bases[first] == next_base_offset(base, here.segment_offset)
+        is_next = first == record_id.segment_index + 1
+        return is_next and bases[first] == next_base_offset(base, record_id.segment_offset)
 
     def at_time(self, name: str, moment_us: int) -> Mapping[Lane, int]:
         if moment_us <= 0:
             return {lane: bounds.start for lane, bounds in self.state(name).bounds.items()}
-        found = self.store.open_log(name).seek_timestamp(moment_us * US_NS)
-        return {Lane(name, 0): int(found)}
+        record_id = self.store.open_log(name).seek_timestamp(moment_us * US_NS)
+        return {Lane(name, 0): int(record_id)}
 
     def row_count(self, lane: Lane, start: int, end: int) -> int | None:  # noqa: ARG002 - see Feed
         return None
@@ -62,7 +62,7 @@ class LogFeed:
     def advanced(
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
-        """Read to find out: where records end is written nowhere else."""
+        """Reads the records, because record boundaries are not stored elsewhere."""
         backlogs = []
         for (lane, start, end), read in zip(
             ranges, hold(self, ranges, duration_ms=0, owner="Spark"), strict=True
@@ -75,7 +75,7 @@ class LogFeed:
     def parse(self, value: object) -> int:
         if isinstance(value, str) or type(value) is int:
             return int(RecordId.parse(str(value)))
-        raise InputError(f"{shown(value)} is no record id")
+        raise InputError(f"{shown(value)} is not a record id")
 
     def shown(self, position: int) -> str:
         return str(RecordId(position))
@@ -94,8 +94,8 @@ class LogFeed:
             if is_narrow and not _can_have(batch, times_us):
                 yield Rows(None, size)
                 continue
-            for found in records.record_batches([batch], log=lane.name, columns=columns):
-                yield Rows(found, size)
+            for rows in records.record_batches([batch], log=lane.name, columns=columns):
+                yield Rows(rows, size)
                 size = 0
 
     def _batches(self, log: ReadableLog, start: int, end: int) -> Iterator[RecordBatch]:
@@ -103,13 +103,13 @@ class LogFeed:
         return log.read_batches(first, stop, batch_bytes_max=self._batch_bytes_max)
 
     def _bases(self, lane: Lane) -> dict[int, int]:
-        """Where each segment that is there begins in the log, by its id."""
+        """Returns where each existing segment starts in the log, by segment id."""
         segments, _ = self.store.open_log(lane.name).segments_and_end()
         return {info.segment_id: info.base_offset for info in segments}
 
 
 class _LogBacklog:
-    """A `Backlog` of the records `[start, end)`; a batch of them is a chunk."""
+    """Implements `Backlog` for the records `[start, end)`. Each batch is a chunk."""
 
     def __init__(
         self,
@@ -138,23 +138,23 @@ class _LogBacklog:
             )
 
     def _batches(self, start: int) -> Iterator[tuple[RecordBatch, int]]:
-        """With where the next one begins."""
-        before: RecordBatch | None = None
+        """Yields each batch with the position where the next one starts."""
+        previous: RecordBatch | None = None
         for batch in self._read_batches(start, self._end) if start < self._end else ():
-            if before is not None:
-                yield before, int(batch.record_id(0))
-            before = batch
-        if before is not None:
-            yield before, self._end
+            if previous is not None:
+                yield previous, int(batch.record_id(0))
+            previous = batch
+        if previous is not None:
+            yield previous, self._end
 
 
 def _can_have(batch: RecordBatch, times_us: Interval) -> bool:
     stamps = np.asarray(batch.timestamps)
-    if stamps.max() > I64_MAX:  # Spark sees other numbers than the log has
+    if stamps.max() > I64_MAX:  # negative in Spark, so a filter on the signed numbers may match
         return True
     first, last = int(stamps.min()) // US_NS, int(stamps.max()) // US_NS
-    is_behind = times_us.start is None or last >= times_us.start
-    return is_behind and (times_us.end is None or first < times_us.end)
+    is_after_start = times_us.start is None or last >= times_us.start
+    return is_after_start and (times_us.end is None or first < times_us.end)
 
 
 def _bytes_of(batch: RecordBatch) -> int:

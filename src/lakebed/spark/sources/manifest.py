@@ -1,4 +1,4 @@
-"""`lakebed.manifest`: the manifest log of a log, its records or what they say of each segment.
+"""The data source `lakebed.manifest`: the manifest log of a log, as records or as segment states.
 
     spark.read.format("lakebed.manifest").option("path", root).option("log", "orders").load()
     (spark.read.format("lakebed.manifest").option("path", root).option("log", "orders")
@@ -7,18 +7,18 @@
 Options:
 
 - `path`: the store's folder, which the tasks must share; or `endpoint`, with `accessKey`,
-  `secretKey` and `caFile`: the HTTP API, which gives out the same files.
-- `log`: its name, or its stream id. A log of which nothing is recorded yet has no rows.
+  `secretKey` and `caFile`: the HTTP API, which serves the same files.
+- `log`: its name, or its stream id. A log whose manifest log is empty has no rows.
 - `view`: `records` (the default) or `state`.
-- `asOf`: a time (all records up to it, that millisecond included), a number (all records up to that
-  `record`, itself included) or a place as `lakebed manifest state --as-of` takes it (`3:64`, all
-  records before it). A moment before the history, or a record or place that is not there, is an
-  error; of a time before the history there are no records, and no state.
-- `onDamage`: `fail` (the default) or `tell`. A torn end that a crash left in the last chunk is no
-  damage; what was committed before it is there.
-- `columns`: some of them, between commas. `partitionBytes`: of chunks in one task, 8 MiB.
+- `asOf`: a time (all records up to and including that millisecond), a number (all records up to
+  and including that `record`) or a position as in `lakebed manifest state --as-of` (`3:64`: all
+  records before it). A record or position that does not exist is an error, and so is a state
+  before the start of the history; a time before that start has no records.
+- `onDamage`: `fail` (the default) or `tell`. A torn end that a crash left in the last chunk is not
+  damage; everything that was committed before it is there.
+- `columns`: names separated by commas. `partitionBytes`: size of the chunks per task, 8 MiB.
 
-Records, in their order within a task:
+The view `records`, in order within a task:
 
     log string, stream string, chunk_index bigint, chunk_offset bigint, record bigint, timestamp
     timestamp, segment_id bigint, logical_offset bigint, type string, type_number int, flags int,
@@ -28,13 +28,13 @@ Records, in their order within a task:
     reclaimed_bytes bigint, marker_chunk_index bigint, marker_chunk_offset bigint, snapshot_id
     bigint, schema_id bigint, key string, etag string, data binary, problem string
 
-`record` counts from the log's first record on, which is 0; it is null behind damage. `segment_id`
-is null in what is about the manifest log itself. From `base_offset` to `data` stands the payload:
-null where a type has no such field; `data` is that of a `CustomEvent`, or of a type that is not
-known. With `onDamage` `tell` every good record of a damaged chunk is a row, and so is each damage,
-at its place, with what is wrong as its `problem`; else that is null.
+`record` is the number of the record, from 0; it is null after damage. `segment_id` is null in
+records about the manifest log itself. The columns from `base_offset` to `data` are the payload,
+null where a type has no such field; `data` is the payload of a `CustomEvent` or of an unknown type.
+With `onDamage` `tell`, a damaged chunk returns all of its good records, and a row for each damage
+at its position with the description in `problem`. Otherwise `problem` is null.
 
-State, one row for each segment that some tier has:
+The view `state`, one row for each segment that is in some tier:
 
     log string, stream string, as_of_record bigint, as_of timestamp, segment_id bigint, base_offset
     bigint, durable_bytes bigint, segment_crc64 bigint, ext_id bigint, coordinator_watermark bigint,
@@ -47,14 +47,14 @@ State, one row for each segment that some tier has:
     bigint, failures bigint, hydration_source bigint, compression_reason bigint, upload_reason
     bigint, hydration_reason bigint, is_doubtful boolean
 
-`as_of_record` is the last record that is folded in, `as_of` its time. Times and texts that are not
-known are null. Deletes that are owed of objects that no segment has any more are in no row. With
-`onDamage` `tell` chunks that are damaged are left out, and `is_doubtful` says of which segments
-they may have told more; else it is false.
+`as_of_record` is the last record that the state includes, and `as_of` its time. Unknown times and
+texts are null. Pending deletions of objects that no segment uses are not shown. With `onDamage`
+`tell`, damaged chunks are left out, and `is_doubtful` marks the segments that they may have
+changed. Otherwise `is_doubtful` is false.
 
-Numbers without a sign are the signed ones of the same 64 bits. Each chunk is read and judged as a
-whole, beside its writer; one that is removed between the planning and its reading is an error, or
-with `tell` a row. The fold is one task; records are split by chunks.
+Unsigned numbers become the signed numbers with the same 64 bits. Each chunk is read and checked as
+a whole, also while its log is being written. A chunk that is removed between planning and reading
+is an error, or a row with `tell`. The view `state` is one task; `records` is split by chunks.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ _DIGITS_MAX = 18
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the options ask for."""
+    """The parsed options."""
 
     backend: Backend
     log: str
     view: str
     moment: Moment | None
-    record: int | None  # that of `asOf`, if it is one
-    is_damage_told: bool
+    record: int | None  # set if `asOf` is a record number
+    reports_damage: bool
     columns: tuple[str, ...]
     partition_bytes: int
 
@@ -111,13 +111,13 @@ class Request:
 
 
 class ChunkSplit(InputPartition):
-    """Chunks that follow each other, but for those that are missing before one of them."""
+    """Consecutive chunks, apart from gaps where chunks are missing."""
 
     def __init__(self, *, last: int = 0, until: Moment | None = None) -> None:
         super().__init__(None)
         self.indexes: list[int] = []
-        self.gaps: list[tuple[int, int]] = []  # first and end
-        self.last = last  # the newest chunk of all
+        self.gaps: list[tuple[int, int]] = []  # half-open ranges of chunk indexes
+        self.last = last  # the newest chunk of the log
         self.until = until
 
     def __bool__(self) -> bool:
@@ -125,8 +125,6 @@ class ChunkSplit(InputPartition):
 
 
 class ManifestSource(DataSource):
-    """See the module."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -147,8 +145,8 @@ class ManifestSourceReader(DataSourceReader):
         if self._request.view == "state":
             return [InputPartition(None)]
         with self._request.backend.open() as store:
-            found = recorded(store, self._request.log)
-            return [ChunkSplit()] if found is None else list(self._split(found))
+            manifest = recorded(store, self._request.log)
+            return [ChunkSplit()] if manifest is None else list(self._split(manifest))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with self._request.backend.open() as store:
@@ -159,34 +157,36 @@ class ManifestSourceReader(DataSourceReader):
 
     def _states(self, store: ReadableStore) -> Iterator[pa.RecordBatch]:
         request = self._request
-        found = recorded(store, request.log)
-        if found is not None:
+        manifest = recorded(store, request.log)
+        if manifest is not None:
             yield from state_batches(
-                found,
-                _moment(request, found),
-                is_damage_told=request.is_damage_told,
+                manifest,
+                _moment(request, manifest),
+                reports_damage=request.reports_damage,
                 columns=request.columns,
             )
 
     def _records(self, store: ReadableStore, split: ChunkSplit) -> Iterator[pa.RecordBatch]:
         request = self._request
-        found = store.manifest_log(request.log)
-        if found is None:
-            raise Busy(f"{request.log}: its manifest log was removed; read it again")
+        manifest = store.manifest_log(request.log)
+        if manifest is None:
+            raise Busy(
+                f"{request.log}: its manifest log was removed meanwhile; run the query again"
+            )
         for first, end in split.gaps:
-            yield gap_batch(found, first, end, request.columns)
+            yield gap_batch(manifest, first, end, request.columns)
         yield from manifest_records.record_batches(
-            found,
+            manifest,
             split.indexes,
             last=split.last,
-            reading=Reading(until=split.until or Moment(), is_damage_told=request.is_damage_told),
+            reading=Reading(until=split.until or Moment(), reports_damage=request.reports_damage),
             columns=request.columns,
         )
 
-    def _split(self, found: ReadableManifestLog) -> list[ChunkSplit]:
-        request, until = self._request, _moment(self._request, found)
+    def _split(self, manifest: ReadableManifestLog) -> list[ChunkSplit]:
+        request, until = self._request, _moment(self._request, manifest)
         end = None if until is None else until.position
-        sizes = {one.number: one.size for one in found.files() if one.kind is FileKind.CHUNK}
+        sizes = {file.number: file.size for file in manifest.files() if file.kind is FileKind.CHUNK}
         indexes = sorted(sizes)
         last = indexes[-1] if indexes else 0
         splits = [ChunkSplit(last=last, until=until)]
@@ -199,8 +199,8 @@ class ManifestSourceReader(DataSourceReader):
                 splits.append(ChunkSplit(last=last, until=until))
                 bytes_left = request.partition_bytes
             if index > expected:
-                if not request.is_damage_told:
-                    raise missing_chunks(found, expected, index)
+                if not request.reports_damage:
+                    raise missing_chunks(manifest, expected, index)
                 splits[-1].gaps.append((expected, index))
             expected = index + 1
             splits[-1].indexes.append(index)
@@ -208,9 +208,9 @@ class ManifestSourceReader(DataSourceReader):
         return splits
 
 
-def request_of(given: Mapping[str, Any]) -> Request:
-    """`BadConfig` if the options are not what they must be."""
-    options = Options(NAME, given, known=_KNOWN)
+def request_of(values: Mapping[str, Any]) -> Request:
+    """Parses the options. Raises `BadConfig`."""
+    options = Options(NAME, values, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="records")
     moment, record = _as_of(options)
     return Request(
@@ -219,18 +219,18 @@ def request_of(given: Mapping[str, Any]) -> Request:
         view=view,
         moment=moment,
         record=record,
-        is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
+        reports_damage=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
         columns=columns_of(options, VIEWS[view]),
         partition_bytes=options.size("partitionBytes") or PARTITION_BYTES,
     )
 
 
 def columns_of(options: Options, fields: Fields) -> tuple[str, ...]:
-    """Those that were named, or all."""
+    """Returns the named columns, or all."""
     try:
         return fields.checked(options.names("columns") or None)
     except InputError as error:
-        raise options.wrong("columns", f"some of the columns: {error}") from None
+        raise options.wrong("columns", f"a list of columns: {error}") from None
 
 
 def _as_of(options: Options) -> tuple[Moment | None, int | None]:
@@ -244,13 +244,15 @@ def _as_of(options: Options) -> tuple[Moment | None, int | None]:
     try:
         moment_us = options.moment_us("asOf")
     except BadConfig:
-        wanted = "a time as 2026-01-31T12:00:00Z, a record's number, or a place as 3:64"
-        raise options.wrong("asOf", wanted) from None
-    assert moment_us is not None, "it was given"
+        requirement = (
+            "a time such as 2026-01-31T12:00:00Z, a record number, or a position such as 3:64"
+        )
+        raise options.wrong("asOf", requirement) from None
+    assert moment_us is not None, "asOf is set"
     return Moment(timestamp_ms=moment_us // _US_PER_MS), None
 
 
-def _moment(request: Request, found: ReadableManifestLog) -> Moment | None:
+def _moment(request: Request, manifest: ReadableManifestLog) -> Moment | None:
     if request.record is None:
         return request.moment
-    return Moment(position=position_after(found.reader, request.record))
+    return Moment(position=position_after(manifest.reader, request.record))

@@ -1,7 +1,8 @@
-"""The records of a manifest log as Arrow batches: one a row, and damage where it is, if wanted.
+"""The records of a manifest log as Arrow batches, one record per row; damage is a row too, if
+requested.
 
-What all records have is taken column by column. Payloads are spread over columns of their own, the
-records of one type at a time; a record has null in those that its type has not.
+The common fields are converted column by column. Payload fields have their own columns and are
+converted type by type; a record has null in columns that its type does not have.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ FIELDS = Fields(
     }
 )
 
-# Fields of payloads whose columns have other names; None: none of their own.
+# Payload fields whose column has another name; None: no column.
 _NAMES: dict[type, dict[str, str | None]] = {
     SnapshotMarker: {"chunk_index": "marker_chunk_index", "chunk_offset": "marker_chunk_offset"},
     CustomEvent: {"blob": "data"},
@@ -81,7 +82,7 @@ assert UploadFailed._fields == ("key", "reason_code")
 
 
 class Row(NamedTuple):
-    """An entry, and its number in the log if that is known."""
+    """An entry, and the number of its record if that is known."""
 
     entry: Entry
     number: int | None
@@ -89,23 +90,26 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Which records, and what is done about damage: told in its place, or raised."""
+    """Which records to read, and whether damage is returned as a row or raised."""
 
     until: Moment = field(default_factory=Moment)
-    is_damage_told: bool = False
+    reports_damage: bool = False
 
 
 def recorded(store: ReadableStore, log: str) -> ReadableManifestLog | None:
-    """The manifest log, if something is in it; `NotFound` if there is no such log."""
-    found = store.manifest_log(log)
-    if found is None:
+    """Returns the manifest log, or None if it is empty.
+
+    Raises `NotFound` if there is no such log.
+    """
+    manifest = store.manifest_log(log)
+    if manifest is None:
         return None
-    reader = found.reader
-    return found if reader.chunk_indexes() or reader.snapshot_ids() else None
+    reader = manifest.reader
+    return manifest if reader.chunk_indexes() or reader.snapshot_ids() else None
 
 
 def record_batches(
-    found: ReadableManifestLog,
+    manifest: ReadableManifestLog,
     indexes: Sequence[int],
     *,
     last: int,
@@ -113,56 +117,60 @@ def record_batches(
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of these chunks; `last` is the newest of all when they were listed."""
+    """Yields the records of these chunks. `last` is the newest chunk at the time of planning."""
     schema = FIELDS.schema(columns)
     rows: list[Row] = []
     for index in indexes:
-        looked = survey_chunk(found.reader, index, is_last=index >= last)
-        rows += _selected(found, index, looked, reading)
+        chunk = survey_chunk(manifest.reader, index, is_last=index >= last)
+        rows += _selected(manifest, index, chunk, reading)
         if len(rows) >= rows_max:
-            yield from parts(_batch(found, rows, schema), rows_max)
+            yield from parts(_batch(manifest, rows, schema), rows_max)
             rows = []
     if rows:
-        yield from parts(_batch(found, rows, schema), rows_max)
+        yield from parts(_batch(manifest, rows, schema), rows_max)
 
 
 def gap_batch(
-    found: ReadableManifestLog, first: int, end: int, columns: Sequence[str] | None
+    manifest: ReadableManifestLog, first: int, end: int, columns: Sequence[str] | None
 ) -> pa.RecordBatch:
-    """The one row that tells of chunks that are not there."""
-    return _batch(found, [Row(_missing(found, first, end), None)], FIELDS.schema(columns))
+    """Returns a batch of one row, which reports the chunks from `first` up to `end` as missing."""
+    return _batch(manifest, [Row(_missing(manifest, first, end), None)], FIELDS.schema(columns))
 
 
-def missing_chunks(found: ReadableManifestLog, first: int, end: int) -> Corrupt:
-    damage = _missing(found, first, end)
+def missing_chunks(manifest: ReadableManifestLog, first: int, end: int) -> Corrupt:
+    damage = _missing(manifest, first, end)
     return Corrupt(damage.problem, path=damage.path)
 
 
-def _missing(found: ReadableManifestLog, first: int, end: int) -> Damaged:
-    problem = "missing" if end == first + 1 else f"missing, with all up to number {end - 1}"
-    return Damaged(Position(first, 0), "missing", found.reader.paths.chunk(first), problem)
+def _missing(manifest: ReadableManifestLog, first: int, end: int) -> Damaged:
+    problem = (
+        "the chunk is missing"
+        if end == first + 1
+        else f"the chunk is missing, and so are those up to number {end - 1}"
+    )
+    return Damaged(Position(first, 0), "missing", manifest.reader.paths.chunk(first), problem)
 
 
 def _selected(
-    found: ReadableManifestLog, index: int, looked: SurveyedChunk | None, reading: Reading
+    manifest: ReadableManifestLog, index: int, chunk: SurveyedChunk | None, reading: Reading
 ) -> Iterator[Row]:
-    if looked is None:
-        if not reading.is_damage_told:
-            path = found.reader.paths.chunk(index)
-            raise Busy(f"{path}: it was removed before it was read; read the log again")
-        rows: Iterator[Row] = iter([Row(_missing(found, index, index + 1), None)])
+    if chunk is None:
+        if not reading.reports_damage:
+            path = manifest.reader.paths.chunk(index)
+            raise Busy(f"{path}: the chunk was removed before it was read; run the query again")
+        rows: Iterator[Row] = iter([Row(_missing(manifest, index, index + 1), None)])
     else:
-        if not reading.is_damage_told:
-            _require_good(looked)
-        rows = _numbered(looked)
-        if not reading.is_damage_told and looked.judged is not None:
-            rows = filter(_is_record, rows)  # a torn end is no damage
+        if not reading.reports_damage:
+            _require_good(chunk)
+        rows = _numbered(chunk)
+        if not reading.reports_damage and chunk.judged is not None:
+            rows = filter(_is_record, rows)  # a torn end is not damage
     includes = reading.until.includes
     for row in rows:
         entry = row.entry
         if isinstance(entry, Damaged):
-            at = reading.until.position
-            if at is None or entry.position < at:
+            end = reading.until.position
+            if end is None or entry.position < end:
                 yield row
         elif includes(entry.position, entry.record):
             yield row
@@ -172,8 +180,8 @@ def _is_record(row: Row) -> bool:
     return not isinstance(row.entry, Damaged)
 
 
-def _require_good(looked: SurveyedChunk) -> None:
-    facts, judged = looked
+def _require_good(chunk: SurveyedChunk) -> None:
+    facts, judged = chunk
     if facts.state == "newer":
         raise UnknownVersion(facts.problem, path=facts.path)
     if judged is None or judged.verdict is Verdict.CORRUPT:
@@ -181,11 +189,14 @@ def _require_good(looked: SurveyedChunk) -> None:
         raise Corrupt(facts.problem, path=facts.path, offset=end)
 
 
-def _numbered(looked: SurveyedChunk) -> Iterator[Row]:
-    """Those up to the first damage follow the number that the chunk begins with."""
-    judged = looked.judged
+def _numbered(chunk: SurveyedChunk) -> Iterator[Row]:
+    """Yields the entries.
+
+    Records up to the first damage are numbered from the chunk's base record.
+    """
+    judged = chunk.judged
     number = _base_record(judged)
-    for entry in entries_of(looked):
+    for entry in entries_of(chunk):
         is_known = judged is not None and not isinstance(entry, Damaged) and number is not None
         if not is_known or judged is None or entry.position.offset >= judged.end:
             yield Row(entry, None)
@@ -199,19 +210,19 @@ def _base_record(judged: InspectedChunk | None) -> int | None:
     return None if judged is None or judged.header is None else judged.header.base_record
 
 
-def _batch(found: ReadableManifestLog, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+def _batch(manifest: ReadableManifestLog, rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
     entries = [row.entry for row in rows]
     count = len(rows)
     columns: dict[str, Any] = {
-        "log": partial(repeated, found.log, pa.string(), count),
-        "stream": partial(repeated, found.stream, pa.string(), count),
-        "chunk_index": lambda: numbers(unsigned(one.position.chunk_index for one in entries)),
-        "chunk_offset": lambda: numbers(unsigned(one.position.offset for one in entries)),
+        "log": partial(repeated, manifest.log, pa.string(), count),
+        "stream": partial(repeated, manifest.stream, pa.string(), count),
+        "chunk_index": lambda: numbers(unsigned(entry.position.chunk_index for entry in entries)),
+        "chunk_offset": lambda: numbers(unsigned(entry.position.offset for entry in entries)),
         "record": lambda: pa.array([row.number for row in rows], pa.int64()),
         "problem": lambda: texts(list(map(_problem, entries))),
     }
-    made = {name: columns[name]() for name in schema.names if name in columns}
-    return batch_of(made | _of_records(entries, schema.names), schema)
+    converted = {name: columns[name]() for name in schema.names if name in columns}
+    return batch_of(converted | _of_records(entries, schema.names), schema)
 
 
 def _problem(entry: Entry) -> str | None:
@@ -219,73 +230,83 @@ def _problem(entry: Entry) -> str | None:
 
 
 def _of_records(entries: Sequence[Entry], names: Sequence[str]) -> dict[str, pa.Array]:
-    """The columns that only records have a value in."""
+    """Returns the columns that only records have."""
     count = len(entries)
-    placed = [(row, one) for row, one in enumerate(entries) if isinstance(one, PlacedRecord)]
+    placed = [(row, entry) for row, entry in enumerate(entries) if isinstance(entry, PlacedRecord)]
     places = np.fromiter((row for row, _ in placed), np.int64, len(placed))
-    records = [one.record for _, one in placed]
+    records = [entry.record for _, entry in placed]
     is_record = np.zeros(count, bool)
     is_record[places] = True
 
     def spread(values: Iterator[int]) -> np.ndarray:
-        found = np.zeros(count, np.uint64)
-        found[places] = unsigned(values)
-        return found
+        column = np.zeros(count, np.uint64)
+        column[places] = unsigned(values)
+        return column
 
-    segments = spread(one.segment_id for one in records)
-    made: dict[str, pa.Array] = {}
+    segments = spread(record.segment_id for record in records)
+    converted: dict[str, pa.Array] = {}
     for name in names:
         if name == "timestamp":
-            made[name] = moments(spread(one.timestamp_ms for one in records), is_record)
+            converted[name] = moments(spread(record.timestamp_ms for record in records), is_record)
         elif name == "segment_id":
-            made[name] = numbers(segments, is_record & (segments != np.uint64(MANIFEST_ITSELF)))
+            converted[name] = numbers(
+                segments, is_record & (segments != np.uint64(MANIFEST_ITSELF))
+            )
         elif name == "logical_offset":
-            made[name] = numbers(spread(one.logical_offset for one in records), is_record)
+            converted[name] = numbers(
+                spread(record.logical_offset for record in records), is_record
+            )
         elif name == "type":
-            made[name] = texts(_scattered([one.type_name for one in records], places, count))
+            converted[name] = texts(
+                _scattered([record.type_name for record in records], places, count)
+            )
         elif name == "type_number":
-            values = [one.type_number for one in records]
-            made[name] = small_numbers(_scattered(values, places, count))
+            values = [record.type_number for record in records]
+            converted[name] = small_numbers(_scattered(values, places, count))
         elif name == "flags":
-            made[name] = small_numbers(_scattered([one.flags for one in records], places, count))
-    wanted = {*_NUMBERS, "key", "etag", "data"}.intersection(names)
-    return made | _of_payloads(placed, wanted, count) if wanted else made
+            converted[name] = small_numbers(
+                _scattered([record.flags for record in records], places, count)
+            )
+    payload_columns = {*_NUMBERS, "key", "etag", "data"}.intersection(names)
+    return (
+        converted | _of_payloads(placed, payload_columns, count) if payload_columns else converted
+    )
 
 
 def _scattered(values: Sequence[Any], places: np.ndarray, count: int) -> list[Any]:
     if len(values) == count:
         return list(values)
-    found = [None] * count
+    cells = [None] * count
     for place, value in zip(places.tolist(), values, strict=True):
-        found[place] = value
-    return found
+        cells[place] = value
+    return cells
 
 
 def _of_payloads(
-    placed: Sequence[tuple[int, PlacedRecord]], wanted: set[str], count: int
+    placed: Sequence[tuple[int, PlacedRecord]], columns: set[str], count: int
 ) -> dict[str, pa.Array]:
-    """One type after the other, each of its fields at once."""
+    """Returns the payload columns, converted type by type."""
     rows: dict[type, list[int]] = defaultdict(list)
     payloads: dict[type, list[tuple[Any, ...]]] = defaultdict(list)
     for row, (_, record) in placed:
         kind = type(record.payload)
         rows[kind].append(row)
         payloads[kind].append(record.payload)
-    found = {name: np.zeros(count, np.uint64) for name in wanted.intersection(_NUMBERS)}
-    is_there = {name: np.zeros(count, bool) for name in found}
-    others: dict[str, list[Any]] = {name: [None] * count for name in wanted - found.keys()}
+    integers = {name: np.zeros(count, np.uint64) for name in columns.intersection(_NUMBERS)}
+    is_there = {name: np.zeros(count, bool) for name in integers}
+    others: dict[str, list[Any]] = {name: [None] * count for name in columns - integers.keys()}
     for kind, members in payloads.items():
         places = np.array(rows[kind], np.int64)
         names = _NAMES.get(kind, {})
         for name, values in zip(kind._fields, zip(*members, strict=True), strict=True):
             column = names.get(name, name)
-            if column in found:
-                found[column][places] = unsigned(values)
+            if column in integers:
+                integers[column][places] = unsigned(values)
                 is_there[column][places] = True
             elif column in others:
                 for place, value in zip(rows[kind], values, strict=True):
                     others[column][place] = value
-    made = {name: numbers(found[name], is_there[name]) for name in found}
+    converted = {name: numbers(integers[name], is_there[name]) for name in integers}
     for name, cells in others.items():
-        made[name] = pa.array(cells, pa.binary()) if name == "data" else texts(cells)
-    return made
+        converted[name] = pa.array(cells, pa.binary()) if name == "data" else texts(cells)
+    return converted

@@ -1,8 +1,8 @@
-"""What a manifest log says of each segment as of a moment, as Arrow batches.
+"""The state of each segment as of a moment, computed from the manifest log, as Arrow batches.
 
-The fold is the engine's (`store.manifest_moments`), and so is what can be asked for: a time, with
-all records up to it; a place, with those before it; or a record by its number, with that record.
-The columns are the fields of a segment's state, and the bits of its flags one by one.
+The engine computes the state (`store.manifest_moments`). The moment is a time (including all
+records up to it), a position (including those before it), or the number of the last record to
+include. The columns are the fields of a segment's state, and each bit of its flags.
 """
 
 from __future__ import annotations
@@ -82,25 +82,31 @@ FIELDS = Fields(
 
 
 def state_batches(
-    found: ReadableManifestLog,
+    manifest: ReadableManifestLog,
     moment: Moment | None,
     *,
-    is_damage_told: bool,
+    reports_damage: bool,
     columns: Sequence[str] | None = None,
     rows_max: int = ROWS_MAX,
 ) -> Iterator[pa.RecordBatch]:
-    """The segments by id; damage that leaves doubt about them is told in a column, or raised."""
-    replayed = state_as_of(found.reader, moment)
-    if not is_damage_told:
-        _require_whole(found, replayed)
+    """Yields the segments by id.
+
+    Damage that puts a segment's state in doubt is shown in a column, or raised.
+    """
+    replayed = state_as_of(manifest.reader, moment)
+    if not reports_damage:
+        _require_whole(manifest, replayed)
     schema = FIELDS.schema(columns)
     states = replayed.index.segments()
-    while some := list(islice(states, rows_max)):
-        yield _batch(found, replayed, some, schema)
+    while page := list(islice(states, rows_max)):
+        yield _batch(manifest, replayed, page, schema)
 
 
 def position_after(reader: ManifestReader, record: int) -> Position:
-    """Where the state with that record, and none behind it, is; `NotFound` if it is not there."""
+    """Returns the position after the record, at which it is the last one included.
+
+    Raises `NotFound`.
+    """
     indexes = reader.chunk_indexes()
     for index in reversed(indexes):
         judged = reader.chunk(index, is_last=index == indexes[-1])
@@ -110,66 +116,68 @@ def position_after(reader: ManifestReader, record: int) -> Position:
         if number < 0:
             continue
         if number < len(judged.records):
-            behind = judged.records[number + 1 : number + 2]
-            return behind[0].position if behind else Position(index, judged.end)
+            following = judged.records[number + 1 : number + 2]
+            return following[0].position if following else Position(index, judged.end)
         if judged.verdict is Verdict.CORRUPT:
             raise Corrupt(judged.problem, path=reader.paths.chunk(index), offset=judged.end)
         last = judged.header.base_record + len(judged.records) - 1
-        raise NotFound(f"there is no record {record}; the last one is {last}")
+        raise NotFound(f"record {record} does not exist; the last one is {last}")
     if not indexes:
-        raise NotFound(f"there is no record {record}; nothing is recorded")
+        raise NotFound(f"record {record} does not exist; the manifest log is empty")
     beginning = history_beginning(reader)
-    raise NotFound(f"record {record} is before the history, which begins at {beginning.position}")
+    raise NotFound(f"record {record} was removed; the history begins at {beginning.position}")
 
 
-def _require_whole(found: ReadableManifestLog, replayed: ReplayResult) -> None:
+def _require_whole(manifest: ReadableManifestLog, replayed: ReplayResult) -> None:
     for damage in replayed.damages:
-        raise Corrupt(damage.problem, path=found.reader.paths.chunk(damage.chunk_index))
+        raise Corrupt(damage.problem, path=manifest.reader.paths.chunk(damage.chunk_index))
     last = replayed.last
     if last is not None and last.verdict is Verdict.CORRUPT:
-        path = found.reader.paths.chunk(last.chunk_index)
+        path = manifest.reader.paths.chunk(last.chunk_index)
         raise Corrupt(last.problem, path=path, offset=last.end)
 
 
 def _batch(
-    found: ReadableManifestLog,
+    manifest: ReadableManifestLog,
     replayed: ReplayResult,
     states: Sequence[SegmentState],
     schema: pa.Schema,
 ) -> pa.RecordBatch:
     count = len(states)
     values = dict(zip(SegmentState._fields, zip(*states, strict=True), strict=True))
-    made: dict[str, pa.Array] = {}
+    converted: dict[str, pa.Array] = {}
     for name in schema.names:
         if name == "log":
-            made[name] = repeated(found.log, pa.string(), count)
+            converted[name] = repeated(manifest.log, pa.string(), count)
         elif name == "stream":
-            made[name] = repeated(found.stream, pa.string(), count)
+            converted[name] = repeated(manifest.stream, pa.string(), count)
         elif name == "as_of_record":
-            made[name] = repeated(replayed.index.record_count - 1, pa.int64(), count)
+            converted[name] = repeated(replayed.index.record_count - 1, pa.int64(), count)
         elif name == "as_of":
             last_ms = np.full(count, replayed.index.last_timestamp_ms, np.uint64)
-            made[name] = moments(last_ms)
+            converted[name] = moments(last_ms)
         elif name == "is_doubtful":
-            made[name] = pa.array(_doubts(replayed, values["segment_id"]), pa.bool_())
+            converted[name] = pa.array(_doubts(replayed, values["segment_id"]), pa.bool_())
         elif name in _BITS:
             source, bit = _BITS[name]
-            made[name] = flags(unsigned(values[source]), bit)
+            converted[name] = flags(unsigned(values[source]), bit)
         elif name in _TIMES:
             times = unsigned(values[_TIMES[name]])
-            made[name] = moments(times, times != 0)
+            converted[name] = moments(times, times != 0)
         elif name in _TEXTS:
-            made[name] = texts([text or None for text in values[name]])
+            converted[name] = texts([text or None for text in values[name]])
         else:
-            made[name] = numbers(unsigned(values[name]))
-    return batch_of(made, schema)
+            converted[name] = numbers(unsigned(values[name]))
+    return batch_of(converted, schema)
 
 
 def _doubts(replayed: ReplayResult, segment_ids: Sequence[int]) -> list[bool]:
-    """A chunk that was left out may have been about any segment, unless it can be told which."""
+    """Returns which segments are in doubt. A chunk that was left out may concern any segment,
+    unless its segments are known.
+    """
     last = replayed.last
     is_cut = last is not None and last.verdict is Verdict.CORRUPT and last.is_usable
     if is_cut or any(not damage.segment_ids for damage in replayed.damages):
         return [True] * len(segment_ids)
-    named = frozenset[int]().union(*(damage.segment_ids for damage in replayed.damages))
-    return [segment_id in named for segment_id in segment_ids]
+    affected = frozenset[int]().union(*(damage.segment_ids for damage in replayed.damages))
+    return [segment_id in affected for segment_id in segment_ids]

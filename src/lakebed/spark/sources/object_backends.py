@@ -1,6 +1,6 @@
-"""The object store that is read: its metadata in the files, or through the HTTP API.
+"""Access to the metadata of the object store, in the files or through the HTTP API.
 
-Both give the same rows in pages, and the same bytes of manifests, decoded here.
+Both return the same pages of rows. Manifests are decoded here.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class ObjectBackend(Protocol):
     def split(
         self, ranges: list[KeyRange], *, only_current: bool, rows_max: int
     ) -> list[list[KeyRange]]:
-        """The same in parts for tasks, of about as many rows as that, in order."""
+        """Divides the ranges into parts for tasks, in order, of about `rows_max` rows each."""
 
-    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]: ...
+    def objects(self, keys: KeyRange) -> Iterator[list[VersionRow]]: ...
 
-    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]: ...
+    def versions(self, keys: KeyRange) -> Iterator[list[ListedVersion]]: ...
 
-    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]: ...
+    def manifests(self, keys: KeyRange) -> Iterator[list[Stored]]: ...
 
-    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]: ...
+    def parts(self, keys: KeyRange) -> Iterator[list[StoredPart]]: ...
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def open_objects(backend: Backend) -> Iterator[ObjectBackend]:
 
 
 class FilesObjects:
-    """An `ObjectBackend` of files."""
+    """Implements `ObjectBackend` on the files."""
 
     def __init__(self, store: ReadOnlyStore) -> None:
         self._store = store
@@ -100,23 +100,24 @@ class FilesObjects:
         sample = StoredObjects(self._metadata).sample(only_current=only_current)
         return _split(ranges, sample, rows_max=rows_max)
 
-    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
-        return object_pages(self._metadata, one)
+    def objects(self, keys: KeyRange) -> Iterator[list[VersionRow]]:
+        return object_pages(self._metadata, keys)
 
-    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
-        return version_pages(self._metadata, one)
+    def versions(self, keys: KeyRange) -> Iterator[list[ListedVersion]]:
+        return version_pages(self._metadata, keys)
 
-    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]:
-        return manifest_pages(self._metadata, one)
+    def manifests(self, keys: KeyRange) -> Iterator[list[Stored]]:
+        return manifest_pages(self._metadata, keys)
 
-    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]:
-        return part_pages(self._metadata, one)
+    def parts(self, keys: KeyRange) -> Iterator[list[StoredPart]]:
+        return part_pages(self._metadata, keys)
 
 
 class EndpointObjects:
-    """An `ObjectBackend` of an endpoint. Listing creates no bucket.
+    """Implements `ObjectBackend` on the HTTP API. Listing creates no bucket.
 
-    Keys are asked for by prefix and marker, so pages may have some that are not of the range.
+    Keys are listed by prefix and marker, so pages may have keys outside the range; these are
+    dropped.
     """
 
     def __init__(self, caller: Caller) -> None:
@@ -132,50 +133,52 @@ class EndpointObjects:
         sample = self._stored.sample(only_current=only_current)
         return _split(ranges, sample, rows_max=rows_max)
 
-    def objects(self, one: KeyRange) -> Iterator[list[VersionRow]]:
-        for page in self._version_pages(one, only_current=True):
-            if rows := [each.row for each in page.versions if _is_in(each.row.key, one)]:
+    def objects(self, keys: KeyRange) -> Iterator[list[VersionRow]]:
+        for page in self._version_pages(keys, only_current=True):
+            if rows := [version.row for version in page.versions if _is_in(version.row.key, keys)]:
                 yield rows
 
-    def versions(self, one: KeyRange) -> Iterator[list[ListedVersion]]:
-        for page in self._version_pages(one):
-            found = [each for each in page.versions if _is_in(each.row.key, one)]
-            if found:
-                yield [ListedVersion(each.row, each.is_latest) for each in found]
+    def versions(self, keys: KeyRange) -> Iterator[list[ListedVersion]]:
+        for page in self._version_pages(keys):
+            listed = [version for version in page.versions if _is_in(version.row.key, keys)]
+            if listed:
+                yield [ListedVersion(version.row, version.is_latest) for version in listed]
 
-    def manifests(self, one: KeyRange) -> Iterator[list[Stored]]:
-        for page in self._version_pages(one, manifests=True):
-            if found := [stored(each) for each in page.versions if _is_in(each.row.key, one)]:
-                yield found
+    def manifests(self, keys: KeyRange) -> Iterator[list[Stored]]:
+        for page in self._version_pages(keys, manifests=True):
+            if versions := [
+                stored(version) for version in page.versions if _is_in(version.row.key, keys)
+            ]:
+                yield versions
 
-    def parts(self, one: KeyRange) -> Iterator[list[StoredPart]]:
-        prefix, after = listing_of(one)
+    def parts(self, keys: KeyRange) -> Iterator[list[StoredPart]]:
+        prefix, after = listing_of(keys)
         place: PartPlace | None = None
         while True:
             page = self._stored.parts(
-                one.bucket,
+                keys.bucket,
                 prefix=prefix,
                 after=after if place is None else place.key,
                 upload_id=None if place is None else place.upload_id,
                 part=0 if place is None else place.number,
                 max_parts=PARTS_PAGE,
             )
-            parts = [each for each in page.parts if _is_in(each.key, one)]
+            parts = [part for part in page.parts if _is_in(part.key, keys)]
             if parts:
-                yield [stored_part(one.bucket, each) for each in parts]
+                yield [stored_part(keys.bucket, part) for part in parts]
             place = page.next
-            if place is None or key_bytes(place.key) >= one.end:
+            if place is None or key_bytes(place.key) >= keys.end:
                 return
 
     def _version_pages(
-        self, one: KeyRange, *, manifests: bool = False, only_current: bool = False
+        self, keys: KeyRange, *, manifests: bool = False, only_current: bool = False
     ) -> Iterator[StoredVersions]:
-        prefix, after = listing_of(one)
+        prefix, after = listing_of(keys)
         count_max = MANIFESTS_PAGE if manifests else VERSIONS_PAGE
         hlc, site_id = None, ""
         while True:
             page = self._stored.versions(
-                one.bucket,
+                keys.bucket,
                 prefix=prefix,
                 after=after,
                 hlc=hlc,
@@ -185,17 +188,17 @@ class EndpointObjects:
                 only_current=only_current,
             )
             yield page
-            if not page.has_more or key_bytes(page.versions[-1].row.key) >= one.end:
+            if not page.has_more or key_bytes(page.versions[-1].row.key) >= keys.end:
                 return
             last = page.versions[-1].row
             after, hlc, site_id = last.key, last.hlc, last.site_id
 
 
 def _split(ranges: list[KeyRange], sample: KeySample, *, rows_max: int) -> list[list[KeyRange]]:
-    wanted = -(-sample.row_count // rows_max)
-    places = [KeyPlace(one.bucket, key_bytes(one.key)) for one in sample.keys]
-    return cut(ranges, places, max(1, min(wanted, _PARTITIONS_MAX)))
+    part_count = -(-sample.row_count // rows_max)
+    places = [KeyPlace(sampled.bucket, key_bytes(sampled.key)) for sampled in sample.keys]
+    return cut(ranges, places, max(1, min(part_count, _PARTITIONS_MAX)))
 
 
-def _is_in(key: str, one: KeyRange) -> bool:
-    return one.start <= key_bytes(key) < one.end
+def _is_in(key: str, keys: KeyRange) -> bool:
+    return keys.start <= key_bytes(key) < keys.end

@@ -1,4 +1,4 @@
-"""The views of the object store as Arrow batches, column by column."""
+"""The views of the source `lakebed.objects` as Arrow batches, converted column by column."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ VIEWS: Mapping[str, Fields] = {
 
 
 class Owner(NamedTuple):
-    """Whose chunks: a version's, or a part's of an upload."""
+    """What chunks belong to: a version, or a part of an upload."""
 
     bucket: str
     key: str
@@ -116,12 +116,12 @@ class Owner(NamedTuple):
 _Make = Callable[[], pa.Array]
 
 
-def bucket_batch(found: Sequence[BucketInfo], columns: Sequence[str]) -> pa.RecordBatch:
+def bucket_batch(buckets: Sequence[BucketInfo], columns: Sequence[str]) -> pa.RecordBatch:
     return _made(
         {
-            "bucket": lambda: texts([one.name for one in found]),
-            "created_at": lambda: moments(unsigned(one.created_ms for one in found)),
-            "versioning": lambda: texts([one.versioning.value for one in found]),
+            "bucket": lambda: texts([bucket.name for bucket in buckets]),
+            "created_at": lambda: moments(unsigned(bucket.created_ms for bucket in buckets)),
+            "versioning": lambda: texts([bucket.versioning.value for bucket in buckets]),
         },
         VIEWS["buckets"].schema(columns),
     )
@@ -136,27 +136,27 @@ def version_batch(page: Sequence[ListedVersion], columns: Sequence[str]) -> pa.R
 
 
 def manifest_batch(page: Sequence[Stored], columns: Sequence[str]) -> pa.RecordBatch:
-    """What the manifest tells is null where it cannot be read."""
-    manifests = [one.manifest for one in page]
+    """Columns that come from the manifest are null if it cannot be read."""
+    manifests = [stored.manifest for stored in page]
 
     def of(take: Callable[[Manifest], Any]) -> list[Any]:
-        return [None if one is None else take(one) for one in manifests]
+        return [None if manifest is None else take(manifest) for manifest in manifests]
 
     def header(name: str) -> _Make:
-        return lambda: texts(of(lambda one: getattr(one.content, name)))
+        return lambda: texts(of(lambda manifest: getattr(manifest.content, name)))
 
     return _made(
         {
-            **_of_listed([one.version for one in page]),
+            **_of_listed([stored.version for stored in page]),
             **{name: header(name) for name in _HEADERS},
-            "metadata": lambda: text_maps(of(lambda one: one.content.metadata)),
-            "tags": lambda: text_maps(of(lambda one: one.tags)),
+            "metadata": lambda: text_maps(of(lambda manifest: manifest.content.metadata)),
+            "tags": lambda: text_maps(of(lambda manifest: manifest.tags)),
             "checksums": lambda: pa.array(of(_checksums), _CHECKSUMS),
-            "part_sizes": lambda: pa.array(of(lambda one: one.part_sizes), _SIZES),
-            "chunk_count": lambda: small_numbers(of(lambda one: len(one.chunks))),
+            "part_sizes": lambda: pa.array(of(lambda manifest: manifest.part_sizes), _SIZES),
+            "chunk_count": lambda: small_numbers(of(lambda manifest: len(manifest.chunks))),
             "manifest_bytes": lambda: pa.array(list(map(_stored_bytes, page)), pa.int64()),
             "file_state": lambda: texts(list(map(_file_state, page))),
-            "problem": lambda: texts([one.problem for one in page]),
+            "problem": lambda: texts([stored.problem for stored in page]),
         },
         VIEWS["manifests"].schema(columns),
     )
@@ -179,22 +179,24 @@ def owners_of_parts(page: Sequence[StoredPart]) -> Iterator[Owner]:
 def chunk_batch(
     owners: Sequence[Owner], columns: Sequence[str], *, segments: frozenset[str] | None = None
 ) -> pa.RecordBatch:
-    """The chunks of all of them, one a row, in their order; one that cannot be read has one row.
+    """Returns the chunks of all owners, one per row, in order.
 
-    `segments`: only what is in these.
+    An owner whose manifest cannot be read has one row.
+
+    `segments`: return only chunks in these segments.
     """
-    counts = np.array([_row_count(one) for one in owners], np.int64)
+    counts = np.array([_row_count(owner) for owner in owners], np.int64)
     rows = np.repeat(np.arange(len(owners)), counts)
-    chunks = [each for one in owners for each in _chunks(one)]
-    is_chunk = np.fromiter((one is not None for one in chunks), bool, len(chunks))
-    lengths = np.fromiter((0 if one is None else one.length for one in chunks), np.int64)
+    chunks = [chunk for owner in owners for chunk in _chunks(owner)]
+    is_chunk = np.fromiter((chunk is not None for chunk in chunks), bool, len(chunks))
+    lengths = np.fromiter((0 if chunk is None else chunk.length for chunk in chunks), np.int64)
     starts = np.cumsum(counts) - counts
 
     def each(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Array]) -> _Make:
         return lambda: make(values).take(pa.array(rows))
 
-    def number(found: Callable[[], np.ndarray], kind: pa.DataType) -> _Make:
-        return lambda: pa.array(found(), mask=~is_chunk).cast(kind)
+    def number(values: Callable[[], np.ndarray], kind: pa.DataType) -> _Make:
+        return lambda: pa.array(values(), mask=~is_chunk).cast(kind)
 
     def index() -> np.ndarray:
         return np.arange(len(rows)) - starts[rows]
@@ -203,28 +205,28 @@ def chunk_batch(
         before = np.cumsum(lengths) - lengths
         return before - before[starts[rows]] if len(rows) else before
 
-    found = _made(
+    batch = _made(
         {
-            "bucket": each([one.bucket for one in owners], texts),
-            "key": each([one.key for one in owners], texts),
-            "version_id": each([one.version_id for one in owners], texts),
-            "state": each([one.state for one in owners], texts),
-            "upload_id": each([one.upload_id for one in owners], texts),
-            "part_number": each([one.part_number for one in owners], small_numbers),
+            "bucket": each([owner.bucket for owner in owners], texts),
+            "key": each([owner.key for owner in owners], texts),
+            "version_id": each([owner.version_id for owner in owners], texts),
+            "state": each([owner.state for owner in owners], texts),
+            "upload_id": each([owner.upload_id for owner in owners], texts),
+            "part_number": each([owner.part_number for owner in owners], small_numbers),
             "chunk_index": number(index, pa.int32()),
             "object_offset": number(object_offset, pa.int64()),
-            "segment_id": lambda: texts([one and one.segment_id for one in chunks]),
-            "offset": lambda: pa.array([one and one.offset for one in chunks], pa.int64()),
+            "segment_id": lambda: texts([chunk and chunk.segment_id for chunk in chunks]),
+            "offset": lambda: pa.array([chunk and chunk.offset for chunk in chunks], pa.int64()),
             "length": number(lambda: lengths, pa.int32()),
-            "hash": lambda: pa.array([one and one.hash for one in chunks], pa.binary()),
-            "problem": each([one.problem for one in owners], texts),
+            "hash": lambda: pa.array([chunk and chunk.hash for chunk in chunks], pa.binary()),
+            "problem": each([owner.problem for owner in owners], texts),
         },
         VIEWS["chunks"].schema(columns),
     )
     if segments is None:
-        return found
-    wanted = [one is not None and one.segment_id in segments for one in chunks]
-    return found.filter(pa.array(wanted, pa.bool_()))
+        return batch
+    is_selected = [chunk is not None and chunk.segment_id in segments for chunk in chunks]
+    return batch.filter(pa.array(is_selected, pa.bool_()))
 
 
 def _row_count(owner: Owner) -> int:
@@ -254,27 +256,31 @@ def _text_column(rows: Sequence[VersionRow], name: str) -> pa.Array:
 
 def _of_listed(page: Sequence[ListedVersion | StoredVersion]) -> dict[str, _Make]:
     return {
-        **_of_versions([one.row for one in page]),
-        "is_latest": lambda: pa.array([one.is_latest for one in page], pa.bool_()),
+        **_of_versions([version.row for version in page]),
+        "is_latest": lambda: pa.array([version.is_latest for version in page], pa.bool_()),
     }
 
 
 def _checksums(manifest: Manifest) -> list[dict[str, object]]:
     return [
-        {"algorithm": one.algorithm.value, "value": one.value, "is_composite": one.is_composite}
-        for one in manifest.checksums
+        {
+            "algorithm": checksum.algorithm.value,
+            "value": checksum.value,
+            "is_composite": checksum.is_composite,
+        }
+        for checksum in manifest.checksums
     ]
 
 
-def _stored_bytes(one: Stored) -> int | None:
-    return None if one.version.manifest is None else len(one.version.manifest)
+def _stored_bytes(stored: Stored) -> int | None:
+    return None if stored.version.manifest is None else len(stored.version.manifest)
 
 
-def _file_state(one: Stored) -> str | None:
-    file_state = one.version.file_state
+def _file_state(stored: Stored) -> str | None:
+    file_state = stored.version.file_state
     return None if file_state is None else _FILE_STATES.get(file_state)
 
 
 def _made(columns: Mapping[str, _Make], schema: pa.Schema) -> pa.RecordBatch:
-    """Only what is asked for is made."""
+    """Creates only the requested columns."""
     return batch_of({name: columns[name]() for name in schema.names}, schema)

@@ -1,7 +1,7 @@
-"""Which keys are read: what filters leave of them, and how they are cut into tasks. Without I/O.
+"""The ranges of keys that are read: selected by filters, and divided among tasks. Without I/O.
 
-Keys and ranges of them are bytes of UTF-8, half open, in the order of the metadata, which is also
-that of Spark's strings.
+Keys and half-open ranges are UTF-8 bytes, in the order of the metadata, which is also the order of
+Spark's strings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SURROGATES_START = 0xD800
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is left by the filters. None: no filter is about that."""
+    """What the filters select. None means that no filter applies."""
 
     buckets: frozenset[str] | None = None
     keys: frozenset[bytes] | None = None
@@ -43,18 +43,18 @@ class Selection:
     segments: frozenset[str] | None = None
 
     def ranges(self, buckets: Iterable[str]) -> list[KeyRange]:
-        """In those of these buckets that are wanted, in order."""
-        wanted = [name for name in buckets if self.buckets is None or name in self.buckets]
+        """Returns the selected ranges in those of these buckets that are selected, in order."""
+        names = [name for name in buckets if self.buckets is None or name in self.buckets]
         if self.keys is None:
             spans = [(self.start, self.end)] if self.start < self.end else []
         else:
             keys = sorted(key for key in self.keys if self.start <= key < self.end)
             spans = [(key, key + b"\0") for key in keys]
-        return [KeyRange(name, *span) for name in sorted(wanted) for span in spans]
+        return [KeyRange(name, *span) for name in sorted(names) for span in spans]
 
 
 def selection_of(*, buckets: Sequence[str], prefix: str) -> Selection:
-    """Of these buckets, or of all; the keys that begin with that."""
+    """Selects these buckets, or all if empty, and the keys that start with the prefix."""
     within = _between(Selection(), key_bytes(prefix), end_of(prefix))
     return _among(within, "bucket", buckets) if buckets else within
 
@@ -62,29 +62,31 @@ def selection_of(*, buckets: Sequence[str], prefix: str) -> Selection:
 def selected(
     filters: Sequence[Filter], *, columns: Iterable[str], within: Selection
 ) -> tuple[Selection, list[Filter]]:
-    """What these filters leave of that, and those of them that Spark must still look at.
+    """Narrows `within` by the filters.
 
-    `columns`: which of `bucket`, `key` and `segment_id` can be selected by.
+    Returns the selection and the filters that must still be applied.
+
+    `columns` lists which of `bucket`, `key` and `segment_id` can be used for selecting.
     """
-    known = frozenset(columns)
-    selection, left = within, []
-    for one in filters:
-        path: Sequence[str] = getattr(one, "attribute", ())
+    selectable = frozenset(columns)
+    selection, unapplied = within, []
+    for condition in filters:
+        path: Sequence[str] = getattr(condition, "attribute", ())
         narrowed = None
-        if len(path) == 1 and path[0] in known:
-            narrowed = _narrowed(selection, path[0], one)
+        if len(path) == 1 and path[0] in selectable:
+            narrowed = _narrowed(selection, path[0], condition)
         if narrowed is None:
-            left.append(one)
+            unapplied.append(condition)
         else:
             selection = narrowed
-    return selection, left
+    return selection, unapplied
 
 
-def _narrowed(selection: Selection, column: str, one: Filter) -> Selection | None:
-    """None if that filter is of another kind."""
-    match one:
+def _narrowed(selection: Selection, column: str, condition: Filter) -> Selection | None:
+    """Returns None if the filter cannot be used for selecting."""
+    match condition:
         case IsNotNull() if column != "segment_id":
-            return selection  # these never are
+            return selection  # these columns have no nulls
         case EqualTo(value=str() as value) | EqualNullSafe(value=str() as value):
             return _among(selection, column, [value])
         case In(value=values) if all(isinstance(value, str) for value in values):
@@ -106,12 +108,12 @@ def _among(selection: Selection, column: str, values: Iterable[str]) -> Selectio
     if column == "key":
         keys = frozenset(map(key_bytes, values))
         return replace(selection, keys=keys if selection.keys is None else keys & selection.keys)
-    wanted = frozenset(values)
+    names = frozenset(values)
     if column == "bucket":
         before = selection.buckets
-        return replace(selection, buckets=wanted if before is None else wanted & before)
+        return replace(selection, buckets=names if before is None else names & before)
     before = selection.segments
-    return replace(selection, segments=wanted if before is None else wanted & before)
+    return replace(selection, segments=names if before is None else names & before)
 
 
 def _between(selection: Selection, start: bytes, end: bytes) -> Selection:
@@ -119,42 +121,48 @@ def _between(selection: Selection, start: bytes, end: bytes) -> Selection:
 
 
 def end_of(prefix: str) -> bytes:
-    """The first place behind all keys with that prefix."""
-    found = key_bytes(prefix)
-    return found[:-1] + bytes([found[-1] + 1]) if found else KEYS_END  # no UTF-8 has 0xff in it
+    """Returns the end of the range of keys with this prefix."""
+    encoded = key_bytes(prefix)
+    return (
+        encoded[:-1] + bytes([encoded[-1] + 1]) if encoded else KEYS_END
+    )  # UTF-8 never has the byte 0xff
 
 
 class KeyPlace(NamedTuple):
-    """Of a key, among all of a store."""
+    """The position of a key among all keys of a store."""
 
     bucket: str
     key: bytes
 
 
 def cut(ranges: Sequence[KeyRange], sample: Sequence[KeyPlace], count: int) -> list[list[KeyRange]]:
-    """The ranges in at most `count` parts, of about as many of the sampled keys each, in order."""
+    """Divides the ranges into at most `count` parts with about equally many sampled keys, in
+    order.
+    """
     inside = [place for place in sorted(sample) if _is_inside(place, ranges)]
-    marks = deque(
+    boundaries = deque(
         sorted({inside[len(inside) * number // count] for number in range(1, count)})
         if inside
         else ()
     )
-    found: list[list[KeyRange]] = [[]]
-    for one in ranges:
-        rest = one
-        while marks and marks[0] < (one.bucket, one.end):
-            mark = marks.popleft()
-            if mark > (rest.bucket, rest.start):
-                found[-1].append(rest._replace(end=mark.key))
-                rest = rest._replace(start=mark.key)
-            if found[-1]:
-                found.append([])
-        found[-1].append(rest)
-    return [part for part in found if part]
+    parts: list[list[KeyRange]] = [[]]
+    for keys in ranges:
+        remaining = keys
+        while boundaries and boundaries[0] < (keys.bucket, keys.end):
+            boundary = boundaries.popleft()
+            if boundary > (remaining.bucket, remaining.start):
+                parts[-1].append(remaining._replace(end=boundary.key))
+                remaining = remaining._replace(start=boundary.key)
+            if parts[-1]:
+                parts.append([])
+        parts[-1].append(remaining)
+    return [part for part in parts if part]
 
 
 def _is_inside(place: KeyPlace, ranges: Sequence[KeyRange]) -> bool:
-    """The ranges are in order and apart: the last that begins before it, if any, has it."""
+    """Returns whether a range contains the key. The ranges are sorted and disjoint, so only the
+    last one that starts at or before the key can.
+    """
     low, high = 0, len(ranges)
     while low < high:
         middle = (low + high) // 2
@@ -166,25 +174,25 @@ def _is_inside(place: KeyPlace, ranges: Sequence[KeyRange]) -> bool:
 
 
 class Listing(NamedTuple):
-    """How a range is asked for where only prefixes and markers can be: some keys too many."""
+    """A prefix and a marker that list at least the keys of a range, and perhaps some others."""
 
     prefix: str
     after: str
 
 
-def listing_of(one: KeyRange) -> Listing:
-    """The least that a page must be asked for to have all keys of the range."""
-    start = one.start.decode("utf-8", "ignore")
+def listing_of(keys: KeyRange) -> Listing:
+    """Returns the narrowest listing that contains all keys of the range."""
+    start = keys.start.decode("utf-8", "ignore")
     prefix = ""
     for length in range(len(start), 0, -1):
-        if end_of(start[:length]) >= one.end:
+        if end_of(start[:length]) >= keys.end:
             prefix = start[:length]
             break
     return Listing(prefix, "" if start == prefix else _before(start))
 
 
 def _before(start: str) -> str:
-    """A text before that one, with as little as possible between them."""
+    """Returns a text that sorts directly before this one, or nearly so."""
     head, last = start[:-1], ord(start[-1])
     if not last:
         return head

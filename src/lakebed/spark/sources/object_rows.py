@@ -1,8 +1,8 @@
 """Rows of the object store's metadata in pages, each read in a short transaction of its own.
 
-A page is what was committed at one time; between two pages the writer goes on, and what it changes
-is seen or not. No key or version that is there all the while is left out or told twice. So a long
-read never keeps the write-ahead log from being carried over.
+A page shows one committed state. The writer continues between pages, and its changes may or may not
+be seen. A key or version that exists during the whole read is returned exactly once. Because no
+transaction is long, a read never blocks the checkpoint of the write-ahead log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS_PAGE = 100
 
 
 class Stored(NamedTuple):
-    """A version and its manifest, or why there is none that can be read."""
+    """A version and its decoded manifest, or the reason why the manifest cannot be read."""
 
     version: StoredVersion
     manifest: Manifest | None
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 
 class StoredPart(NamedTuple):
-    """A part of an upload that is under way, likewise."""
+    """A part of an unfinished upload and its decoded manifest, or why that cannot be read."""
 
     bucket: str
     listed: ListedPart
@@ -44,13 +44,15 @@ class StoredPart(NamedTuple):
 
 
 def object_pages(
-    metadata: Snapshots, one: KeyRange, *, rows_max: int = ROWS_PAGE
+    metadata: Snapshots, keys: KeyRange, *, rows_max: int = ROWS_PAGE
 ) -> Iterator[list[VersionRow]]:
-    """The newest versions, by key; delete markers are none."""
-    start = one.start
+    """Yields the newest versions, by key, without delete markers."""
+    start = keys.start
     while True:
         with metadata.snapshot() as reader:
-            rows = list(islice(reader.current_from(one.bucket, start=start, end=one.end), rows_max))
+            rows = list(
+                islice(reader.current_from(keys.bucket, start=start, end=keys.end), rows_max)
+            )
         if rows:
             yield rows
             start = key_bytes(rows[-1].key) + b"\0"
@@ -59,13 +61,13 @@ def object_pages(
 
 
 def version_pages(
-    metadata: Snapshots, one: KeyRange, *, rows_max: int = ROWS_PAGE
+    metadata: Snapshots, keys: KeyRange, *, rows_max: int = ROWS_PAGE
 ) -> Iterator[list[ListedVersion]]:
-    """All versions and delete markers, by key and then the newest first."""
+    """Yields all versions and delete markers, by key, newest first."""
     last = None
     while True:
         with metadata.snapshot() as reader:
-            page = versions_after(reader, one, last, count_max=rows_max)
+            page = versions_after(reader, keys, last, count_max=rows_max)
         if page:
             yield page
             last = place_of(page[-1])
@@ -74,31 +76,34 @@ def version_pages(
 
 
 def manifest_pages(
-    metadata: Snapshots, one: KeyRange, *, rows_max: int = MANIFESTS_PAGE
+    metadata: Snapshots, keys: KeyRange, *, rows_max: int = MANIFESTS_PAGE
 ) -> Iterator[list[Stored]]:
-    """As `version_pages`, each with its manifest of the same time; decoded after the reading."""
+    """Like `version_pages`, each with its manifest from the same transaction.
+
+    Decoded after the transaction.
+    """
     last = None
     while True:
         with metadata.snapshot() as reader:
-            page = versions_after(reader, one, last, count_max=rows_max)
-            found = [with_manifest(reader, each) for each in page]
+            page = versions_after(reader, keys, last, count_max=rows_max)
+            versions = [with_manifest(reader, version) for version in page]
         if page:
-            yield [stored(each) for each in found]
+            yield [stored(version) for version in versions]
             last = place_of(page[-1])
         if len(page) < rows_max:
             return
 
 
 def part_pages(
-    metadata: Snapshots, one: KeyRange, *, rows_max: int = PARTS_PAGE
+    metadata: Snapshots, keys: KeyRange, *, rows_max: int = PARTS_PAGE
 ) -> Iterator[list[StoredPart]]:
-    """The parts of uploads under way to these keys."""
+    """Yields the parts of unfinished uploads to these keys."""
     last = None
     while True:
         with metadata.snapshot() as reader:
-            page = parts_after(reader, one, last, count_max=rows_max)
+            page = parts_after(reader, keys, last, count_max=rows_max)
         if page.parts:
-            yield [stored_part(one.bucket, each) for each in page.parts]
+            yield [stored_part(keys.bucket, part) for part in page.parts]
         last = page.next
         if last is None:
             return
@@ -112,8 +117,8 @@ def place_of(listed: ListedVersion) -> VersionPlace:
 def stored(version: StoredVersion) -> Stored:
     try:
         if version.manifest is None:
-            raise Corrupt("it has no manifest")
-        manifest = decode(version.manifest, path="its manifest in the metadata")
+            raise Corrupt("the version has no manifest")
+        manifest = decode(version.manifest, path="the manifest in the metadata")
     except DataError as error:
         return Stored(version, None, str(error))
     return Stored(version, manifest, None)

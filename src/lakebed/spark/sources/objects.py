@@ -1,4 +1,5 @@
-"""`lakebed.objects`: what is in the object store: buckets, objects, versions, manifests, chunks.
+"""The data source `lakebed.objects`: buckets, objects, versions, manifests and chunks of the object
+store.
 
     spark.read.format("lakebed.objects").option("path", root).load().where("bucket = 'photos'")
     spark.read.format("lakebed.objects").option("path", root).option("view", "chunks").load()
@@ -6,33 +7,33 @@
 Options:
 
 - `path`: the store's folder, which the tasks must share; or `endpoint`, with `accessKey`,
-  `secretKey` and `caFile`: the HTTP API, which tells the same.
-- `view`: see below; `objects` if it is not given.
-- `onDamage`: of a manifest that cannot be read: `fail` (the default), or `tell` it as a row with
-  its `problem`, and nulls for what it would tell. Objects that are marked as damaged are rows like
-  others, with the `state` `DAMAGED`.
-- `bucket`: some of them, between commas, and `prefix`: what keys begin with; nothing else is read.
+  `secretKey` and `caFile`: the HTTP API, which returns the same rows.
+- `view`: one of the views below; `objects` by default.
+- `onDamage`: what to do about a manifest that cannot be read: `fail` (the default), or `tell`,
+  which returns a row with its `problem` and null in the columns of the manifest. Objects that are
+  marked as damaged are normal rows with the `state` `DAMAGED`.
+- `bucket`: names separated by commas, and `prefix`: how keys start; only these are read.
 - `filters`: conditions that all rows meet, as JSON: see below and `lakebed.spark.conditions`.
-- `columns`: some of them, between commas. `partitionRows`: about how many rows (of chunks, how
-  many versions) a task has; 100,000, of manifests and chunks 20,000.
+- `columns`: names separated by commas. `partitionRows`: about how many rows (versions, in the view
+  `chunks`) a task reads; 100,000 by default, 20,000 for manifests and chunks.
 
 `buckets`, by name:
 
     bucket string, created_at timestamp, versioning string
 
-`objects`, the newest versions, but for delete markers:
+`objects`, the newest versions, without delete markers:
 
     bucket string, key string, version_id string, is_null boolean, state string, etag string, size
     bigint, content_type string, modified_at timestamp, hlc string, site_id string
 
-`versions`, all of them, and delete markers (`state` `DELETED`); what a bucket without versioning
-has is null versions:
+`versions`, all versions and delete markers (`state` `DELETED`); a bucket without versioning has
+null versions:
 
     bucket string, key string, version_id string, is_null boolean, state string, etag string, size
     bigint, content_type string, modified_at timestamp, hlc string, site_id string, is_latest
     boolean
 
-`manifests`, the same with what only the manifest tells:
+`manifests`, the same with the fields of the manifest:
 
     bucket string, key string, version_id string, is_null boolean, state string, etag string, size
     bigint, content_type string, modified_at timestamp, hlc string, site_id string, is_latest
@@ -41,24 +42,24 @@ has is null versions:
     checksums array<struct<algorithm:string,value:string,is_composite:boolean>>, part_sizes
     array<bigint>, chunk_count int, manifest_bytes bigint, file_state string, problem string
 
-`chunks`, of all versions and (with an `upload_id` and no `version_id`) of parts of uploads under
-way; `offset` is that of the data in its segment's file:
+`chunks`, of all versions, and of the parts of unfinished uploads (these have an `upload_id` and no
+`version_id`); `offset` is the position of the data in the segment's file:
 
     bucket string, key string, version_id string, state string, upload_id string, part_number int,
     chunk_index int, object_offset bigint, segment_id string, offset bigint, length int, hash
     binary, problem string
 
-`version_id` has 32 hex digits also where a version is null (`is_null`). Rows stand by bucket and
-key, a key's newest version first, within a task.
+`version_id` always has 32 hex digits, also for null versions (`is_null`). Within a task, rows are
+sorted by bucket and key, the newest version of a key first.
 
-With `filters` on `bucket` (=, in) and `key` (=, in, startswith, less or more than) other keys are
-not read. With one on `segment_id` (=, in) all manifests of the keys are still read, and chunks in
-other segments go no further. Those on other columns are looked at row by row.
+With `filters` on `bucket` (=, in) and `key` (=, in, startswith, comparisons), other keys are not
+read. With a filter on `segment_id` (=, in), all manifests of the keys are read, but only chunks in
+these segments are returned. Filters on other columns are applied row by row.
 
-Tasks are ranges of keys with about as many rows each. Chunks are split by the keys of their
-versions too, since nothing leads from a segment to the manifests that name it: to have them by
-segment, `repartition("segment_id")`. Rows are read in pages, each of one moment (`object_rows`);
-between them the writer goes on.
+Tasks read ranges of keys with about equally many rows. Chunks are divided by the keys of their
+versions too, because there is no index from segments to manifests; to group them by segment, use
+`repartition("segment_id")`. Rows are read in pages, each of one moment (`object_rows`); the writer
+continues in between.
 """
 
 from __future__ import annotations
@@ -110,11 +111,11 @@ _KNOWN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the options ask for."""
+    """The parsed options."""
 
     backend: Backend
     view: str
-    is_damage_told: bool
+    reports_damage: bool
     columns: tuple[str, ...]
     partition_rows: int
     selection: Selection
@@ -126,7 +127,7 @@ class Request:
 
 
 class RangeSplit(InputPartition):
-    """Some keys of some buckets."""
+    """The ranges of keys that one task reads."""
 
     def __init__(self, ranges: Sequence[KeyRange]) -> None:
         super().__init__(None)
@@ -134,8 +135,6 @@ class RangeSplit(InputPartition):
 
 
 class ObjectsSource(DataSource):
-    """See the module."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -156,7 +155,7 @@ class ObjectsSourceReader(DataSourceReader):
         self.narrow(request.filters)
 
     def narrow(self, filters: Sequence[Filter]) -> None:
-        """Read no row that does not pass: as far as ranges of keys decide, the others by row."""
+        """Applies filters: as far as possible by ranges of keys, and otherwise row by row."""
         columns = {"buckets": ["bucket"], "chunks": ["bucket", "key", "segment_id"]}
         self._selection, self.left = selected(
             filters,
@@ -169,55 +168,55 @@ class ObjectsSourceReader(DataSourceReader):
         request = self._request
         if request.view == "buckets":
             return [RangeSplit([])]
-        with open_objects(request.backend) as found:
-            splits = found.split(
-                self._selection.ranges([one.name for one in found.buckets()]),
+        with open_objects(request.backend) as backend:
+            splits = backend.split(
+                self._selection.ranges([bucket.name for bucket in backend.buckets()]),
                 only_current=request.view == "objects",
                 rows_max=request.partition_rows,
             )
-        return [RangeSplit(one) for one in splits] or [RangeSplit([])]
+        return [RangeSplit(ranges) for ranges in splits] or [RangeSplit([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangeSplit), "a partition of somebody else"
-        with open_objects(self._request.backend) as found:
+        assert isinstance(partition, RangeSplit), "not a partition of this source"
+        with open_objects(self._request.backend) as backend:
             if self._request.view == "buckets":
-                yield from self._bucket_batches(found.buckets())
-            for one in partition.ranges:
-                for batch in self._batches(found, one):
+                yield from self._bucket_batches(backend.buckets())
+            for keys in partition.ranges:
+                for batch in self._batches(backend, keys):
                     rows = kept(batch, self.left)
                     if rows.num_rows:
                         yield from parts(rows, ROWS_MAX)
 
-    def _bucket_batches(self, found: Iterable[BucketInfo]) -> Iterator[pa.RecordBatch]:
+    def _bucket_batches(self, infos: Iterable[BucketInfo]) -> Iterator[pa.RecordBatch]:
         names = self._selection.buckets
-        buckets = [one for one in found if names is None or one.name in names]
+        buckets = [info for info in infos if names is None or info.name in names]
         if buckets:
             rows = kept(bucket_batch(buckets, self._request.columns), self.left)
             if rows.num_rows:
                 yield from parts(rows, ROWS_MAX)
 
-    def _batches(self, found: ObjectBackend, one: KeyRange) -> Iterator[pa.RecordBatch]:
+    def _batches(self, backend: ObjectBackend, keys: KeyRange) -> Iterator[pa.RecordBatch]:
         columns = self._request.columns
         match self._request.view:
             case "objects":
-                for rows in found.objects(one):
+                for rows in backend.objects(keys):
                     yield object_batch(rows, columns)
             case "versions":
-                for page in found.versions(one):
+                for page in backend.versions(keys):
                     yield version_batch(page, columns)
             case "manifests":
-                for stored in found.manifests(one):
-                    self._check(each.problem for each in stored)
+                for stored in backend.manifests(keys):
+                    self._check(version.problem for version in stored)
                     yield manifest_batch(stored, columns)
             case "chunks":
-                for owners in self._owners(found, one):
+                for owners in self._owners(backend, keys):
                     yield chunk_batch(owners, columns, segments=self._selection.segments)
 
-    def _owners(self, found: ObjectBackend, one: KeyRange) -> Iterator[list[Owner]]:
-        """So many that their chunks are a batch."""
+    def _owners(self, backend: ObjectBackend, keys: KeyRange) -> Iterator[list[Owner]]:
+        """Yields groups of owners whose chunks fill a batch."""
         held: list[Owner] = []
         row_count = 0
-        for owner in _all_owners(found, one):
+        for owner in _all_owners(backend, keys):
             self._check([owner.problem])
             held.append(owner)
             row_count += 1 if owner.manifest is None else len(owner.manifest.chunks)
@@ -228,34 +227,36 @@ class ObjectsSourceReader(DataSourceReader):
             yield held
 
     def _check(self, problems: Iterable[str | None]) -> None:
-        if not self._request.is_damage_told:
+        if not self._request.reports_damage:
             for problem in problems:
                 if problem is not None:
                     raise Corrupt(problem)
 
 
-def request_of(given: Mapping[str, Any]) -> Request:
-    """`BadConfig` if the options are not what they must be."""
-    options = Options(NAME, given, known=_KNOWN)
+def request_of(values: Mapping[str, Any]) -> Request:
+    """Parses the options. Raises `BadConfig`."""
+    options = Options(NAME, values, known=_KNOWN)
     view = options.choice("view", tuple(VIEWS), default="objects")
     return Request(
         backend=backend_of(options),
         view=view,
-        is_damage_told=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
+        reports_damage=options.choice("onDamage", ("fail", "tell"), default="fail") == "tell",
         columns=columns_of(options, VIEWS[view]),
         partition_rows=options.number("partitionRows", minimum=1) or PARTITION_ROWS.get(view, 1),
-        selection=selection_of(buckets=options.names("bucket"), prefix=given_text(given, "prefix")),
+        selection=selection_of(
+            buckets=options.names("bucket"), prefix=given_text(values, "prefix")
+        ),
         filters=conditions_of(options, VIEWS[view].schema),
     )
 
 
-def given_text(given: Mapping[str, Any], name: str) -> str:
-    """As it was given, for in a key every space counts."""
-    return next((str(text) for option, text in given.items() if option.lower() == name), "")
+def given_text(values: Mapping[str, Any], name: str) -> str:
+    """Returns the unmodified text of an option, because spaces in a key are significant."""
+    return next((str(text) for option, text in values.items() if option.lower() == name), "")
 
 
-def _all_owners(found: ObjectBackend, one: KeyRange) -> Iterator[Owner]:
-    for stored in found.manifests(one):
+def _all_owners(backend: ObjectBackend, keys: KeyRange) -> Iterator[Owner]:
+    for stored in backend.manifests(keys):
         yield from owners_of_versions(stored)
-    for parts_page in found.parts(one):
+    for parts_page in backend.parts(keys):
         yield from owners_of_parts(parts_page)

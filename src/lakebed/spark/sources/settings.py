@@ -1,4 +1,4 @@
-"""What a read was asked to do, taken from its options: plain, and carried to the workers."""
+"""The options of a read, parsed. Plain data, sent to the workers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from lakebed.spark.sources.edges import EARLIEST, LATEST, Edge, edge_of
 from lakebed.spark.sources.feed import Feed, FeedState, feed_states
 from lakebed.store.pins import DURATION_MS_MAX
 
-PARTITION_BYTES = 256 * MIB  # a task costs as much as to read some tens of them
-PIN_S = 3600.0  # for a query whose tasks have not begun; a stream's until it is committed
-KEPT_MS = 60_000  # once tasks of a batch query run, which renew it
+PARTITION_BYTES = 256 * MIB  # starting a task takes as long as reading some tens of MiB
+PIN_S = 3600.0  # until tasks renew the pins; for a stream, until the commit
+KEPT_MS = 60_000  # of a batch query, each time a running task renews the pins
 
 _READ_OPTIONS = (
     "columns",
@@ -42,21 +42,21 @@ _STREAM_OPTIONS = ("maxRowsPerTrigger", "maxBytesPerTrigger")
 
 @dataclass(frozen=True)
 class Kind:
-    """Of what is read: topics or logs."""
+    """What is read: topics or logs."""
 
     source: str  # the name of the data source
-    noun: str  # also the option that says which one
+    noun: str  # also the option that names one of them
     fields: Fields
-    columns: Mapping[str, Narrowing]  # that filters are pushed down of
-    new_feed: Callable[[ReadableStore, int | None], Feed]  # with the bytes of a batch
+    columns: Mapping[str, Narrowing]  # columns whose filters narrow the read
+    new_feed: Callable[[ReadableStore, int | None], Feed]  # takes the maximum size of a batch
 
     @property
     def nouns(self) -> str:
-        """The option that says which ones."""
+        """The option that names several of them."""
         return self.noun + "s"
 
     def open_feed(self, backend: Backend) -> Feed:
-        """Close its store."""
+        """Opens the store for reading. The caller closes `feed.store`."""
         return self.new_feed(backend.open(), backend.batch_bytes_max)
 
 
@@ -69,12 +69,12 @@ class ReadSettings:
     end: Edge
     partition_bytes: int
     partitions_min: int
-    rows_max: int | None  # of a trigger, as bytes_max
+    rows_max: int | None  # this and `bytes_max`: per trigger
     bytes_max: int | None
     fails_on_loss: bool
-    pin_ms: int  # 0: nothing is pinned
-    kept_ms: int  # how long pins last from when a task renewed them
-    filters: tuple[Filter, ...]  # that the frame was loaded with
+    pin_ms: int  # 0: no pins
+    kept_ms: int  # how long a renewal by a task lasts
+    filters: tuple[Filter, ...]  # of the option `filters`
     is_stream: bool
 
     @contextmanager
@@ -85,14 +85,17 @@ class ReadSettings:
 
 
 def settings_of(
-    kind: Kind, given: Mapping[str, Any], *, columns: Sequence[str] | None, is_stream: bool
+    kind: Kind, values: Mapping[str, Any], *, columns: Sequence[str] | None, is_stream: bool
 ) -> ReadSettings:
-    """`BadConfig` if an option is wrong. `columns` are those of the schema, if there is one."""
-    options = known_options(kind, given)
+    """Parses the options.
+
+    `columns` are those of the schema, if there is one. Raises `BadConfig`.
+    """
+    options = known_options(kind, values)
     for name in _BATCH_OPTIONS if is_stream else _STREAM_OPTIONS:
         if options.has(name):
             other = "a batch read" if is_stream else "a stream"
-            raise BadConfig(f"{kind.source}: the option {name} is for {other}")
+            raise BadConfig(f"{kind.source}: the option {name} is only for {other}")
     if options.one_of(kind.noun, kind.nouns) == kind.noun:
         names = [options.required(kind.noun)]
     else:
@@ -105,9 +108,9 @@ def settings_of(
         names=names,
         columns=kind.fields.checked(columns or options.names("columns") or None),
         start=edge_of(
-            options, "startingOffsets", "startingTimestamp", names=names, otherwise=EARLIEST
+            options, "startingOffsets", "startingTimestamp", names=names, default=EARLIEST
         ),
-        end=edge_of(options, "endingOffsets", "endingTimestamp", names=names, otherwise=LATEST),
+        end=edge_of(options, "endingOffsets", "endingTimestamp", names=names, default=LATEST),
         partition_bytes=options.size("partitionBytes") or PARTITION_BYTES,
         partitions_min=options.number("minPartitions", minimum=1) or parallelism(),
         rows_max=options.number("maxRowsPerTrigger", minimum=1),
@@ -120,26 +123,26 @@ def settings_of(
     )
 
 
-def schema_of(kind: Kind, given: Mapping[str, Any]) -> str:
-    """As Spark spells it: all columns, or those of the option."""
-    return kind.fields.ddl(known_options(kind, given).names("columns") or None)
+def schema_of(kind: Kind, values: Mapping[str, Any]) -> str:
+    """Returns the schema in Spark's DDL: all columns, or those of the option `columns`."""
+    return kind.fields.ddl(known_options(kind, values).names("columns") or None)
 
 
-def known_options(kind: Kind, given: Mapping[str, Any]) -> Options:
-    known = (*BACKEND_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
-    return Options(kind.source, given, known=[*known, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
+def known_options(kind: Kind, values: Mapping[str, Any]) -> Options:
+    names = (*BACKEND_OPTIONS, kind.noun, kind.nouns, *_READ_OPTIONS)
+    return Options(kind.source, values, known=[*names, *_BATCH_OPTIONS, *_STREAM_OPTIONS])
 
 
 def parallelism() -> int:
-    """How many tasks the session runs at once; else the cores of where the query is planned."""
-    told = os.environ.get(PARALLELISM_VARIABLE, "")
-    if told.isascii() and told.isdigit() and int(told):
-        return int(told)
+    """Returns how many tasks the session runs at once; if unknown, the number of local cores."""
+    text = os.environ.get(PARALLELISM_VARIABLE, "")
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def feed_state(feed: Feed, kind: Kind, name: str) -> FeedState:
-    """`NotFound`, saying what there is."""
+    """Raises `NotFound` with a list of the names that exist."""
     try:
         return feed.state(name)
     except NotFound as error:
@@ -147,7 +150,7 @@ def feed_state(feed: Feed, kind: Kind, name: str) -> FeedState:
 
 
 def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, FeedState]:
-    """In one call; `NotFound`, saying what there is."""
+    """Returns all states with one call. Raises `NotFound` with a list of the names that exist."""
     try:
         return feed_states(feed, names)
     except NotFound as error:
@@ -155,6 +158,6 @@ def all_feed_states(feed: Feed, kind: Kind, names: Sequence[str]) -> dict[str, F
 
 
 def not_found(kind: Kind, error: NotFound, names: Sequence[str]) -> NotFound:
-    """The same error, saying what there is."""
-    known = ", ".join(sorted(names)[:20]) or "none"
-    return NotFound(f"{error}; {kind.nouns} that there are: {known}")
+    """Returns the same error with a list of the names that exist."""
+    existing = ", ".join(sorted(names)[:20]) or "none"
+    return NotFound(f"{error}; existing {kind.nouns}: {existing}")

@@ -1,8 +1,8 @@
-"""What is read by which task: ranges of lanes, pinned first, then cut to splits.
+"""Plans which task reads which ranges of lanes: ranges are pinned, and then cut into splits.
 
-A range is pinned before it is planned, so that retention leaves it alone; after that its start is
-looked at again, for retention may have been faster. What was asked for and is gone is `DataLost`,
-unless the read is to go on with what is left.
+A range is pinned before it is planned, so that retention keeps it. Its start is checked again after
+that, because retention may have come first. Requested data that is gone raises `DataLost`, unless
+the read is allowed to continue with what is left.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 class Portion(NamedTuple):
-    """What is wanted of a lane."""
+    """The range of a lane that is to be read."""
 
     lane: Lane
     identity: str
     start: int
     end: int
-    is_start_given: bool  # by somebody who wants all from there on
+    is_start_given: bool  # the start was requested, so missing data is an error
 
 
 class _HeldPortion(NamedTuple):
@@ -50,20 +50,21 @@ class _HeldPortion(NamedTuple):
 
 
 class ReadPiece(NamedTuple):
-    """What one task reads of a lane."""
+    """The range of a lane that one task reads."""
 
     lane: Lane
     identity: str
     start: int
     end: int
-    size: int  # about so many bytes
+    size: int  # approximate bytes
     pin_id: str
-    is_whole: bool  # no other task reads what is pinned
+    is_whole: bool  # no other task reads data under this pin
 
 
 class Split(InputPartition):
-    """What one task reads, and the pins of the whole plan: its tasks renew them all, for some may
-    not have begun for long."""
+    """What one task reads, and the pins of the whole plan. Each task renews all of them, because
+    other tasks may start much later.
+    """
 
     def __init__(self, pieces: Sequence[ReadPiece], pin_ids: Sequence[str]) -> None:
         super().__init__((tuple(pieces), tuple(pin_ids)))
@@ -78,42 +79,44 @@ class Split(InputPartition):
 
     @property
     def size(self) -> int:
-        """About so many bytes."""
+        """The approximate size in bytes."""
         return sum(piece.size for piece in self.pieces)
 
 
-def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, wanted: ReadFilter) -> list[Split]:
-    """What the options and the filters leave, pinned, and cut. Empty if there is nothing to read.
+def plan_batch(feed: Feed, kind: Kind, settings: ReadSettings, limits: ReadFilter) -> list[Split]:
+    """Pins and cuts what the options and filters select.
 
-    One call to the store, however many lanes there are.
+    Returns an empty list if there is nothing to read.
+
+    Makes one call to the store, for any number of lanes.
     """
-    reads = _plan(feed, kind, settings, _requests(feed, settings, wanted))
+    reads = _plan(feed, kind, settings, _requests(feed, settings, limits))
     with _released_on_failure(feed, reads):
         held = [
             _HeldPortion(_read_requests(feed, settings, name, read, planned), planned)
             for name, read in zip(settings.names, reads, strict=True)
             for planned in read.ranges
         ]
-        held = [each for each in held if each.portion.start < each.portion.end]
+        held = [pinned for pinned in held if pinned.portion.start < pinned.portion.end]
         return _cut(feed, kind, settings, held)
 
 
 def plan(
     feed: Feed, kind: Kind, settings: ReadSettings, portions: Iterable[Portion]
 ) -> list[Split]:
-    """Pinned, and cut. Empty if there is nothing to read."""
-    wanted = [portion for portion in portions if portion.start < portion.end]
-    ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in wanted]
+    """Pins and cuts the portions. Returns an empty list if there is nothing to read."""
+    nonempty = [portion for portion in portions if portion.start < portion.end]
+    ranges = [LaneRange(portion.lane, portion.start, portion.end) for portion in nonempty]
     reads = hold(feed, ranges, duration_ms=settings.pin_ms, owner=_owner(kind))
     with _released_on_failure(feed, reads):
         held = []
-        for portion, read in zip(wanted, reads, strict=True):
+        for portion, read in zip(nonempty, reads, strict=True):
             (planned,) = read.ranges
             if planned.end < portion.end:
                 raise DataLost(
                     f"{portion.lane.name}, partition {portion.lane.number}: it ends at "
-                    f"{feed.shown(planned.end)}, and was to be read up to "
-                    f"{feed.shown(portion.end)}: it is not what it was"
+                    f"{feed.shown(planned.end)}, before the planned end "
+                    f"{feed.shown(portion.end)}: it was replaced or restored meanwhile"
                 )
             held.append(_HeldPortion(portion, planned))
         return _cut(feed, kind, settings, held)
@@ -124,17 +127,17 @@ def pin_ids_of(reads: Iterable[PlannedRead]) -> list[str]:
 
 
 def release(feed: Feed, pin_ids: Iterable[str]) -> None:
-    """As far as it can be: what is left expires."""
-    known = [pin_id for pin_id in pin_ids if pin_id]
-    if known:
+    """Releases pins, ignoring errors: pins that are left expire."""
+    valid = [pin_id for pin_id in pin_ids if pin_id]
+    if valid:
         with contextlib.suppress(LakebedError):
-            feed.store.pins.release_all(known)
+            feed.store.pins.release_all(valid)
 
 
-def _requests(feed: Feed, settings: ReadSettings, wanted: ReadFilter) -> list[WantedRead]:
+def _requests(feed: Feed, settings: ReadSettings, limits: ReadFilter) -> list[WantedRead]:
     start, end = settings.start, settings.end
     starts, ends = start.requested_by_lane(feed), end.requested_by_lane(feed)
-    since_us = wanted.times_us.start
+    since_us = limits.times_us.start
     return [
         WantedRead(
             name,
@@ -145,39 +148,39 @@ def _requests(feed: Feed, settings: ReadSettings, wanted: ReadFilter) -> list[Wa
                 for lane in {**starts, **ends}
                 if lane.name == name
             ],
-            partitions=_partitions(wanted, name),
-            partition_start=wanted.number_interval.start or 0,
-            partition_end=wanted.number_interval.end,
-            position_start=_unsigned(wanted.positions.start),
-            position_end=_unsigned(wanted.positions.end),
+            partitions=_partitions(limits, name),
+            partition_start=limits.number_interval.start or 0,
+            partition_end=limits.number_interval.end,
+            position_start=_unsigned(limits.positions.start),
+            position_end=_unsigned(limits.positions.end),
             since_us=None if since_us is None else min(max(since_us, 0), INT64_MAX),
         )
         for name in settings.names
     ]
 
 
-def _partitions(wanted: ReadFilter, name: str) -> list[int] | None:
-    if wanted.names is not None and name not in wanted.names:
+def _partitions(limits: ReadFilter, name: str) -> list[int] | None:
+    if limits.names is not None and name not in limits.names:
         return []
-    return None if wanted.numbers is None else sorted(wanted.numbers)
+    return None if limits.numbers is None else sorted(limits.numbers)
 
 
 def _unsigned(position: int | None) -> int | None:
-    """Filters may compare with any number."""
+    """Clamps a position, because filters may compare with any number."""
     return None if position is None else min(max(position, 0), U64_MAX)
 
 
 def _plan(
     feed: Feed, kind: Kind, settings: ReadSettings, requests: Sequence[WantedRead]
 ) -> list[PlannedRead]:
-    """`NotFound`, saying what there is."""
+    """Raises `NotFound` with a list of the names that exist."""
     try:
         return feed.plan(requests, duration_ms=settings.pin_ms, owner=_owner(kind))
     except NotFound as error:
-        known = feed.names()
-        if all(name in known for name in settings.names):
+        existing = feed.names()
+        if all(name in existing for name in settings.names):
             raise
-        raise not_found(kind, error, known) from None
+        raise not_found(kind, error, existing) from None
 
 
 def _owner(kind: Kind) -> str:
@@ -201,14 +204,14 @@ def _read_requests(
     last = max((position for position in named if position is not None), default=0)
     if settings.fails_on_loss and last > bounds.end:
         raise DataLost(
-            f"{lane.name}, partition {lane.number}: {feed.shown(last)} was asked for, "
-            f"and it ends at {feed.shown(bounds.end)}; read what is there with failOnDataLoss=false"
+            f"{lane.name}, partition {lane.number}: {feed.shown(last)} was requested, but "
+            f"it ends at {feed.shown(bounds.end)}; to read what exists, set failOnDataLoss=false"
         )
-    # Where it begins now is not missed if it goes, unless it was asked for.
-    is_given = named[0] is not None or (
+    # If the current start is removed, that is only an error if it was requested.
+    is_requested = named[0] is not None or (
         start.moment_us is not None and planned.start != bounds.start
     )
-    return Portion(lane, read.identity, planned.start, planned.end, is_given)
+    return Portion(lane, read.identity, planned.start, planned.end, is_requested)
 
 
 def _cut(
@@ -216,16 +219,18 @@ def _cut(
 ) -> list[Split]:
     extents = []
     for portion, planned in held:
-        left = _still_there(feed, settings, portion, first=planned.first)
-        key = _HeldPortion(left, planned)
+        remaining = _still_there(feed, settings, portion, first=planned.first)
+        key = _HeldPortion(remaining, planned)
         extents.append(Extent(key, planned.marks, is_cut_anywhere=feed.is_cut_anywhere))
-    found = split(extents, bytes_max=settings.partition_bytes, count_min=settings.partitions_min)
-    kept = {piece.key.planned.pin_id for pieces in found for piece in pieces}
+    cut_pieces = split(
+        extents, bytes_max=settings.partition_bytes, count_min=settings.partitions_min
+    )
+    used = {piece.key.planned.pin_id for pieces in cut_pieces for piece in pieces}
     pin_ids = [planned.pin_id for _, planned in held if planned.pin_id]
-    release(feed, [pin_id for pin_id in pin_ids if pin_id not in kept])
-    pin_ids = [pin_id for pin_id in pin_ids if pin_id in kept]
-    splits = [Split([_read_piece(piece) for piece in pieces], pin_ids) for pieces in found]
-    total = sum(one.size for one in splits)
+    release(feed, [pin_id for pin_id in pin_ids if pin_id not in used])
+    pin_ids = [pin_id for pin_id in pin_ids if pin_id in used]
+    splits = [Split([_read_piece(piece) for piece in pieces], pin_ids) for pieces in cut_pieces]
+    total = sum(part.size for part in splits)
     event(_log, "spark_planned", source=kind.source, splits=len(splits), bytes=total)
     return splits
 
@@ -234,7 +239,7 @@ def _still_there(feed: Feed, settings: ReadSettings, portion: Portion, *, first:
     if portion.start >= first:
         return portion
     if portion.is_start_given and settings.fails_on_loss:
-        raise lost(feed, portion.lane, wanted=portion.start, first=first)
+        raise lost(feed, portion.lane, requested=portion.start, first=first)
     return portion._replace(start=min(first, portion.end))
 
 

@@ -1,10 +1,10 @@
-"""Reading a split, in a worker: its pieces one after the other, all of them while they are pinned.
+"""Reads a split in a worker: its pieces one after another, while all of them are pinned.
 
-While a task of a batch query runs, it renews the pins of the whole plan, for a minute each time:
-other tasks may wait for their turn. So all pins of a query are gone a minute after its last task,
-whatever ended it; a task that read all that is pinned by a pin releases it at once. The pins of a
-stream are released when its micro-batch is committed. If a pin is gone (the plan is used again),
-the task pins what it reads itself, and looks whether that is still there.
+A running task of a batch query renews the pins of the whole plan for a minute at a time, because
+other tasks may still be waiting. So all pins of a query are gone a minute after its last task,
+however that ended. A task that has read everything under a pin releases it at once. The pins of a
+stream are released when its micro-batch is committed. If a pin is gone (because a plan is used
+again), the task pins what it reads, and checks that it still exists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakebed.spark.sources.settings import Kind, ReadSettings
 from lakebed.spark.sources.split_plan import ReadPiece, Split, pin_ids_of, release
 from lakebed.store.split_points import Bounds
 
-_RENEWALS = 3  # in the time that a pin lasts
+_RENEWALS = 3  # in the duration of a pin
 
 _log = logging.getLogger(__name__)
 
@@ -37,29 +37,34 @@ _log = logging.getLogger(__name__)
 def read_split(
     kind: Kind, settings: ReadSettings, split: object, *, times_us: Interval
 ) -> Iterator[pa.RecordBatch]:
-    """Its rows. Spark calls for a split that is none if the plan has none: that is empty."""
+    """Yields the rows.
+
+    If a plan is empty, Spark passes an object that is not a split; it has no rows.
+    """
     if not isinstance(split, Split):
         return
-    with settings.opened(kind) as feed, _PinRenewal(feed, kind, settings, split) as keeping:
-        looks = {name: feed.state(name) for name in {piece.lane.name for piece in split.pieces}}
+    with settings.opened(kind) as feed, _PinRenewal(feed, kind, settings, split) as renewal:
+        states = {name: feed.state(name) for name in {piece.lane.name for piece in split.pieces}}
         for piece in split.pieces:
-            look = looks[piece.lane.name]
-            yield from _PieceReader(feed, kind, settings, piece, look).batches(times_us)
-        keeping.release()
+            state = states[piece.lane.name]
+            yield from _PieceReader(feed, kind, settings, piece, state).batches(times_us)
+        renewal.release()
     spare_modules()
 
 
 @cache
 def spare_modules() -> None:
-    """Have the collector pass over what is loaded by now, once in a process: pyspark collects after
-    each task, and all the modules took longer than to read some megabytes."""
+    """Excludes everything loaded so far from garbage collection, once per process. pyspark
+    collects after each task, and scanning all modules took longer than reading some
+    megabytes.
+    """
     gc.freeze()
 
 
 class _PinRenewal:
-    """Keeps what was pinned for a plan from expiring while one of its tasks runs.
+    """Keeps the pins of a plan from expiring while one of its tasks runs.
 
-    A thread renews: the task itself may be held up for long by those it hands its rows to.
+    A thread renews them, because the task may be blocked for long by the consumer of its rows.
     """
 
     def __init__(self, feed: Feed, kind: Kind, settings: ReadSettings, split: Split) -> None:
@@ -70,14 +75,14 @@ class _PinRenewal:
         self._releases = not settings.is_stream
         self._pieces = split.pieces
         self._pin_ids = list(split.pin_ids)
-        self._own: list[str] = []  # pins in place of those that were gone
+        self._own: list[str] = []  # pins that replace expired ones
         self._runner: ThreadRunner | None = None
-        self._is_begun = False  # of the thread, when nothing is due yet
+        self._is_begun = False  # false at the first step, when no renewal is due
 
     def __enter__(self) -> _PinRenewal:
         if self._duration_ms:
             self._renew()
-            self._pin_what_is_not()
+            self._pin_missing()
             self._runner = ThreadRunner()
             self._runner.spawn("lakebed-spark-pins", self._step)
         return self
@@ -88,11 +93,11 @@ class _PinRenewal:
         release(self._feed, self._own)
 
     def release(self) -> None:
-        """All was read: nobody else needs what only this task was to read."""
+        """Releases the pins of ranges that only this task reads, after it has read everything."""
         if self._releases:
             release(self._feed, [piece.pin_id for piece in self._pieces if piece.is_whole])
 
-    def _pin_what_is_not(self) -> None:
+    def _pin_missing(self) -> None:
         gone = [piece for piece in self._pieces if piece.pin_id not in self._pin_ids]
         if gone:
             ranges = [LaneRange(piece.lane, piece.start, piece.end) for piece in gone]
@@ -101,7 +106,7 @@ class _PinRenewal:
             self._pin_ids += self._own
 
     def _step(self) -> int:
-        # What cannot be renewed now is tried again before it expires.
+        # A renewal that fails is tried again before the pins expire.
         if self._is_begun:
             with contextlib.suppress(LakebedError):
                 self._renew()
@@ -115,13 +120,13 @@ class _PinRenewal:
 
 class _PieceReader:
     def __init__(
-        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, look: FeedState
+        self, feed: Feed, kind: Kind, settings: ReadSettings, piece: ReadPiece, state: FeedState
     ) -> None:
         self._feed = feed
         self._kind = kind
         self._settings = settings
         self._piece = piece
-        self._look = look
+        self._state = state
 
     def batches(self, times_us: Interval) -> Iterator[pa.RecordBatch]:
         piece, row_count, size = self._piece, 0, 0
@@ -154,17 +159,21 @@ class _PieceReader:
             )
 
     def _checked_start(self) -> int:
-        """Where to read from; `DataLost` if not all of it is there any more."""
+        """Returns where to read from. Raises `DataLost` if part of the range is gone."""
         feed, piece, name = self._feed, self._piece, self._piece.lane.name
-        identity, fails = self._look.identity, self._settings.fails_on_loss
+        identity, fails = self._state.identity, self._settings.fails_on_loss
         if identity and piece.identity and identity != piece.identity:
-            raise DataLost(f"{name}: it was deleted and made again since the query was planned")
-        bounds = self._look.bounds.get(piece.lane, Bounds(0, 0))
+            raise DataLost(
+                f"{name}: it was deleted and created again after the query was planned; "
+                "run it again"
+            )
+        bounds = self._state.bounds.get(piece.lane, Bounds(0, 0))
         if bounds.end < piece.end:
             raise DataLost(
-                f"{name}, partition {piece.lane.number}: it ends at {feed.shown(bounds.end)}, and "
-                f"was to be read up to {feed.shown(piece.end)}: it is not what it was"
+                f"{name}, partition {piece.lane.number}: it ends at {feed.shown(bounds.end)}, "
+                f"before the planned end {feed.shown(piece.end)}: it was replaced or restored "
+                "meanwhile"
             )
         if bounds.start > piece.start and fails:
-            raise lost(feed, piece.lane, wanted=piece.start, first=bounds.start)
+            raise lost(feed, piece.lane, requested=piece.start, first=bounds.start)
         return max(bounds.start, piece.start)

@@ -1,9 +1,9 @@
-"""A streaming read of topics or logs: how far each micro-batch goes, and what is pinned for it.
+"""Streaming reads of topics and logs: how far each micro-batch goes, and what is pinned for it.
 
-Runs in one process for as long as the query does, which has the store open; the tasks open it on
-their own. A micro-batch is pinned when it is planned, and released when Spark has committed it, or
-asks for what comes after it. What was not done when the query ended stays pinned until that
-expires: a restart reads it again.
+The reader runs in one process for as long as the query, with the store open; tasks open the store
+themselves. A micro-batch is pinned when it is planned, and released when Spark has committed it or
+requests the next one. If the query ends first, its pins stay until they expire, and a restart reads
+the micro-batch again.
 """
 
 from __future__ import annotations
@@ -36,31 +36,36 @@ from lakebed.spark.sources.split_reader import read_split
 
 
 class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plain until it is asked for something: a copy of it travels to the workers, for `read`."""
+    """Holds no resources until it is used, because a copy is sent to the workers for `read`."""
 
     kind: ClassVar[Kind]
 
     def __init__(self, settings: ReadSettings) -> None:
         self.settings = settings
         self._opened: Feed | None = None
-        self._target: Progress | None = None  # of a query that takes what is there now, and ends
-        self._pinned: list[tuple[Mapping[str, Any], Sequence[str]]] = []  # by the micro-batch's end
+        self._target: Progress | None = None  # set for a query that reads what exists now, and ends
+        self._pinned: list[
+            tuple[Mapping[str, Any], Sequence[str]]
+        ] = []  # end of a micro-batch, and its pins
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, all of these
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - names given by Spark
         feed, start = self._feed(), self.settings.start
         positions, now = {}, self._now()
-        for name, look in now.items():
-            start.check_lanes(name, look.bounds)
-            for lane, at in start.positions(feed, name, look.bounds).items():
-                bounds = look.bounds[lane]
+        for name, state in now.items():
+            start.check_lanes(name, state.bounds)
+            for lane, at in start.positions(feed, name, state.bounds).items():
+                bounds = state.bounds[lane]
                 if at < bounds.start and self.settings.fails_on_loss:
-                    raise lost(feed, lane, wanted=at, first=bounds.start)
+                    raise lost(feed, lane, requested=at, first=bounds.start)
                 positions[lane] = min(max(at, bounds.start), bounds.end)
         bases = self._bases(positions)
         return encode_progress(Progress(_identities(now), positions, bases))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Rows first; bytes are kept to as well if both were asked for."""
+        """Returns the limit of rows if there is one.
+
+        A limit of bytes is applied too if both are set.
+        """
         if self.settings.rows_max is not None:
             return ReadMaxRows(self.settings.rows_max)
         if self.settings.bytes_max is not None:
@@ -74,30 +79,30 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_progress(_latest(self._now()))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        self.commit(start)  # Spark asks for more when it has done with what was up to there
-        begun, now = decode_progress(start), self._now()
+        self.commit(start)  # Spark requests more only after it has processed everything up to here
+        progress, now = decode_progress(start), self._now()
         latest = _latest(now)
-        starts = self._starts(begun, latest, now)
+        starts = self._starts(progress, latest, now)
         ends = self._within_target(latest).positions
         open_lanes = [lane for lane in starts if starts[lane] < ends.get(lane, 0)]
         moved = self._moved(open_lanes, starts, ends, now)
         starts |= moved
         open_lanes = [lane for lane in open_lanes if starts[lane] < ends[lane]]
         if isinstance(limit, ReadMinRows) and self._target is None:
-            counts = [self._target_position(lane, starts, ends) for lane in open_lanes]
+            counts = [self._row_count(lane, starts, ends) for lane in open_lanes]
             if sum(counts) < limit.min_rows:
                 return start
         if not open_lanes and not moved:
             return start
         positions = dict(starts)
         positions |= self._limited(open_lanes, starts, ends, limit)
-        return encode_progress(begun.moved(latest.identities, positions, self._bases(positions)))
+        return encode_progress(progress.moved(latest.identities, positions, self._bases(positions)))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Split]:
-        begun, ended = decode_progress(start), decode_progress(end)
+        started, ended = decode_progress(start), decode_progress(end)
         portions = []
         now = self._feed_states({lane.name for lane in ended.positions})
-        starts = self._starts(begun, ended, now)
+        starts = self._starts(started, ended, now)
         for lane, stop in sorted(ended.positions.items()):
             identity = ended.identities.get(lane.name, "")
             if starts[lane] < stop and self._is_same(lane.name, identity, now.get(lane.name)):
@@ -111,8 +116,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_split(self.kind, self.settings, partition, times_us=Interval())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Let go what was pinned up to there."""
-        last = max((i for i, one in enumerate(self._pinned) if one[0] == end), default=-1)
+        """Releases the pins of micro-batches up to that end."""
+        last = max((i for i, pinned in enumerate(self._pinned) if pinned[0] == end), default=-1)
         for _, pin_ids in self._pinned[: last + 1]:
             release(self._feed(), pin_ids)
         del self._pinned[: last + 1]
@@ -122,7 +127,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened.store.close()
         self._opened = None
 
-    # How far.
+    # How far a micro-batch goes.
 
     def _limited(
         self,
@@ -131,7 +136,7 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         limit: ReadLimit,
     ) -> dict[Lane, int]:
-        """Where the micro-batch ends, in each lane that has something."""
+        """Returns where the micro-batch ends in each of these lanes."""
         rows_max, bytes_max = self._limits(limit)
         if rows_max is None and bytes_max is None:
             return {lane: ends[lane] for lane in lanes}
@@ -140,16 +145,17 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(zip(lanes, positions, strict=True))
 
     def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        """Rows and bytes. Spark's limit counts; of two that were asked for it knows only one."""
+        """Returns the limits of rows and bytes.
+
+        Spark passes only one of them, so the other is taken from the settings.
+        """
         if isinstance(limit, ReadMaxRows):
             return limit.max_rows, self.settings.bytes_max
         if isinstance(limit, ReadMaxBytes):
             return None, limit.max_bytes
         return None, None
 
-    def _target_position(
-        self, lane: Lane, starts: Mapping[Lane, int], ends: Mapping[Lane, int]
-    ) -> int:
+    def _row_count(self, lane: Lane, starts: Mapping[Lane, int], ends: Mapping[Lane, int]) -> int:
         count = self._feed().row_count(lane, starts[lane], ends[lane])
         return I64_MAX if count is None else count
 
@@ -162,51 +168,57 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         return Progress(latest.identities, ends)
 
-    # Where.
+    # Where lanes start and end.
 
     def _now(self) -> dict[str, FeedState]:
-        """`NotFound` if one of them is missing."""
+        """Raises `NotFound` if a topic or log does not exist."""
         return all_feed_states(self._feed(), self.kind, self.settings.names)
 
     def _feed_states(self, names: Iterable[str]) -> dict[str, FeedState]:
-        """Those that there are."""
+        """Returns the states of those that exist."""
         names = list(names)
         with contextlib.suppress(NotFound):
             return feed_states(self._feed(), names)
-        found = {}
+        states = {}
         for name in names:
             with contextlib.suppress(NotFound):
-                found[name] = self._feed().state(name)
-        return found
+                states[name] = self._feed().state(name)
+        return states
 
     def _starts(
-        self, begun: Progress, ended: Progress, now: Mapping[str, FeedState]
+        self, started: Progress, ended: Progress, now: Mapping[str, FeedState]
     ) -> dict[Lane, int]:
-        """Where each lane is read from: lanes that are new from their beginning."""
-        found = {}
+        """Returns where each lane is read from. New lanes are read from their start."""
+        starts = {}
         for lane, end in ended.positions.items():
-            before, after = begun.identities.get(lane.name, ""), ended.identities.get(lane.name, "")
+            before, after = (
+                started.identities.get(lane.name, ""),
+                ended.identities.get(lane.name, ""),
+            )
             is_other = bool(before and after and before != after)
-            at = begun.positions.get(lane)
+            at = started.positions.get(lane)
             if (is_other or (at is not None and at > end)) and self.settings.fails_on_loss:
                 raise DataLost(
-                    f"{lane.name}: it was deleted and made again since the stream's checkpoint; "
-                    "begin a new checkpoint, or go on with what there is by failOnDataLoss=false"
+                    f"{lane.name}: it was deleted and created again after the stream's checkpoint; "
+                    "start with a new checkpoint, or set failOnDataLoss=false to continue with "
+                    "what exists"
                 )
             if at is None or is_other or at > end:
                 at = min(_first(lane, now), end)
-            found[lane] = self._resumed(lane, at, begun.bases.get(lane), _first(lane, now))
-        return found
+            starts[lane] = self._resumed(lane, at, started.bases.get(lane), _first(lane, now))
+        return starts
 
     def _resumed(self, lane: Lane, at: int, base: int | None, first: int) -> int:
-        """The same place, said differently, if what stood before it is all that is gone."""
+        """Returns the position to resume at. If exactly the data before `at` was removed, that
+        is the first existing position.
+        """
         if base is None or at >= first or not self._feed().follows(lane, at, base):
             return at
         return first
 
     def _bases(self, positions: Mapping[Lane, int]) -> dict[Lane, int]:
-        found = {lane: self._feed().base(lane, at) for lane, at in positions.items()}
-        return {lane: base for lane, base in found.items() if base is not None}
+        bases = {lane: self._feed().base(lane, at) for lane, at in positions.items()}
+        return {lane: base for lane, base in bases.items() if base is not None}
 
     def _moved(
         self,
@@ -215,25 +227,30 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends: Mapping[Lane, int],
         now: Mapping[str, FeedState],
     ) -> dict[Lane, int]:
-        """Where those go on whose start is gone; `DataLost` if that is an error."""
-        feed, found = self._feed(), {}
+        """Returns where lanes continue whose start is gone.
+
+        Raises `DataLost` if that is an error.
+        """
+        feed, moved = self._feed(), {}
         for lane in lanes:
             first = _first(lane, now)
             if starts[lane] < first and self.settings.fails_on_loss:
-                raise lost(feed, lane, wanted=starts[lane], first=first)
+                raise lost(feed, lane, requested=starts[lane], first=first)
             if starts[lane] < first:
-                found[lane] = min(first, ends[lane])
-        return found
+                moved[lane] = min(first, ends[lane])
+        return moved
 
-    def _is_same(self, name: str, identity: str, look: FeedState | None) -> bool:
-        """Whether it is still the one that the micro-batch was made of; `DataLost` if not."""
-        now = "gone" if look is None else look.identity
+    def _is_same(self, name: str, identity: str, state: FeedState | None) -> bool:
+        """Returns whether the topic or log is the one that the micro-batch was planned for.
+        Raises `DataLost` if it is not and that is an error.
+        """
+        now = "gone" if state is None else state.identity
         if not identity or not now or now == identity:
             return True
         if self.settings.fails_on_loss:
             raise DataLost(
-                f"{name}: it was deleted, or made again, before the stream had read it; "
-                "go on with what there is by failOnDataLoss=false"
+                f"{name}: it was deleted, or created again, before the stream had read it; "
+                "set failOnDataLoss=false to continue with what exists"
             )
         return False
 
@@ -244,16 +261,16 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _identities(now: Mapping[str, FeedState]) -> dict[str, str]:
-    return {name: look.identity for name, look in now.items()}
+    return {name: state.identity for name, state in now.items()}
 
 
 def _latest(now: Mapping[str, FeedState]) -> Progress:
-    ends = {lane: bounds.end for look in now.values() for lane, bounds in look.bounds.items()}
+    ends = {lane: bounds.end for state in now.values() for lane, bounds in state.bounds.items()}
     return Progress(_identities(now), ends)
 
 
 def _first(lane: Lane, now: Mapping[str, FeedState]) -> int:
-    """Where it begins; 0 if there is no such lane any more."""
-    look = now.get(lane.name)
-    bounds = None if look is None else look.bounds.get(lane)
+    """Returns the first position of the lane, or 0 if the lane does not exist any more."""
+    state = now.get(lane.name)
+    bounds = None if state is None else state.bounds.get(lane)
     return 0 if bounds is None else bounds.start

@@ -1,33 +1,35 @@
-"""`lakebed.table`: a Delta table in a bucket, to be read and written, in batches and as a stream.
+"""The data source `lakebed.table`: reads and writes a Delta table in a bucket, in batches and as a
+stream.
 
     spark.read.format("lakebed.table").option("path", root).option("table", "lake/events").load()
 
-The place is `path` (the root of a store whose S3 is served for this run) or `s3Endpoint` with
-`accessKey`, `secretKey`, `region` and `caFile`; and `table` = `bucket/prefix`. Reading:
+The table is given by `path` (the root of a store whose S3 API is served for this run) or
+`s3Endpoint` with `accessKey`, `secretKey`, `region` and `caFile`; and `table` = `bucket/prefix`.
+Options for reading:
 
-    columns             names between commas; all by default
+    columns             names separated by commas; all by default
     versionAsOf         a version of the table
-    timestampAsOf       the version of that moment: milliseconds, or `2026-01-31T12:00:00Z`
+    timestampAsOf       the version at that moment: milliseconds, or `2026-01-31T12:00:00Z`
     partitionBytes      how much a task reads; 64 MiB by default
-    filters             conditions that all rows meet, and that pass over files, as JSON:
-                        see `lakebed.spark.conditions`
+    filters             conditions that all rows meet, as JSON; files that cannot match are
+                        skipped: see `lakebed.spark.conditions`
 
-Streams also take `startingVersion` (a number, or `latest`; by default all rows of now, then what
-is added), `maxFilesPerTrigger`, `maxBytesPerTrigger`, and what is to be done about versions that
-removed rows, at which a stream fails by default: `ignoreDeletes`, `ignoreChanges` (rows that were
-rewritten come again), `skipChangeCommits` (nothing of those versions comes). Writing:
+Streams also take `startingVersion` (a number, or `latest`; by default all current rows, and then
+new rows), `maxFilesPerTrigger`, `maxBytesPerTrigger`, and what to do about versions that removed
+rows, at which a stream fails by default: `ignoreDeletes`, `ignoreChanges` (rewritten rows are
+returned again), `skipChangeCommits` (nothing of such versions is returned). Options for writing:
 
-    partitionBy         columns between commas, for a new table
-    mergeSchema         columns that the table lacks are added to it
-    overwriteSchema     with mode `overwrite`: the table takes the rows' schema
-    txnAppId txnVersion of a batch: a commit that is repeated with the same ones is stored once
+    partitionBy         columns separated by commas, for a new table
+    mergeSchema         add columns that the table lacks
+    overwriteSchema     with mode `overwrite`: replace the table's schema by that of the rows
+    txnAppId txnVersion for a batch: a commit that is repeated with the same values is stored once
     compression         zstd, snappy, gzip, lz4 or none
-    fileBytes           where a file ends and another begins; 128 MiB by default
+    fileBytes           the size at which a new file is started; 128 MiB by default
     createBucket        create the bucket if it does not exist
 
-Modes are `append` and `overwrite`, which replaces all rows at once. A stream's batches are stored
-once each, by the query's id (or `txnAppId`) and the batch's. A batch without `txnAppId` and
-`txnVersion` that is run again is stored again.
+The modes are `append` and `overwrite`, which replaces all rows at once. Each batch of a stream is
+stored once, identified by the query's id (or `txnAppId`) and the batch number. A batch write
+without `txnAppId` and `txnVersion` that is run again is stored again.
 """
 
 from __future__ import annotations
@@ -79,14 +81,12 @@ _WRITE: Final = (
 
 
 class TableSource(DataSource):
-    """See the module."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> StructType:
-        """`columns` of the table, at the version that is asked for."""
+        """Returns the requested `columns` of the table, at the requested version."""
         options = self._options(_READ + _STREAM)
         table = load_table(
             table_location(options),

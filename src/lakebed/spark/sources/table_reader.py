@@ -1,8 +1,8 @@
-"""Reading a table at one version, in splits of whole row groups.
+"""Reads a table at one version, in splits of whole row groups.
 
-The version is settled when the read is planned, so that all tasks read the same; the files of it
-stay until a vacuum. Conditions that the frame was loaded with pass over files by their partition
-values and statistics, and are applied to the rows of the others.
+The version is chosen when the read is planned, so that all tasks read the same; its files exist
+until a vacuum. Conditions of the option `filters` skip files by their partition values and
+statistics, and are applied to the rows of the other files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class TableSplit(InputPartition):
-    """What one task reads."""
+    """The file parts that one task reads."""
 
     def __init__(self, parts: list[FilePart]) -> None:
         super().__init__(None)
@@ -37,7 +37,7 @@ class TableSplit(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """`schema` is what the rows are given in: columns of the table."""
+    """`schema` is the schema of the returned rows: columns of the table."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class TableReader(DataSourceReader):
             table=self._place,
             version=table.version(),
             files=len(files),
-            bytes=sum(one.size_bytes for one in files),
+            bytes=sum(file.size_bytes for file in files),
             splits=len(splits),
         )
         return [TableSplit(parts) for parts in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, TableSplit):  # Spark makes one of its own if there is none
+        if isinstance(partition, TableSplit):  # if the plan is empty, Spark passes another object
             schema = arrow_schema(self._schema)
             for batch in read_parts(self._place, partition.parts, schema):
                 rows = kept(batch, self._filters)

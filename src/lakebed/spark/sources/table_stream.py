@@ -1,13 +1,14 @@
-"""Following a table: all rows of a version first, then the files that each later version added.
+"""Follows a table: returns all rows of one version first, then the files that each later version
+added.
 
-An offset is a version and how many of its files are read; of the version that the stream begins
-with, `isInitial` says that all files of the table are meant and not only those it added:
+An offset is a version, and how many of its files were read. In the version that the stream starts
+with, `isInitial` means that all files of the table are read, not only those that the version added:
 
     {"tableId": "…", "version": 7, "index": 2, "isInitial": false}
 
-Versions that only rewrote rows (a compaction) have nothing new. One that removed rows, or changed
-the schema to one that the query does not know, ends the query with an error that says what to do.
-A table that was deleted and made again is told by its id.
+A version that only rewrote rows (a compaction) adds nothing. A version that removed rows, or
+changed the schema to one that the query does not know, ends the query with an error that states
+what to do. A table that was deleted and created again is recognised by its id.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """As the data source's options say."""
+    """The parsed options of a stream."""
 
-    starting_version: int | None = None  # None: all rows of now come first
+    starting_version: int | None = None  # None: start with all current rows
     starts_at_latest: bool = False
     files_max: int | None = None
     bytes_max: int | None = None
@@ -75,7 +76,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Position:
-    """Before file `index` of a version."""
+    """The position before file number `index` of a version."""
 
     table_id: str
     version: int
@@ -100,17 +101,17 @@ class Position:
                 bool(offset["isInitial"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise LakebedError(f"this is no offset of lakebed.table: {offset}") from error
+            raise LakebedError(f"not an offset of lakebed.table: {offset}") from error
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """In one process of the driver's machine, but for `read`."""
+    """Runs in one process on the driver's machine, except for `read`, which runs in tasks."""
 
     def __init__(self, place: TableLocation, schema: StructType, options: StreamOptions) -> None:
         self._place = place
         self._schema = schema
         self._options = options
-        self._target: Position | None = None  # beyond which this run does not read
+        self._target: Position | None = None  # this run does not read further
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         table = load_table(self._place)
@@ -122,7 +123,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if version is None:
             return Position(table_id, table.version(), 0, True).offset()
         if version > table.version() + 1:
-            raise InputError(f"startingVersion is {version}: {self._place} is at {table.version()}")
+            raise InputError(
+                f"startingVersion is {version}, but {self._place} is at {table.version()}"
+            )
         return Position(table_id, version, 0, False).offset()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -163,21 +166,23 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [TableSplit(parts) for parts in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TableSplit), "another source's"
+        assert isinstance(partition, TableSplit), "not a partition of this source"
         yield from read_parts(self._place, partition.parts, arrow_schema(self._schema))
 
     def _newest(self, begin: Position) -> Position:
-        """Behind the last version there is, or that this run reads."""
+        """Returns the position after the last version, or after the last one to read in this
+        run.
+        """
         table = load_table(self._place)
         check_readable(table)
         self._check_same(begin, str(table.metadata().id))
-        found = Position(begin.table_id, table.version() + 1, 0, False)
-        if self._target is not None and self._target.version < found.version:
-            found = self._target
-        return found
+        newest = Position(begin.table_id, table.version() + 1, 0, False)
+        if self._target is not None and self._target.version < newest.version:
+            newest = self._target
+        return newest
 
     def _files(self, start: Position, end: Position) -> Iterator[tuple[Position, DataFile]]:
-        """`[start, end)`, with the position of each."""
+        """Yields the files in `[start, end)`, each with its position."""
         changes = Changes(
             self._place,
             self._schema,
@@ -198,6 +203,6 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_same(self, begin: Position, table_id: str) -> None:
         if begin.table_id != table_id:
             raise InputError(
-                f"{self._place} was deleted and made again since this query read it (its id is "
-                f"{table_id}, and was {begin.table_id}): begin with another checkpoint"
+                f"{self._place} was deleted and created again after this query read it (its id is "
+                f"{table_id}, and was {begin.table_id}): start with a new checkpoint"
             )

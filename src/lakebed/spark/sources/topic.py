@@ -1,9 +1,9 @@
-"""`lakebed.topic`: the messages of topics, as rows; and rows that become messages.
+"""The data source `lakebed.topic`: reads messages of topics as rows, and writes rows as messages.
 
     (spark.read.format("lakebed.topic").option("path", root).option("topic", "events").load())
 
-Columns: topic, partition, offset, timestamp, key, value, headers. Everything there is by default,
-and for a stream, too.
+Columns: topic, partition, offset, timestamp, key, value, headers. By default everything is read; a
+stream also starts with the oldest message.
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ class TopicStreamReader(FeedStreamReader):
 
 
 class TopicSource(DataSource):
-    """What Spark knows by its name."""
-
     @classmethod
     def name(cls) -> str:
         return TOPICS.source

@@ -1,4 +1,4 @@
-"""Partitions of topics as lanes: positions are offsets."""
+"""Partitions of topics as lanes. Positions are offsets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class TopicFeed:
-    """A `Feed` of topics."""
+    """Implements `Feed` for topics."""
 
     is_cut_anywhere = True
 
@@ -57,12 +57,12 @@ class TopicFeed:
     def advanced(
         self, ranges: Sequence[LaneRange], *, rows_max: int | None, bytes_max: int | None
     ) -> list[int]:
-        wanted = [TopicRange(*lane, start, end) for lane, start, end in ranges]
-        return self.store.topics.advance(wanted, max_messages=rows_max, max_bytes=bytes_max)
+        topic_ranges = [TopicRange(*lane, start, end) for lane, start, end in ranges]
+        return self.store.topics.advance(topic_ranges, max_messages=rows_max, max_bytes=bytes_max)
 
     def parse(self, value: object) -> int:
         if type(value) is not int or value < 0:
-            raise InputError(f"{shown(value)} is no offset")
+            raise InputError(f"{shown(value)} is not an offset")
         return value
 
     def shown(self, position: int) -> str:
@@ -79,15 +79,15 @@ class TopicFeed:
         sizes = _Sizes()
         partition = self._topic(lane.name).partition(lane.number)
         batches = partition.read_batches(start, end, batch_bytes_max=self._batch_bytes_max)
-        wanted = sizes.counted(batches, times_us)
-        for found in messages.record_batches(
-            wanted, topic=lane.name, partition=lane.number, columns=columns
+        counted = sizes.counted(batches, times_us)
+        for batch in messages.record_batches(
+            counted, topic=lane.name, partition=lane.number, columns=columns
         ):
-            yield Rows(found, sizes.take())
+            yield Rows(batch, sizes.take())
         yield Rows(None, sizes.take())
 
     def _topic(self, name: str) -> ReadableTopic:
-        """As it was looked at last."""
+        """Returns the topic as last opened by `state`."""
         if name not in self._topics:
             self.state(name)
         return self._topics[name]
@@ -98,7 +98,7 @@ def _by_lane(name: str, values: Sequence[Value]) -> dict[Lane, Value]:
 
 
 class _Sizes:
-    """Counts what passes by; leaves out what has no message of the wanted times."""
+    """Counts the bytes of batches, and drops batches without a message in the time range."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -120,5 +120,5 @@ class _Sizes:
 def _can_have(batch: MessageBatch, times_us: Interval) -> bool:
     stamps = np.asarray(batch.timestamps_ms)
     first, last = int(stamps.min()) * _US_PER_MS, int(stamps.max()) * _US_PER_MS
-    is_behind = times_us.start is None or last >= times_us.start
-    return is_behind and (times_us.end is None or first < times_us.end)
+    is_after_start = times_us.start is None or last >= times_us.start
+    return is_after_start and (times_us.end is None or first < times_us.end)

@@ -1,5 +1,5 @@
-"""Delta tables in a bucket: Parquet files and a log, reached through S3; no Delta jars are needed.
+"""Delta tables in a bucket, accessed through S3 without Delta jars: Parquet files and a log.
 
-Whoever writes rows writes Parquet files first, which nobody sees; the commit names them in the
-table's log, all at once. `deltalake` reads and writes that log; the files are pyarrow's.
+A writer first writes Parquet files, which readers do not see. The commit names them in the table's
+log, all at once. `deltalake` reads and writes the log; pyarrow reads and writes the files.
 """

@@ -1,4 +1,4 @@
-"""The files that versions of a table brought, for who follows it, and which versions to fail at."""
+"""The files that each version of a table added, for streams, and where a stream must fail."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from lakebed.spark.tables.snapshot import (
 
 @dataclass(frozen=True)
 class ChangePolicy:
-    """What is done about versions that removed rows; by default nobody goes on behind them."""
+    """What a stream does about versions that removed rows. By default it fails."""
 
-    ignores_deletes: bool = False  # those that only removed: nothing comes of them
-    ignores_changes: bool = False  # what they added comes, also if it was there before
-    skips_changes: bool = False  # nothing comes of them
+    ignores_deletes: bool = False  # skip versions that only removed rows
+    ignores_changes: bool = False  # return the files they added, even if the rows are not new
+    skips_changes: bool = False  # skip all versions that removed rows
 
 
 class ChangedRows(LakebedError):
-    """A version that a stream cannot give as new rows."""
+    """A stream reached a version that cannot be expressed as new rows."""
 
     exit_code = 65
 
 
 class Changes:
-    """`schema` is what the reader gives rows in."""
+    """Reads the changes of a table. `schema` is the schema of the returned rows."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Changes:
         self._source = place.file_system()
 
     def all_files(self, version: int) -> list[DataFile]:
-        """Of the table as it was then."""
+        """Returns all files of the table at that version."""
         table = load_table(self._place, version=version)
         check_readable(table)
         return list(files_of(table))
@@ -66,14 +66,16 @@ class Changes:
             return []
         if change.has_deletion_vectors:
             raise UnsupportedTable(
-                f"version {version} of {self._place} deletes rows by deletionVectors"
+                f"version {version} of {self._place} deletes rows with deletionVectors, which "
+                "are not supported"
             )
         return [
-            DataFile(one.path, one.size_bytes, self._typed(one.partition)) for one in change.added
+            DataFile(file.path, file.size_bytes, self._typed(file.partition))
+            for file in change.added
         ]
 
     def _typed(self, partition: dict[str, str | None]) -> dict[str, object]:
-        """Of the columns that are read."""
+        """Returns the partition values of the columns that are read, converted to their types."""
         return {
             name: from_text(text, self._arrow.field(name).type)
             for name, text in partition.items()
@@ -81,7 +83,7 @@ class Changes:
         }
 
     def _is_skipped(self, change: Change) -> bool:
-        """`ChangedRows` if nobody said what to do."""
+        """Raises `ChangedRows` if no option states what to do."""
         if self._policy.skips_changes:
             return True
         if self._policy.ignores_changes:
@@ -93,19 +95,21 @@ class Changes:
         if not change.added:
             options = f"ignoreDeletes, {options}"
         raise ChangedRows(
-            f"version {change.version} of {self._place} {what}, which a stream cannot tell: give "
-            f"{options}, or begin behind it with another checkpoint"
+            f"version {change.version} of {self._place} {what}, which a stream cannot return: set "
+            f"{options}, or start after that version with a new checkpoint"
         )
 
     def _check_schema(self, change: Change) -> None:
-        """Of columns that were not asked for nobody needs to know."""
+        """Raises `InputError` if the schema changed. Columns that are not read do not matter."""
         if change.schema is None:
             return
         schema: StructType = StructType.fromJson(change.schema)
         if not self._has_all_columns:
-            schema = StructType([one for one in schema.fields if one.name in self._schema.names])
+            schema = StructType(
+                [field for field in schema.fields if field.name in self._schema.names]
+            )
         if schema.fields and not is_readable_as(schema, self._schema):
             raise InputError(
-                f"version {change.version} of {self._place} has another schema: start the query "
-                "again to go on with it"
+                f"version {change.version} of {self._place} has another schema: restart the query "
+                "to continue with it"
             )

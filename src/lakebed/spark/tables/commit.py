@@ -1,20 +1,23 @@
-"""The commit: files become rows of the table, all of them once, or none.
+"""The commit: adds all of the files to the table, once, or none of them.
 
-A transaction is an application and a number that only rises (a query and its batch). The table
-keeps the last number of each, in the same commit as the files. `deltalake` itself takes the same
-transaction twice, so this is the order of things:
+A transaction is an application and an increasing number (a query and its batch). The table stores
+the last number of each application in the same commit as the files. `deltalake` accepts the same
+transaction twice, so a commit works like this:
 
-1. load the table; if its number of the application is not below ours, it was all done before;
-2. commit on that very handle, and let nothing be retried below: whoever was faster makes it fail;
-3. after a failure, of whichever kind, go to 1. An answer that was lost is found there. Whether it
-   was this call that committed is told by the names of the files: they are in no other commit.
+1. Load the table. If its number for the application is not below ours, the transaction was already
+   committed.
+2. Commit on that same handle, without retries inside `deltalake`, so that the commit fails if
+   another writer came first.
+3. After any failure, go to 1. If the commit succeeded but its response was lost, step 1 finds it.
+   The names of the files show whether this call made the commit: no other commit has them.
 
-Nobody gives up between 2 and 1: who cannot look says that it is not known whether it was committed.
+The call never gives up between 2 and 1: if the table cannot be read then, it raises
+`CommitInDoubt`.
 
-A commit may also advance numbers of other applications from one value to another. If the table is
-past the start of one, its rows would be there twice, and the commit is not made.
+A commit may also advance the numbers of other applications from one value to another. If the table
+is past the start of an advance, the rows would be there twice, so the commit is not made.
 
-A new table, and new columns, are commits of their own before that: a run that dies between leaves
+New tables and new columns are commits of their own, made first: a run that dies in between leaves
 an empty table, or a column of nulls.
 """
 
@@ -49,9 +52,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql.types import StructType
 
-ATTEMPTS_MAX: Final = 100  # that another writer was faster
-FAILURES_MAX: Final = 4  # of any other kind
-UNCOMMITTED_MS_MAX: Final = 3_600_000  # older files are looked at before they are committed
+ATTEMPTS_MAX: Final = 100  # conflicts with other writers
+FAILURES_MAX: Final = 4  # other failures
+UNCOMMITTED_MS_MAX: Final = 3_600_000  # older files are checked before the commit
 POLICY: Final = RetryPolicy(delay_ms_first=5.0, delay_ms_max=500.0, jitter=0.9)
 
 _log = logging.getLogger(__name__)
@@ -59,7 +62,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Transaction:
-    """Of an application, the number must rise from commit to commit."""
+    """A commit of an application. The number increases from commit to commit."""
 
     application: str
     number: int
@@ -67,7 +70,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class Advance:
-    """An application's number rises from `start`, or something lower, to `end`."""
+    """An increase of an application's number from `start`, or a lower value, to `end`."""
 
     application: str
     start: int
@@ -76,40 +79,42 @@ class Advance:
 
 @dataclass(frozen=True)
 class Target:
-    """How rows go into a table. `schema` is that of the rows."""
+    """How rows are written to a table. `schema` is the schema of the rows."""
 
     schema: StructType
-    partition_columns: tuple[str, ...] = ()  # none: as the table has it
+    partition_columns: tuple[str, ...] = ()  # empty: as the table is partitioned
     overwrites: bool = False
     may_add_columns: bool = False
-    may_replace_schema: bool = False  # when it overwrites
+    may_replace_schema: bool = False  # only if it overwrites
 
 
 @dataclass(frozen=True)
 class Committed:
-    """`is_new` is false if another call committed the transaction: before, or while this one was
-    at it. Then these files are not in the table, unless the other one had the very same."""
+    """The result of a commit. `is_new` is False if another call committed the transaction,
+    before or during this one. The files of this call are not in the table then, unless the
+    other call had the same files.
+    """
 
     version: int
     is_new: bool
 
 
 class CommitInDoubt(LakebedError):
-    """A commit was sent, and nobody can tell now whether it was made: the files may be in use."""
+    """A commit was sent and its outcome is unknown: the files may be in use."""
 
     exit_code = 75
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What files are written by: the table's schema as it is, or will be after the commit."""
+    """How files are written: with the table's schema as it is, or will be after the commit."""
 
     schema: StructType
     partition_columns: tuple[str, ...]
 
 
 def planned(place: TableLocation, target: Target) -> Plan:
-    """An error if such rows cannot go there."""
+    """Returns the plan. Raises an error if the table does not accept such rows."""
     table = find_table(place)
     if table is None:
         schema = as_table_schema(target.schema)
@@ -117,7 +122,7 @@ def planned(place: TableLocation, target: Target) -> Plan:
         return Plan(schema, target.partition_columns)
     columns = tuple(partition_columns_of(table))
     if target.partition_columns not in ((), columns):
-        raise _otherwise_partitioned(place, columns)
+        raise _wrong_partitioning(place, columns)
     return Plan(_schema_for(table, target.schema, target, may_widen=True), columns)
 
 
@@ -132,10 +137,11 @@ def commit_files(
     runner: Runner,
     random: Random,
 ) -> Committed:
-    """`Busy` if others were faster for too long or committed a part of the advances, `InputError`
-    or `UnsupportedTable` if the table does not take them: then the files are in no commit.
+    """Commits the files.
 
-    Any other error leaves open whether they are.
+    Raises `Busy` if other writers kept coming first or committed part of the advances, and
+    `InputError` or `UnsupportedTable` if the table does not accept the files; the files are in no
+    commit then. After any other error the outcome is unknown.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -144,13 +150,13 @@ def commit_files(
     conflicts = failures = 0
     while True:
         try:
-            table, done = _current_table(place, files, transaction, tried_from)
-            if done is not None:
-                return done
+            table, committed = _current_table(place, files, transaction, tried_from)
+            if committed is not None:
+                return committed
             if table is not None and are_made(advances, table.transaction_version, place):
                 return Committed(table.version(), is_new=False)
             if conflicts >= ATTEMPTS_MAX:
-                raise Busy(f"{place}: other writers were faster {conflicts} times")
+                raise Busy(f"{place}: other writers committed first {conflicts} times; try again")
             if table is None:
                 _create(place, plan)
             elif not _evolve(table, place, plan, target):
@@ -180,8 +186,9 @@ def replace_files(
     version: int,
     numbers: Mapping[str, int] | None = None,
 ) -> bool:
-    """Have these files, and the schema, in place of what that version of the table has, in one
-    commit. False if the table has another version by now: then nothing was changed."""
+    """Replaces all files and the schema of that version of the table in one commit. Returns
+    False, and changes nothing, if the table has another version by now.
+    """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     table = find_table(place)
@@ -197,33 +204,36 @@ def replace_files(
         return False
     except (DeltaError, OSError) as error:
         try:
-            now = find_table(place)
-            is_made = now is not None and (
-                not files or _version_of(files[0], now, place, version) is not None
+            current = find_table(place)
+            is_made = current is not None and (
+                not files or _version_of(files[0], current, place, version) is not None
             )
         except LakebedError:
             is_made = False
         if is_made and files:
             return True
-        raise CommitInDoubt(
-            f"{place}: it is not known whether a commit was made: {error}"
-        ) from error
+        raise CommitInDoubt(f"{place}: the outcome of the commit is unknown: {error}") from error
     return True
 
 
 def are_made(
     advances: Sequence[Advance], number_of: Callable[[str], int | None], place: TableLocation
 ) -> bool:
-    """Whether all advances were made before; `Busy` if a part of them was."""
-    numbers = {one: number_of(one.application) for one in advances}
-    passed = [one for one, last in numbers.items() if last is not None and last > one.start]
+    """Returns whether all advances were committed before.
+
+    Raises `Busy` if only some of them were.
+    """
+    numbers = {advance: number_of(advance.application) for advance in advances}
+    passed = [
+        advance for advance, last in numbers.items() if last is not None and last > advance.start
+    ]
     if not passed:
         return False
-    if all(last is not None and last >= one.end for one, last in numbers.items()):
+    if all(last is not None and last >= advance.end for advance, last in numbers.items()):
         return True
     raise Busy(
-        f"{place}: another job committed a part of the same rows ({passed[0].application}); "
-        "run it again to go on from there"
+        f"{place}: another job committed part of the same rows ({passed[0].application}); "
+        "run this job again to continue from there"
     )
 
 
@@ -233,8 +243,9 @@ def _current_table(
     transaction: Transaction | None,
     tried_from: int | None,
 ) -> tuple[DeltaTable | None, Committed | None]:
-    """The table as it is now, and whether it was committed there: `CommitInDoubt` if it may have
-    been, and cannot be looked at."""
+    """Returns the current table, and the result if the files are already committed. Raises
+    `CommitInDoubt` if a commit was tried and the table cannot be read now.
+    """
     try:
         table = find_table(place)
         if table is None:
@@ -244,7 +255,7 @@ def _current_table(
         if tried_from is None:
             raise
         raise CommitInDoubt(
-            f"{place} cannot be looked at, so nobody knows whether a commit was made: {error}"
+            f"{place}: the table cannot be read, so the outcome of the commit is unknown: {error}"
         ) from error
 
 
@@ -255,7 +266,7 @@ def _was_committed(
     transaction: Transaction | None,
     tried_from: int | None,
 ) -> Committed | None:
-    """By this call, or by another one."""
+    """Returns the result if this or another call committed the transaction, otherwise None."""
     if transaction is not None:
         last = table.transaction_version(transaction.application)
         if last is None or last < transaction.number:
@@ -273,26 +284,28 @@ def _was_committed(
 def _version_of(
     file: WrittenFile, table: DeltaTable, place: TableLocation, tried_from: int
 ) -> int | None:
-    """Which of the versions since then added the file."""
+    """Returns the version after `tried_from` that added the file, or None."""
     source = place.file_system()
     for version in range(tried_from + 1, table.version() + 1):
-        if any(one.path == file.path for one in read_change(source, place, version).added):
+        if any(added.path == file.path for added in read_change(source, place, version).added):
             return version
     return None
 
 
 def _check_files(place: TableLocation, files: Sequence[WrittenFile], clock: Clock) -> None:
-    """`InputError` if files are gone that were written so long ago that a vacuum, of whatever
-    program, may have taken them for left over."""
+    """Raises `InputError` if old files are gone, because a vacuum by some program may have
+    removed them as unused.
+    """
     written_before_ms = clock.wall_ns() // NS_PER_MS - UNCOMMITTED_MS_MAX
-    old = [place.key(one.path) for one in files if one.written_ms < written_before_ms]
+    old = [place.key(file.path) for file in files if file.written_ms < written_before_ms]
     if not old:
         return
     gone = [info.path for info in place.file_system().get_file_info(old) if not info.is_file]
     if gone:
         raise InputError(
             f"{place}: {len(gone)} of {len(files)} files were removed before they were committed "
-            f"(the first: {gone[0]}), by a vacuum with a short retention; write the rows again"
+            f"(the first: {gone[0]}), probably by a vacuum with a short retention; write the rows "
+            "again"
         )
 
 
@@ -310,12 +323,15 @@ def _create(place: TableLocation, plan: Plan) -> None:
 
 
 def _evolve(table: DeltaTable, place: TableLocation, plan: Plan, target: Target) -> bool:
-    """Whether a commit was made for it, after which the table is to be loaded again."""
+    """Changes the schema if needed.
+
+    Returns whether it made a commit, after which the table must be loaded again.
+    """
     from deltalake import CommitProperties, Schema
 
     columns = tuple(partition_columns_of(table))
     if columns != plan.partition_columns:
-        raise _otherwise_partitioned(place, columns)
+        raise _wrong_partitioning(place, columns)
     schema = _schema_for(table, plan.schema, target, may_widen=False)
     before = schema_of(table)
     if schema == before:
@@ -328,13 +344,13 @@ def _evolve(table: DeltaTable, place: TableLocation, plan: Plan, target: Target)
         )
         return True
     if target.overwrites and target.may_replace_schema:
-        return False  # with the files
+        return False  # replaced in the commit of the files
     changed = [
         field.name
         for field in schema.fields
         if field.name not in before.names or field != before[field.name]
     ]
-    fields = [one for one in Schema.from_json(schema.json()).fields if one.name in changed]
+    fields = [field for field in Schema.from_json(schema.json()).fields if field.name in changed]
     table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
     return True
 
@@ -356,14 +372,14 @@ def _commit_on(
     table.create_write_transaction(
         [
             AddAction(
-                path=one.path,
-                size=one.size_bytes,
-                partition_values=one.partition,
-                modification_time=one.written_ms,
+                path=file.path,
+                size=file.size_bytes,
+                partition_values=file.partition,
+                modification_time=file.written_ms,
                 data_change=True,
-                stats=one.stats,
+                stats=file.stats,
             )
-            for one in files
+            for file in files
         ],
         mode="overwrite" if target.overwrites else "append",
         schema=Schema.from_json(schema.json()),
@@ -373,14 +389,17 @@ def _commit_on(
 
 
 def _numbers(transaction: Transaction | None, advances: Sequence[Advance]) -> dict[str, int]:
-    found = {} if transaction is None else {transaction.application: transaction.number}
-    return found | {one.application: one.end for one in advances}
+    numbers = {} if transaction is None else {transaction.application: transaction.number}
+    return numbers | {advance.application: advance.end for advance in advances}
 
 
 def _schema_for(
     table: DeltaTable, rows: StructType, target: Target, *, may_widen: bool
 ) -> StructType:
-    """What the table must have to take the rows; `InputError` if they do not fit."""
+    """Returns the schema that the table needs for the rows.
+
+    Raises `InputError` if they do not fit.
+    """
     check_writable(table)
     if target.overwrites:
         check_overwritable(table)
@@ -391,9 +410,9 @@ def _schema_for(
     return evolved(schema_of(table), rows, may_add=target.may_add_columns, may_widen=may_widen)
 
 
-def _otherwise_partitioned(place: TableLocation, columns: Sequence[str]) -> InputError:
+def _wrong_partitioning(place: TableLocation, columns: Sequence[str]) -> InputError:
     by = ", ".join(columns) or "no column"
-    return InputError(f"{place} is partitioned by {by}, and the rows are otherwise (partitionBy)")
+    return InputError(f"{place} is partitioned by {by}, but partitionBy names other columns")
 
 
 def _has_ntz(schema: StructType) -> bool:

@@ -1,11 +1,11 @@
-"""The Parquet files that a task writes: rows by partition, in files of a bounded size.
+"""The Parquet files that a task writes: rows divided by partition, in files of bounded size.
 
-Nobody sees them before a commit names them. Each has a name of its own, which no other task or
-attempt uses; a task that fails removes what it wrote, as far as it still can. What a killed one
-leaves behind is removed by a vacuum.
+Readers do not see a file before a commit names it. Each file has a name that no other task or
+attempt uses. A task that fails removes its files as far as it can; a vacuum removes the files of
+killed tasks.
 
-What is held in memory is bounded: rows wait until there are enough for a row group, and the
-largest pile is written when all together are too many.
+Memory is bounded: rows are collected until there are enough for a row group, and if all partitions
+together hold too many bytes, the largest one is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """What the log will say of it. `partition` has the texts of the log."""
+    """The entry of a file in the table's log. `partition` has the values as the log's texts."""
 
     path: str
     size_bytes: int
@@ -55,7 +55,7 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How files are written. `job` is in the name of each."""
+    """How files are written. `job` is part of every file name."""
 
     job: str
     partition_columns: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class FileOptions:
 
 
 class TableFiles:
-    """Of one task. Rows of a partition stay in their order."""
+    """The files of one task. The rows of a partition keep their order."""
 
     def __init__(
         self,
@@ -75,47 +75,49 @@ class TableFiles:
         files: FileSystem,
         clock: Clock,
     ) -> None:
-        """`schema` is the table's, with its partition columns."""
+        """`schema` is the table's schema, including its partition columns."""
         self._place = place
         self._schema = schema
         self._options = options
         self._files = files
         self._clock = clock
-        self._open: OrderedDict[Key, _OpenFile] = OrderedDict()  # the last used one last
+        self._open: OrderedDict[Key, _OpenFile] = OrderedDict()  # the most recently used is last
         self._written: list[WrittenFile] = []
         self._started: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """The columns are found by name; those that are not there are null."""
+        """Writes rows. Columns are matched by name; missing columns are null."""
         if not batch.num_rows:
             return
         rows = conformed(batch, self._schema, constants={})
         for field, column in zip(self._schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
-                raise InputError(f"{self._place}: the column {field.name} cannot be null there")
+                raise InputError(
+                    f"{self._place}: the column {field.name} cannot be null in this table"
+                )
         for key, part in by_partition(rows, self._options.partition_columns):
             self._open_file(key).hold(part)
-        while sum(one.held_bytes for one in self._open.values()) > HELD_BYTES_MAX:
-            max(self._open.values(), key=lambda one: one.held_bytes).flush()
-        for key in [key for key, one in self._open.items() if one.is_full]:
+        while sum(file.held_bytes for file in self._open.values()) > HELD_BYTES_MAX:
+            max(self._open.values(), key=lambda file: file.held_bytes).flush()
+        for key in [key for key, file in self._open.items() if file.is_full]:
             self._finish(key)
 
     def finish(self) -> list[WrittenFile]:
-        """All of them, complete and stored."""
+        """Finishes all files and returns them. They are complete and stored then."""
         for key in list(self._open):
             self._finish(key)
         return self._written
 
     def remove(self) -> None:
-        """What was written, in part or whole; as far as it can be done."""
-        for one in self._open.values():
-            one.drop()
+        """Removes all files, complete or not, as far as possible."""
+        for file in self._open.values():
+            file.drop()
         self._open.clear()
         remove_files(self._place, self._started)
 
     def _open_file(self, key: Key) -> _OpenFile:
-        found = self._open.get(key)
-        if found is None:
+        file = self._open.get(key)
+        if file is None:
             if len(self._open) >= OPEN_FILES_MAX:
                 self._finish(next(iter(self._open)))
             partition = dict(zip(self._options.partition_columns, key, strict=True))
@@ -123,21 +125,23 @@ class TableFiles:
             path = folder_of(partition) + name
             self._started.append(path)
             stream = self._files.open_output_stream(self._place.key(path))
-            found = self._open[key] = _OpenFile(
+            file = self._open[key] = _OpenFile(
                 path, partition, stream, self._file_schema(), self._options
             )
         self._open.move_to_end(key)
-        return found
+        return file
 
     def _file_schema(self) -> pa.Schema:
         import pyarrow as pa
 
-        kept = [one for one in self._schema if one.name not in self._options.partition_columns]
-        return pa.schema(kept)
+        stored = [
+            field for field in self._schema if field.name not in self._options.partition_columns
+        ]
+        return pa.schema(stored)
 
     def _finish(self, key: Key) -> None:
-        one = self._open[key]
-        written = one.finish(written_ms=self._clock.wall_ns() // NS_PER_MS)
+        file = self._open[key]
+        written = file.finish(written_ms=self._clock.wall_ns() // NS_PER_MS)
         del self._open[key]
         self._written.append(written)
 
@@ -163,7 +167,7 @@ class _OpenFile:
             stream,
             schema,
             compression=options.compression,
-            store_schema=False,  # other readers shall see what Parquet says, and so shall we
+            store_schema=False,  # all readers, this one too, use the types of Parquet itself
             coerce_timestamps="us",
             metadata_collector=self._metadata,
         )
@@ -183,7 +187,7 @@ class _OpenFile:
             self.flush()
 
     def flush(self) -> None:
-        """As one row group."""
+        """Writes the collected rows as one row group."""
         import pyarrow as pa
 
         if not self._held:
@@ -209,7 +213,7 @@ class _OpenFile:
         )
 
     def drop(self) -> None:
-        """End the upload, of which something may be stored then."""
+        """Aborts the upload. Part of the file may be stored nevertheless."""
         for closes in (self._writer.close, self._stream.close):
             with contextlib.suppress(Exception):
                 closes()
@@ -218,7 +222,7 @@ class _OpenFile:
 def by_partition(
     rows: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[tuple[Key, pa.RecordBatch]]:
-    """The rows of every combination of values, in their order."""
+    """Yields the rows of each combination of partition values, in their order."""
     import numpy as np
     import pyarrow as pa
 
@@ -226,17 +230,21 @@ def by_partition(
         yield (), rows
         return
     keys: list[Key] = [()]
-    codes = np.zeros(rows.num_rows, np.int64)  # of each row, its place in `keys`
+    codes = np.zeros(rows.num_rows, np.int64)  # the index in `keys` of each row
     for name in columns:
         encoded = rows.column(name).dictionary_encode()
         values = [as_text(value) for value in encoded.dictionary.to_pylist()]
-        # Two values may have one text, as null and the empty string do.
-        known: dict[str | None, int] = {}
-        numbers = np.array([known.setdefault(text, len(known)) for text in [*values, None]])
+        # Two values may have the same text, such as null and the empty string.
+        codes_by_text: dict[str | None, int] = {}
+        numbers = np.array(
+            [codes_by_text.setdefault(text, len(codes_by_text)) for text in [*values, None]]
+        )
         indices = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-        pairs, codes = np.unique(codes * len(known) + numbers[indices], return_inverse=True)
-        texts = list(known)
-        keys = [(*keys[pair // len(known)], texts[pair % len(known)]) for pair in pairs]
+        pairs, codes = np.unique(codes * len(codes_by_text) + numbers[indices], return_inverse=True)
+        texts = list(codes_by_text)
+        keys = [
+            (*keys[pair // len(codes_by_text)], texts[pair % len(codes_by_text)]) for pair in pairs
+        ]
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     moved = rows if len(keys) == 1 else rows.take(pa.array(order))
@@ -245,7 +253,10 @@ def by_partition(
 
 
 def remove_files(place: TableLocation, paths: Sequence[str]) -> None:
-    """Files that no commit named; what cannot be removed is left to a vacuum, and logged."""
+    """Removes files that no commit names.
+
+    A failure is logged, and the files are left to a vacuum.
+    """
     import obstore
     from obstore.exceptions import BaseError
 

@@ -1,11 +1,11 @@
-"""Which table, and the S3 that it is reached by.
+"""The location of a table, and the S3 endpoint that serves it.
 
-A place is plain: it is found where a query is planned and travels to the tasks. Its secret is in
-no text that is made of it.
+A location is plain data. It is resolved where a query is planned, and sent to the tasks. Its text
+forms do not contain the secret. It is made from these options:
 
-    s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; keys that are left out
-                are those of the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has
-                the certificates to trust
+    s3Endpoint  an S3 endpoint, with `accessKey`, `secretKey` and `region`; missing keys are taken
+                from the environment (`LAKEBED_…`, then `AWS_…`); with https, `caFile` has the
+                certificates to trust
     path        the root of a store whose S3 is served for this run (see `lakebed.spark.own_s3`)
     table       `bucket/prefix`
 """
@@ -46,7 +46,7 @@ _KEY_VARIABLES: Final = (
 
 @dataclass(frozen=True)
 class TableLocation:
-    """`prefix` has no slash at either end, and is not empty."""
+    """`prefix` is not empty, and has no slash at either end."""
 
     endpoint: str
     access_key: str
@@ -54,7 +54,7 @@ class TableLocation:
     bucket: str
     prefix: str
     region: str = REGION
-    ca_file: str = ""  # of each machine that a task runs on; empty: those of the system
+    ca_file: str = ""  # a path that exists on all machines; empty: certificates of the system
 
     @property
     def uri(self) -> str:
@@ -64,12 +64,15 @@ class TableLocation:
         return f"{self.bucket}/{self.prefix}"
 
     def with_table(self, table: str) -> TableLocation:
-        """Another table of the same S3."""
+        """Returns the location of another table on the same endpoint."""
         bucket, prefix = bucket_and_prefix(table)
         return replace(self, bucket=bucket, prefix=prefix)
 
     def storage_options(self) -> dict[str, str]:
-        """As `deltalake` wants them. A commit is a PUT that fails if there is such a version."""
+        """Returns the options for `deltalake`.
+
+        A commit is a PUT that fails if the version exists.
+        """
         options = {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.access_key,
@@ -84,7 +87,7 @@ class TableLocation:
         return options
 
     def file_system(self, *, creates_buckets: bool = False) -> S3FileSystem:
-        """Of the whole endpoint: paths begin with the bucket."""
+        """Returns a file system of the whole endpoint; paths start with the bucket."""
         from pyarrow.fs import S3FileSystem
 
         parts = urlsplit(self.endpoint)
@@ -101,7 +104,10 @@ class TableLocation:
         )
 
     def object_store(self) -> S3Store:
-        """Of the bucket. Removing files by `file_system` would leave empty objects as folders."""
+        """Returns a client for the bucket.
+
+        It is used for deletes, because `file_system` would leave empty objects as folders.
+        """
         from obstore.store import S3Store
 
         return S3Store(
@@ -121,8 +127,9 @@ class TableLocation:
 
     @contextmanager
     def trusted(self) -> Iterator[None]:
-        """While `deltalake` makes its HTTP client, which has no option for certificates: it reads
-        the ones that this variable names, and no others."""
+        """Makes `deltalake` trust `caFile` while it creates its HTTP client. It has no option
+        for that, and only reads this environment variable.
+        """
         if not self.ca_file:
             yield
             return
@@ -139,43 +146,45 @@ class TableLocation:
                     os.environ[_TRUST_VARIABLE] = before
 
     def key(self, path: str) -> str:
-        """The path, for `file_system`, of a file of the table."""
+        """Returns the path of a file of the table for `file_system`."""
         return f"{self.bucket}/{self.prefix}/{path}"
 
 
 def table_location(options: Options) -> TableLocation:
-    """What the options say; `BadConfig` or `NotFound` if there is no S3 to be had."""
+    """Parses the options. Raises `BadConfig`, or `NotFound` if no S3 is served for `path`."""
     bucket, prefix = bucket_and_prefix(options.required("table"))
-    given: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
+    fields: dict[str, Any] = {"bucket": bucket, "prefix": prefix}
     if options.one_of("path", "s3Endpoint") == "path":
         for name in ("accessKey", "secretKey", "region", "caFile"):
             if options.has(name):
-                raise BadConfig(f"the option {name} goes with s3Endpoint, and not with path")
+                raise BadConfig(f"the option {name} needs the option s3Endpoint, not path")
         own = find_own_s3(os.path.abspath(options.required("path").removeprefix("file://")))
-        return TableLocation(own.url, own.access_key, own.secret_key, region=own.region, **given)
+        return TableLocation(own.url, own.access_key, own.secret_key, region=own.region, **fields)
     endpoint = options.required("s3Endpoint").rstrip("/")
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path or parts.query:
-        raise options.wrong("s3Endpoint", "a URL as http://127.0.0.1:9000")
+        raise options.wrong("s3Endpoint", "a URL such as http://127.0.0.1:9000")
     access_key, secret_key = _keys(options, os.environ)
     region = options.text("region") or REGION
     ca_file = options.text("caFile") or ""
     if ca_file and parts.scheme != "https":
-        raise options.wrong("caFile", "left out unless s3Endpoint is https")
-    given |= {"region": region, "ca_file": ca_file and os.path.abspath(ca_file)}
-    return TableLocation(endpoint, access_key, secret_key, **given)
+        raise options.wrong("caFile", "omitted unless s3Endpoint is https")
+    fields |= {"region": region, "ca_file": ca_file and os.path.abspath(ca_file)}
+    return TableLocation(endpoint, access_key, secret_key, **fields)
 
 
 def read_ca_file(path: str) -> bytes:
-    """`BadConfig` if it cannot be read: the libraries report that as a failed connection."""
+    """Raises `BadConfig` if the file is unreadable; the libraries would report a failed
+    connection.
+    """
     try:
         return read_file(real_disk(), path, size_max=CA_BYTES_MAX)
     except LakebedError as error:
-        raise BadConfig(f"the certificates cannot be read: {error}") from error
+        raise BadConfig(f"cannot read the certificates of the option caFile: {error}") from error
 
 
 def bucket_and_prefix(table: str) -> tuple[str, str]:
-    """Of `bucket/prefix`, with or without `s3://` before it."""
+    """Splits `bucket/prefix`, with or without `s3://` in front."""
     bucket, _, prefix = table.removeprefix("s3://").removeprefix("s3a://").partition("/")
     prefix = prefix.strip("/")
     parts = prefix.split("/")
@@ -183,8 +192,8 @@ def bucket_and_prefix(table: str) -> tuple[str, str]:
         raise BadConfig(f"the option table is {shown(table)}: it must be bucket/prefix")
     if not prefix.isascii() or not prefix.isprintable() or set(prefix) & set(" %#?*<>{}|\\^`\"'"):
         raise BadConfig(
-            f"the option table is {shown(table)}: of a prefix's characters letters, digits and "
-            "signs that need no escape in a URL can be used"
+            f"the option table is {shown(table)}: the prefix may only have letters, "
+            "digits and characters that need no escape in a URL"
         )
     return bucket, prefix
 
@@ -192,10 +201,13 @@ def bucket_and_prefix(table: str) -> tuple[str, str]:
 def _keys(options: Options, environment: Mapping[str, str]) -> tuple[str, str]:
     access_key, secret_key = options.text("accessKey"), options.text("secretKey")
     if (access_key is None) != (secret_key is None):
-        raise BadConfig("the options accessKey and secretKey: one of both is missing")
+        raise BadConfig("set both options accessKey and secretKey, or neither")
     if access_key is not None and secret_key is not None:
         return access_key, secret_key
     for access_name, secret_name in _KEY_VARIABLES:
         if environment.get(access_name) and environment.get(secret_name):
             return environment[access_name], environment[secret_name]
-    raise BadConfig("s3Endpoint needs the options accessKey and secretKey, or the environment's")
+    raise BadConfig(
+        "s3Endpoint needs the options accessKey and secretKey, or LAKEBED_ACCESS_KEY and "
+        "LAKEBED_SECRET_KEY in the environment"
+    )

@@ -1,7 +1,7 @@
-"""One version of a table's log: what it added, what it removed, and whether the schema changed.
+"""One version of a table's log: which files it added and removed, and whether the schema changed.
 
-`deltalake` tells the files of a version; what a version did stands in its file of the log alone,
-a JSON document a line. It is there until the log is cleaned up.
+`deltalake` lists the files of a version, but not what the version changed. That is only in the
+version's file of the log, one JSON document per line, which exists until the log is cleaned up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AddedFile:
-    """`partition` has the texts of the log."""
+    """A file that a version added. `partition` has the values as the log's texts."""
 
     path: str
     size_bytes: int
@@ -29,12 +29,12 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class Change:
-    """What a version did. Files that hold the same rows as before are left out of it."""
+    """What a version changed, without files that only hold the same rows as before."""
 
     version: int
     added: tuple[AddedFile, ...]
     removed: int
-    schema: dict[str, Any] | None = None  # the new one, as the log has it
+    schema: dict[str, Any] | None = None  # the new schema, in the log's JSON
     table_id: str = ""
     has_deletion_vectors: bool = False
 
@@ -44,20 +44,22 @@ def log_path(version: int) -> str:
 
 
 def read_change(files: FileSystem, place: TableLocation, version: int) -> Change:
-    """`NotFound` if the log does not reach back so far, or not yet that far."""
+    """Raises `NotFound` if the version is not in the log, because it was cleaned up or does not
+    exist yet.
+    """
     path = place.key(log_path(version))
     try:
         with files.open_input_file(path) as source:
             text = source.read()
     except FileNotFoundError as error:
         raise NotFound(
-            f"version {version} of {place} is not in its log: it was cleaned up, or never was"
+            f"version {version} of {place} is not in its log: it was cleaned up, or does not exist"
         ) from error
     return parse_change(text, version=version, path=path)
 
 
 def parse_change(text: bytes, *, version: int, path: str) -> Change:
-    """Added files in the order of the log."""
+    """Returns the change, with added files in the order of the log."""
     added: list[AddedFile] = []
     removed = 0
     schema: dict[str, Any] | None = None
@@ -80,5 +82,5 @@ def parse_change(text: bytes, *, version: int, path: str) -> Change:
                 schema = json.loads(action["metaData"]["schemaString"])
                 table_id = action["metaData"]["id"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"line {number} is no action of Delta: {error!r}", path=path) from error
+            raise DataError(f"line {number} is not a Delta action: {error!r}", path=path) from error
     return Change(version, tuple(added), removed, schema, table_id, has_vectors)

@@ -1,7 +1,7 @@
-"""Arrow batches of a table's files, of the very schema that Spark was told.
+"""Reads a table's files as Arrow batches with exactly the schema that was declared to Spark.
 
-Straight from pyarrow's Parquet reader, over S3, without a Python object per value. Columns that a
-file does not have, being older than they are, are null; partition columns come from the log.
+The batches come directly from pyarrow's Parquet reader over S3, without a Python object per value.
+Columns that an older file lacks are null; the values of partition columns come from the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH_ROWS = 10_000
 def read_parts(
     place: TableLocation, parts: Sequence[FilePart], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """In the order of the parts."""
+    """Yields the rows in the order of the parts."""
     files = place.file_system()
     for part in parts:
         yield from read_part(files, place, part, schema)
@@ -47,36 +47,41 @@ def read_part(
             groups = _groups_within(opened, part.start, part.end)
             if not groups:
                 return
-            there = set(opened.schema_arrow.names)
-            wanted = [name for name in schema.names if name in there]
+            present = set(opened.schema_arrow.names)
+            columns = [name for name in schema.names if name in present]
             constants = {
-                name: value for name, value in part.file.partition.items() if name not in there
+                name: value for name, value in part.file.partition.items() if name not in present
             }
             for batch in opened.iter_batches(
-                BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False
+                BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False
             ):
                 if batch.num_rows:
                     yield conformed(batch, schema, constants=constants)
     except FileNotFoundError as error:
         raise NotFound(
-            f"{place}: the file {part.file.path} is gone: it was removed from the table and "
-            "vacuumed since this was planned, or is lost"
+            f"{place}: the file {part.file.path} is gone: either it was removed from the "
+            "table and vacuumed after the read was planned, or it is lost"
         ) from error
     except pa.ArrowInvalid as error:
-        raise DataError(f"no such Parquet file as the table says: {error}", path=path) from error
+        raise DataError(
+            f"not the Parquet file that the table describes: {error}", path=path
+        ) from error
 
 
 def conformed(
     batch: pa.RecordBatch, schema: pa.Schema, *, constants: Mapping[str, Any]
 ) -> pa.RecordBatch:
-    """The same rows in that schema: columns by name, null where there is none."""
+    """Returns the rows in that schema.
+
+    Columns are matched by name; missing columns get a constant or null.
+    """
     import pyarrow as pa
 
     columns = []
     for field in schema:
-        at = batch.schema.get_field_index(field.name)
-        if at >= 0:
-            column = batch.column(at)
+        index = batch.schema.get_field_index(field.name)
+        if index >= 0:
+            column = batch.column(index)
             columns.append(column if column.type == field.type else column.cast(field.type))
         elif constants.get(field.name) is not None:
             scalar = pa.scalar(constants[field.name], field.type)
@@ -88,12 +93,12 @@ def conformed(
 
 def _groups_within(opened: ParquetFile, start: int, end: int) -> list[int]:
     metadata = opened.metadata
-    found = []
+    groups = []
     for group in range(metadata.num_row_groups):
         column = metadata.row_group(group).column(0)
-        at = column.data_page_offset
+        offset = column.data_page_offset
         if column.has_dictionary_page and column.dictionary_page_offset is not None:
-            at = min(at, column.dictionary_page_offset)
-        if start <= at < end:
-            found.append(group)
-    return found
+            offset = min(offset, column.dictionary_page_offset)
+        if start <= offset < end:
+            groups.append(group)
+    return groups

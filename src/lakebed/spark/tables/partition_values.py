@@ -1,6 +1,7 @@
-"""The values of partition columns, as Delta's log writes them: text, or null.
+"""The values of partition columns as Delta's log writes them: text, or null. Without I/O.
 
-Pure. Moments are written in UTC and say so. An empty string is null there, as in every Delta table.
+Timestamps are written in UTC with the suffix `Z`. As in every Delta table, an empty string becomes
+null.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
 
 NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
 
-_FOLDER_CHARACTERS_MAX: Final = 128  # of a value; folders are for people, the log has the value
+_FOLDER_CHARACTERS_MAX: Final = (
+    128  # per value; folder names are only for people, the log has the value
+)
 
 
 def as_text(value: Any) -> str | None:
-    """What stands in the log."""
+    """Returns the text in the log."""
     match value:
         case None | "":
             return None
@@ -43,7 +46,9 @@ def as_text(value: Any) -> str | None:
 
 
 def moment_text(value: datetime, *, separator: str = "T") -> str:
-    """In UTC, and it says so, if it has a zone. A year has four digits, unlike `strftime`'s."""
+    """Formats a timestamp: in UTC with the suffix `Z` if it has a zone. The year always has four
+    digits, unlike with `strftime`.
+    """
     if value.tzinfo is None:
         return value.isoformat(separator, timespec="microseconds")
     utc = value.astimezone(UTC).replace(tzinfo=None)
@@ -51,7 +56,7 @@ def moment_text(value: datetime, *, separator: str = "T") -> str:
 
 
 def folder_of(values: dict[str, str | None]) -> str:
-    """`a=1/b=x/`, for people who look at the bucket; nothing, without partition columns."""
+    """Returns `a=1/b=x/`, as a help for people; an empty string without partition columns."""
     return "".join(
         f"{_escaped(name)}={NULL_FOLDER if text is None else _escaped(text)}/"
         for name, text in values.items()
@@ -59,7 +64,7 @@ def folder_of(values: dict[str, str | None]) -> str:
 
 
 def from_text(text: str | None, data_type: pa.DataType) -> Any:
-    """The value that the log's text stands for. Moments without a zone are of UTC."""
+    """Parses the log's text. Timestamps without a zone are in UTC."""
     import pyarrow as pa
 
     if text is None or text == "":
@@ -73,10 +78,12 @@ def from_text(text: str | None, data_type: pa.DataType) -> Any:
         return pa.scalar(text, pa.string()).cast(data_type).as_py()
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"the log has a partition value that is no {data_type}: {text!r}"
+            f"the log has a partition value that is not of type {data_type}: {text!r}"
         ) from error
 
 
 def _escaped(text: str) -> str:
-    """Only what needs no further escape on any way: letters, digits and `_ - . ~`; else `%XX`."""
+    """Keeps letters, digits and `_ - .`, which never need another escape, and writes all others
+    as `%XX`.
+    """
     return quote(text, safe="").replace("~", "%7E")[:_FOLDER_CHARACTERS_MAX]

@@ -1,7 +1,7 @@
-"""Files to few large splits, by bytes. Pure.
+"""Combines files into a few large splits, by bytes. Without I/O.
 
-A file that is larger than a split is read in several: each reads the row groups that begin within
-its range of bytes, so that every row group is read by one of them, whatever the ranges are.
+A file that is larger than a split is read by several. Each reads the row groups that start within
+its range of bytes, so every row group is read exactly once, whatever the ranges are.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from lakebed.base.units import MIB
 from lakebed.spark.tables.snapshot import DataFile
 
 SPLIT_BYTES = 64 * MIB
-FILE_COST_BYTES = MIB  # of opening one more
+FILE_COST_BYTES = MIB  # cost of opening a file, as bytes
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """The row groups of a file that begin in `[start, end)`."""
+    """The row groups of a file that start in `[start, end)`."""
 
     file: DataFile
     start: int
@@ -26,7 +26,7 @@ class FilePart:
 
 
 def splits_of(files: Iterable[DataFile], *, split_bytes: int = SPLIT_BYTES) -> list[list[FilePart]]:
-    """In the files' order; none is empty."""
+    """Returns the splits in the order of the files. None is empty."""
     splits: list[list[FilePart]] = []
     filled = split_bytes
     for file in files:

@@ -1,7 +1,8 @@
-"""Schemas: Spark's, which Delta's log has in the same JSON, and what may be written to a table.
+"""Schemas of tables and rows, and the rules for what may be written to a table. Without I/O.
 
-Pure. Columns are matched by name, exactly. A table's columns may all be null, as everywhere where
-Spark writes Delta; a table that says otherwise was made by somebody else, and is obeyed.
+Delta's log stores schemas in Spark's JSON. Columns are matched by their exact names. All columns of
+a new table are nullable, as when Spark writes Delta; if another program created a table with
+columns that are not, that is respected.
 """
 
 from __future__ import annotations
@@ -56,54 +57,54 @@ _WIDER: Final[dict[type, tuple[type, ...]]] = {
     IntegerType: (LongType,),
     FloatType: (DoubleType,),
 }
-_PARTITIONING: Final = tuple(one for one in _SIMPLE if one is not BinaryType)
+_PARTITIONING: Final = tuple(kind for kind in _SIMPLE if kind is not BinaryType)
 
 
 class SchemaMismatch(InputError):
-    """Rows that do not fit the table, and what would make them fit."""
+    """Rows do not fit the table. The message states what would make them fit."""
 
 
 def as_table_schema(schema: StructType) -> StructType:
-    """What a table made for such rows has: every column may be null, and carries no metadata."""
+    """Returns the schema of a table for such rows: all columns nullable, and without metadata."""
     for field in schema.fields:
         _check_type(field.dataType, field.name)
     folded = [field.name.lower() for field in schema.fields]
     for name in folded:
         if folded.count(name) > 1:
-            raise SchemaMismatch(f"the column {name!r} is there twice, but for its case")
+            raise SchemaMismatch(f"the column {name!r} appears twice (case is ignored)")
     if not schema.fields:
-        raise SchemaMismatch("there are no columns")
+        raise SchemaMismatch("the rows have no columns")
     loosened = _loosened(schema)
-    assert isinstance(loosened, StructType), "of a struct"
+    assert isinstance(loosened, StructType), "a struct stays a struct"
     return loosened
 
 
 def check_partitioning(schema: StructType, columns: Sequence[str]) -> None:
-    """Whether a table of that schema can be partitioned by those columns."""
+    """Raises `InputError` if a table of that schema cannot be partitioned by these columns."""
     for name in columns:
         if name not in schema.names:
-            raise InputError(f"partitionBy: there is no column {name!r}: {_listed(schema)}")
+            raise InputError(f"partitionBy: the column {name!r} does not exist; {_listed(schema)}")
         if not isinstance(schema[name].dataType, _PARTITIONING):
             kind = schema[name].dataType.simpleString()
-            raise InputError(f"partitionBy: the column {name!r} is {kind}: nothing to part by")
+            raise InputError(f"partitionBy: a column of type {kind} cannot be used: {name!r}")
     if len(columns) == len(schema.names):
-        raise InputError("partitionBy: a table needs a column that it is not partitioned by")
+        raise InputError("partitionBy: at least one column must not be a partition column")
 
 
 def evolved(
     table: StructType, rows: StructType, *, may_add: bool, may_widen: bool = True
 ) -> StructType:
-    """The schema that the table needs to take those rows; the same, if it needs no other.
+    """Returns the schema that the table needs for those rows; the same if it needs no change.
 
-    Columns that rows lack are null there; whole numbers and floats may be of a smaller type than
-    the table's, if they may be widened. New columns go behind the others, if they may be added.
+    Columns that the rows lack become null. Integers and floats may have a smaller type than the
+    table's if `may_widen`. New columns are added at the end if `may_add`.
     """
-    found = _Comparison(may_widen)
-    schema = found.struct(table, as_table_schema(rows), "")
-    problems = found.problems
-    if found.added and not may_add:
+    comparison = _Comparison(may_widen)
+    schema = comparison.struct(table, as_table_schema(rows), "")
+    problems = comparison.problems
+    if comparison.added and not may_add:
         problems.append(
-            f"the table has no column {', '.join(found.added)} (the option mergeSchema adds it)"
+            f"the table lacks {', '.join(comparison.added)} (set mergeSchema to add it)"
         )
     if problems:
         raise SchemaMismatch(
@@ -113,29 +114,34 @@ def evolved(
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """As Spark wants it from a data source, and as files are written; moments are of UTC."""
+    """Returns the Arrow schema that Spark expects and files are written with.
+
+    Timestamps are in UTC.
+    """
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def only(schema: StructType, columns: Sequence[str]) -> StructType:
-    """These columns, in their order; all, if none is named."""
+    """Returns these columns in their order, or all if none is named."""
     for name in columns:
         if name not in schema.names:
-            raise InputError(f"columns: there is no column {name!r}: {_listed(schema)}")
+            raise InputError(f"columns: the column {name!r} does not exist; {_listed(schema)}")
     return StructType([schema[name] for name in columns]) if columns else schema
 
 
-def is_readable_as(schema: StructType, wanted: StructType) -> bool:
-    """Whether rows of `schema` can be given as `wanted` with nothing left out or changed."""
-    found = _Comparison(may_widen=False)
-    found.struct(_loosened(wanted), _loosened(schema), "")
-    return not found.added and not found.problems
+def is_readable_as(schema: StructType, requested: StructType) -> bool:
+    """Returns whether rows of `schema` can be returned as `requested` without any loss or
+    change.
+    """
+    comparison = _Comparison(may_widen=False)
+    comparison.struct(_loosened(requested), _loosened(schema), "")
+    return not comparison.added and not comparison.problems
 
 
 class _Comparison:
-    """Of a table's schema with that of rows: what is new, and what does not fit."""
+    """Compares a table's schema with that of rows: what is new, and what does not fit."""
 
     def __init__(self, may_widen: bool) -> None:
         self._may_widen = may_widen
@@ -154,8 +160,8 @@ class _Comparison:
             if field.name in table.names:
                 continue
             if field.name.lower() in names:
-                known = names[field.name.lower()]
-                self.problems.append(f"{path}{field.name} is called {known} there")
+                table_name = names[field.name.lower()]
+                self.problems.append(f"{path}{field.name} is called {table_name} in the table")
                 continue
             self.added.append(f"{path}{field.name} {field.dataType.simpleString()}")
             fields.append(field)
@@ -175,15 +181,18 @@ class _Comparison:
         wider = _WIDER.get(type(rows), ()) if self._may_widen else ()
         if table != rows and not isinstance(table, wider):
             self.problems.append(
-                f"{path} is {table.simpleString()}, and here {rows.simpleString()}"
+                f"{path} is {table.simpleString()} in the table, but {rows.simpleString()} "
+                "in the rows"
             )
         return table
 
 
 def _check_type(data_type: DataType, path: str) -> None:
-    for kind, place in _leaves(data_type, path):
+    for kind, leaf_path in _leaves(data_type, path):
         if not isinstance(kind, _SIMPLE):
-            raise SchemaMismatch(f"the column {place} is {kind.simpleString()}: Delta has no such")
+            raise SchemaMismatch(
+                f"the column {leaf_path} is {kind.simpleString()}, which Delta does not support"
+            )
 
 
 def _leaves(data_type: DataType, path: str) -> Iterator[tuple[DataType, str]]:
@@ -201,11 +210,14 @@ def _leaves(data_type: DataType, path: str) -> Iterator[tuple[DataType, str]]:
 
 
 def _loosened(data_type: DataType) -> Any:
-    """Null everywhere, but for the keys of maps; strings of any length and the plain collation."""
+    """Makes everything but the keys of maps nullable; removes length and collation of strings."""
     match data_type:
         case StructType():
             return StructType(
-                [StructField(one.name, _loosened(one.dataType), True) for one in data_type.fields]
+                [
+                    StructField(field.name, _loosened(field.dataType), True)
+                    for field in data_type.fields
+                ]
             )
         case ArrayType():
             return ArrayType(_loosened(data_type.elementType), True)
@@ -217,6 +229,6 @@ def _loosened(data_type: DataType) -> Any:
 
 
 def _listed(schema: StructType) -> str:
-    return "its columns: " + ", ".join(
+    return "the columns are " + ", ".join(
         f"{field.name} {field.dataType.simpleString()}" for field in schema.fields
     )

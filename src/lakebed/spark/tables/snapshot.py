@@ -1,7 +1,8 @@
-"""A table at one of its versions: its schema, its files, and whether this program can read it.
+"""A table at one version: its schema, its files, and whether it can be read here.
 
-`deltalake` reads the log; the data files are read elsewhere, so what their bytes may mean (deleted
-rows, renamed columns, other types) is checked here, and refused if it is not understood.
+`deltalake` reads the log, but not the data files. So features that change the meaning of their
+bytes (deleted rows, renamed columns, other types) are checked here, and refused if they are not
+supported.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ READER_FEATURES: Final = frozenset(
 )
 WRITER_FEATURES: Final = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
-    | {"changeDataFeed", "checkConstraints", "generatedColumns"}  # if none is in use
+    | {"changeDataFeed", "checkConstraints", "generatedColumns"}  # allowed if not in use
 )
 _READER_VERSION_MAX: Final = 3
 _WRITER_NAMED_FEATURES: Final = 7
@@ -38,14 +39,14 @@ _NS_PER_US: Final = 1000
 
 
 class UnsupportedTable(LakebedError):
-    """The table uses a feature of Delta that is not understood here."""
+    """The table uses a Delta feature that is not supported here."""
 
     exit_code = 65
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """`path` is below the table's prefix; `partition` has values of their columns' types."""
+    """A data file. `path` is below the table's prefix; `partition` has typed values."""
 
     path: str
     size_bytes: int
@@ -53,10 +54,10 @@ class DataFile:
 
 
 def find_table(place: TableLocation) -> DeltaTable | None:
-    """The table as it is now; None if there is none.
+    """Returns the current table, or None if there is none.
 
-    `NotFound` if there is no such bucket, `InputError` if the key is refused, `Unreachable` if
-    nobody answers.
+    Raises `NotFound` if the bucket does not exist, `InputError` if the key is refused,
+    `Unreachable` if no server answers.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
@@ -66,7 +67,7 @@ def find_table(place: TableLocation) -> DeltaTable | None:
             return DeltaTable(place.uri, storage_options=place.storage_options())
     except TableNotFoundError as error:
         if "NoSuchBucket" in str(error):
-            raise NotFound(f"there is no bucket {place.bucket}") from error
+            raise NotFound(f"bucket {place.bucket} does not exist") from error
         return None
     except OSError as error:
         raise _unreachable(place, error) from error
@@ -75,12 +76,15 @@ def find_table(place: TableLocation) -> DeltaTable | None:
 def load_table(
     place: TableLocation, *, version: int | None = None, moment_us: int | None = None
 ) -> DeltaTable:
-    """The table at a version, or as it was at a moment; `NotFound` if there is no such."""
+    """Returns the table at a version, or as it was at a moment.
+
+    Raises `NotFound` if there is none.
+    """
     from deltalake.exceptions import DeltaError
 
     table = find_table(place)
     if table is None:
-        raise NotFound(f"{place} is no Delta table: there is no log in {place.uri}/_delta_log")
+        raise NotFound(f"{place} is not a Delta table: there is no log in {place.uri}/_delta_log")
     try:
         if version is not None:
             table.load_as_version(version)
@@ -89,7 +93,8 @@ def load_table(
             table.load_as_version(version)
     except (DeltaError, ValueError) as error:
         raise NotFound(
-            f"{place} has no version {version} (any more): its newest is {newest_version(place)}"
+            f"{place}: version {version} does not exist, or was removed; the newest is "
+            f"{newest_version(place)}"
         ) from error
     return table
 
@@ -100,7 +105,7 @@ def newest_version(place: TableLocation) -> int:
 
 
 def check_readable(table: DeltaTable) -> None:
-    """`UnsupportedTable` if its files cannot be read as they are."""
+    """Raises `UnsupportedTable` if its files need more than plain reading."""
     protocol = table.protocol()
     features = set(protocol.reader_features or ())
     unknown = features - READER_FEATURES
@@ -115,13 +120,13 @@ def check_readable(table: DeltaTable) -> None:
         )
     if "deletionVectors" in features and _has_deletion_vectors(table):
         raise UnsupportedTable(
-            f"{table.table_uri} cannot be read here: rows are deleted by deletionVectors; "
+            f"{table.table_uri} cannot be read here: it has rows deleted with deletionVectors; "
             "rewrite its files first (REORG TABLE … APPLY (PURGE) in Spark with Delta)"
         )
 
 
 def check_writable(table: DeltaTable) -> None:
-    """`UnsupportedTable` if rows cannot be added without more than their files."""
+    """Raises `UnsupportedTable` if adding rows takes more than adding files."""
     check_readable(table)
     protocol = table.protocol()
     unknown = set(protocol.writer_features or ()) - WRITER_FEATURES
@@ -142,7 +147,7 @@ def check_writable(table: DeltaTable) -> None:
 
 
 def check_overwritable(table: DeltaTable) -> None:
-    """`UnsupportedTable` if rows of it may never be removed."""
+    """Raises `UnsupportedTable` if the table does not allow rows to be removed."""
     if table.metadata().configuration.get("delta.appendOnly", "").lower() == "true":
         raise UnsupportedTable(
             f"{table.table_uri} cannot be overwritten: its property delta.appendOnly is true; "
@@ -162,7 +167,7 @@ def partition_columns_of(table: DeltaTable) -> list[str]:
 
 
 def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[DataFile]:
-    """Those that may have rows which pass the filters, in a fixed order."""
+    """Yields the files that may have matching rows, in a fixed order."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=False))
@@ -172,39 +177,44 @@ def files_of(table: DeltaTable, filters: Sequence[Filter] = ()) -> Iterator[Data
     least, greatest, nulls = (
         _narrowed(actions, name, needed) for name in ("min", "max", "null_count")
     )
-    found = []
-    for at, (path, size_bytes) in enumerate(
+    files = []
+    for index, (path, size_bytes) in enumerate(
         zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True)
     ):
         stats = FileStats(
-            rows=records[at],
-            least=least[at] or {},
-            greatest=greatest[at] or {},
-            nulls=nulls[at] or {},
-            partition=partitions[at] or {},
+            rows=records[index],
+            least=least[index] or {},
+            greatest=greatest[index] or {},
+            nulls=nulls[index] or {},
+            partition=partitions[index] or {},
         )
         if may_match(filters, stats):
-            found.append(DataFile(relative(path), size_bytes, stats.partition))
-    return iter(sorted(found, key=lambda one: one.path))
+            files.append(DataFile(relative(path), size_bytes, stats.partition))
+    return iter(sorted(files, key=lambda file: file.path))
 
 
 def relative(path: str) -> str:
-    """The path below the prefix, of the path in the log; those of other tables are refused."""
+    """Returns the path below the prefix for a path in the log.
+
+    Paths outside the table are refused.
+    """
     if "://" in path or path.startswith("/"):
-        raise UnsupportedTable(f"a file of the table is elsewhere: {path}: it is a shallow clone")
+        raise UnsupportedTable(
+            f"shallow clones are not supported: the file {path} is not in the table"
+        )
     return unquote(path)
 
 
 def _listed(actions: Any, name: str) -> list[Any]:
-    """A column that is not there if no file has a value of it."""
+    """Returns a column as a list. The column is missing if no file has a value."""
     if name not in actions.column_names:
         return [None] * actions.num_rows
-    found: list[Any] = actions[name].to_pylist()
-    return found
+    values: list[Any] = actions[name].to_pylist()
+    return values
 
 
 def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
-    """A struct of statistics, with no more than these columns of it."""
+    """Returns a struct of statistics with only these columns."""
     import pyarrow as pa
 
     if not columns or name not in actions.column_names:
@@ -213,13 +223,16 @@ def _narrowed(actions: Any, name: str, columns: set[str]) -> list[Any]:
     kept = [field.name for field in structs.type if field.name in columns]
     if not kept:
         return [None] * actions.num_rows
-    narrow = pa.StructArray.from_arrays([structs.field(one) for one in kept], names=kept)
-    found: list[Any] = narrow.to_pylist()
-    return found
+    narrow = pa.StructArray.from_arrays([structs.field(column) for column in kept], names=kept)
+    values: list[Any] = narrow.to_pylist()
+    return values
 
 
 def _version_as_of(place: TableLocation, moment_us: int) -> int:
-    """As everywhere in Delta, a version is as old as its file in the log."""
+    """Returns the version at that moment.
+
+    As everywhere in Delta, a version has the time of its file in the log.
+    """
     from pyarrow.fs import FileSelector
 
     log = FileSelector(place.key("_delta_log"))
@@ -228,10 +241,14 @@ def _version_as_of(place: TableLocation, moment_us: int) -> int:
         for info in place.file_system().get_file_info(log)
         if _VERSION_FILE.fullmatch(info.base_name)
     }
-    found = [version for version, at in written_ns.items() if at // _NS_PER_US <= moment_us]
-    if not found:
-        raise InputError(f"{place} is not as old as that, or its log does not reach back so far")
-    return max(found)
+    versions = [
+        version for version, at_ns in written_ns.items() if at_ns // _NS_PER_US <= moment_us
+    ]
+    if not versions:
+        raise InputError(
+            f"{place} did not exist at that time, or its log does not go back that far"
+        )
+    return max(versions)
 
 
 def _has_deletion_vectors(table: DeltaTable) -> bool:
@@ -243,7 +260,7 @@ def _has_deletion_vectors(table: DeltaTable) -> bool:
 def _unreachable(place: TableLocation, error: OSError) -> LakebedError:
     text = str(error)
     if "NoSuchBucket" in text:
-        return NotFound(f"there is no bucket {place.bucket}")
+        return NotFound(f"bucket {place.bucket} does not exist")
     for code in ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"):
         if code in text:
             return InputError(f"{place.endpoint} refused the access key: {code}")

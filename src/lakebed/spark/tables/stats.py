@@ -1,10 +1,12 @@
-"""The statistics of a data file, for the log: rows, and by column the least, the greatest, nulls.
+"""The statistics of a data file for the log: row count, and per column the minimum, maximum and
+nulls.
 
-Pure: from the footer that Parquet wrote. Readers pass over files by them, so a bound is left out
-rather than wrong:
-- floats have none if one is NaN, which Spark takes to be greater than all, and Parquet leaves out;
-- strings are cut to a prefix, and the greatest is then raised above all that begin with it;
-- what is within arrays and maps has none, nor have binary values.
+Without I/O: made from the Parquet footer. Readers skip files by them, so a bound that could be
+wrong is left out:
+
+- floats have no bounds if there is a NaN, which Spark sorts last and Parquet ignores;
+- strings are cut to a prefix, and a maximum that was cut is raised above all strings with it;
+- values within arrays and maps, and binary values, have no bounds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import FileMetaData
 
-COLUMNS_MAX: Final = 32  # as Delta's `dataSkippingNumIndexedCols`
+COLUMNS_MAX: Final = 32  # the default of Delta's `dataSkippingNumIndexedCols`
 STRING_CHARACTERS_MAX: Final = 32
 
 _HIGHEST: Final = "\U0010ffff"
@@ -34,7 +36,10 @@ Path = tuple[str, ...]
 
 @dataclass
 class _Range:
-    """Of one column over the row groups; `is_known` is about the bounds."""
+    """The range of one column over all row groups.
+
+    `is_known` is False if the bounds are unknown.
+    """
 
     nulls: int = 0
     least: Any = None
@@ -53,7 +58,7 @@ class _Range:
             return
         try:
             least, greatest = statistics.min, statistics.max
-        except (OverflowError, ValueError):  # a moment of a year that Python has not
+        except (OverflowError, ValueError):  # a year that Python does not support
             self.is_known = False
             return
         if self.least is None or least < self.least:
@@ -63,35 +68,38 @@ class _Range:
 
 
 def stats_json(metadata: FileMetaData, schema: pa.Schema, *, unbounded: frozenset[Path]) -> str:
-    """`schema` is the file's, `unbounded` are columns whose bounds would mislead."""
+    """Returns the statistics.
+
+    `schema` is the file's; `unbounded` are columns whose bounds would be wrong.
+    """
     leaves = list(leaf_paths(schema))
-    assert len(leaves) == metadata.num_columns, "the file has other columns"
+    assert len(leaves) == metadata.num_columns, "the file has the columns of the schema"
     ranges: dict[int, _Range] = {}
-    wanted = [at for at, path in enumerate(leaves) if path is not None][:COLUMNS_MAX]
+    indexes = [index for index, path in enumerate(leaves) if path is not None][:COLUMNS_MAX]
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        for at in wanted:
-            found = ranges.setdefault(at, _Range())
-            found.take(row_group.column(at).statistics, row_group.num_rows)
+        for index in indexes:
+            values = ranges.setdefault(index, _Range())
+            values.take(row_group.column(index).statistics, row_group.num_rows)
     document: dict[str, Any] = {
         "numRecords": metadata.num_rows,
         "minValues": {},
         "maxValues": {},
         "nullCount": {},
     }
-    for at, found in ranges.items():
-        path = leaves[at]
-        assert path is not None, "it was wanted"
-        if found.nulls >= 0:
-            _put(document["nullCount"], path, found.nulls)
-        if found.is_known and path not in unbounded:
-            _put(document["minValues"], path, _lower(found.least))
-            _put(document["maxValues"], path, _upper(found.greatest))
+    for index, values in ranges.items():
+        path = leaves[index]
+        assert path is not None, "chosen because it has a path"
+        if values.nulls >= 0:
+            _put(document["nullCount"], path, values.nulls)
+        if values.is_known and path not in unbounded:
+            _put(document["minValues"], path, _lower(values.least))
+            _put(document["maxValues"], path, _upper(values.greatest))
     return _ENCODER.encode(document).decode()
 
 
 def leaf_paths(schema: pa.Schema) -> Iterator[Path | None]:
-    """Of the columns that Parquet stores, in their order; None within arrays and maps."""
+    """Yields the paths of the columns that Parquet stores, in order; None in arrays and maps."""
     for field in schema:
         yield from _leaf_paths(field.type, (field.name,))
 

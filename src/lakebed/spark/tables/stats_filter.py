@@ -1,7 +1,7 @@
-"""Whether rows of a file can match the filters that Spark pushed down, told by its statistics.
+"""Decides from a file's statistics whether any of its rows can match the filters. Without I/O.
 
-Pure. No file is passed over that has a matching row: where the statistics do not tell, it is read.
-Spark filters the rows again, so nothing else depends on it.
+A file with a matching row is never skipped: if the statistics do not decide, the file is read. The
+rows are filtered again after reading, so reading too much is harmless.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import datasource as pushed
 
-# Other writers cut the milliseconds of a moment off, also of the greatest one.
+# Other writers truncate moments to milliseconds, also the maximum.
 _MOMENT_SLACK: Final = timedelta(milliseconds=1)
 
 Path = tuple[str, ...]
@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ColumnStats:
-    """None is what nobody knows. `is_exact`: both bounds are the value of every row."""
+    """None means unknown. `is_exact`: every row has the value of both bounds."""
 
     least: Any = None
     greatest: Any = None
@@ -39,7 +39,7 @@ UNKNOWN: Final = ColumnStats()
 
 @dataclass(frozen=True)
 class FileStats:
-    """Nested documents by column, as the log has them; `partition` has values of their type."""
+    """Nested documents by column, as in the log. `partition` has typed values."""
 
     rows: int | None
     least: dict[str, Any]
@@ -60,29 +60,29 @@ class FileStats:
 
 
 def columns_of(filters: Sequence[pushed.Filter]) -> set[str]:
-    """The top-level columns whose statistics the filters need."""
-    found = set()
-    for one in filters:
-        while isinstance(one, pushed.Not):
-            one = one.child
-        found.add(one.attribute[0])  # type: ignore[attr-defined,unused-ignore]
-    return found
+    """Returns the top-level columns whose statistics the filters need."""
+    columns = set()
+    for condition in filters:
+        while isinstance(condition, pushed.Not):
+            condition = condition.child
+        columns.add(condition.attribute[0])  # type: ignore[attr-defined,unused-ignore]
+    return columns
 
 
 def may_match(filters: Sequence[pushed.Filter], stats: FileStats) -> bool:
-    """False only if no row of the file passes all of them."""
-    return all(_may_pass(one, stats) for one in filters)
+    """Returns False only if no row of the file passes all filters."""
+    return all(_may_pass(condition, stats) for condition in filters)
 
 
-def _may_pass(one: pushed.Filter, stats: FileStats) -> bool:
+def _may_pass(condition: pushed.Filter, stats: FileStats) -> bool:
     try:
-        return _decide(one, stats)
-    except TypeError:  # two kinds of values that cannot be compared
+        return _decide(condition, stats)
+    except TypeError:  # values that cannot be compared
         return True
 
 
-def _decide(one: pushed.Filter, stats: FileStats) -> bool:
-    match one:
+def _decide(condition: pushed.Filter, stats: FileStats) -> bool:
+    match condition:
         case pushed.Not(child=pushed.IsNull(attribute=path)):
             return not stats.column(path).is_all_null
         case pushed.Not(child=pushed.IsNotNull(attribute=path)):
@@ -133,7 +133,7 @@ def _may_be_above(
     if greatest is None or _is_nan(value):
         return True
     if isinstance(greatest, float) and not is_equality:
-        return True  # a NaN is above all, and in no statistics
+        return True  # NaN is above all values, and in no statistics
     if isinstance(greatest, datetime):
         greatest, value = _comparable(greatest), _comparable(value)
         greatest = greatest if column.is_exact else greatest + _MOMENT_SLACK
@@ -171,7 +171,7 @@ def _may_start_with(column: ColumnStats, prefix: str) -> bool:
 
 
 def _comparable(moment: Any) -> Any:
-    """Moments with and without a zone: the latter are only ever compared with their like."""
+    """Converts moments with a zone to UTC. Those without one are only compared with each other."""
     if isinstance(moment, datetime) and moment.tzinfo is not None:
         return moment.astimezone(UTC)
     return moment

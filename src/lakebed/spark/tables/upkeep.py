@@ -1,4 +1,4 @@
-"""Upkeep of a table: small files become large ones, and what no version needs is removed."""
+"""Upkeep of a table: merges small files, and removes files that no version needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lakebed.spark.tables.location import TableLocation
 from lakebed.spark.tables.snapshot import check_writable, load_table
 
 TARGET_BYTES: Final = 128 * MIB
-RETENTION_H: Final = 7 * 24  # the default of a vacuum, and the least it can be
+RETENTION_H: Final = 7 * 24  # the default and the minimum of a vacuum
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """`version` is the table's afterwards."""
+    """The result of `optimize`. `version` is the version of the table afterwards."""
 
     version: int
     files_removed: int
@@ -30,9 +30,9 @@ def optimize(
     target_bytes: int = TARGET_BYTES,
     partition_filters: list[tuple[str, str, Any]] | None = None,
 ) -> Optimized:
-    """Rewrite small files into larger ones; the rows stay, and streams are not disturbed.
+    """Rewrites small files into larger ones. The rows stay the same, and streams see no change.
 
-    Rows that are added meanwhile stay as they are. Filters are `(column, "=", value)`.
+    Files that are added meanwhile are not touched. Filters are `(column, "=", value)`.
     """
     table = load_table(place)
     check_writable(table)
@@ -45,22 +45,23 @@ def optimize(
 
 
 def check_retention(retention_h: float) -> None:
-    """`InputError` if a vacuum with that retention could remove files that are in use."""
+    """Raises `InputError` if a vacuum with that retention could remove files that are in use."""
     if not retention_h >= RETENTION_H:
         raise InputError(
-            f"a vacuum cannot keep files for {retention_h:g} hours only: writers that have not "
-            f"committed yet, and readers of older versions, need them; the least is {RETENTION_H}"
+            f"a vacuum retention of {retention_h:g} hours is too short: writers that have not "
+            "committed yet, and readers of older versions, need the files; the minimum is "
+            f"{RETENTION_H}"
         )
 
 
 def vacuum(
     place: TableLocation, *, retention_h: float = RETENTION_H, dry_run: bool = False
 ) -> list[str]:
-    """Remove files that no version of the last `retention_h` hours needs, and files that no version
-    ever named, if they are older than that.
+    """Removes files that no version of the last `retention_h` hours needs, and older files that no
+    version names.
 
-    Older versions cannot be read afterwards. A file that is not named yet may belong to a writer
-    that will commit it, so there is a floor of a week. Returns the paths.
+    Older versions cannot be read afterwards. A file that no version names yet may belong to a
+    writer that will commit it, so the minimum retention is a week. Returns the paths.
     """
     check_retention(retention_h)
     table = load_table(place)

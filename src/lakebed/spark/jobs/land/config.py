@@ -1,4 +1,4 @@
-"""What is to be landed where and how; and what of it the tasks of one table need to know."""
+"""The configuration of the job `land`, and the part of it that the tasks of one table need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakebed.spark.sources.settings import Kind
 
 NAME: Final = "{name}"
-DEAD_LETTERS: Final = "_dead_letters"  # behind the name of the table
+DEAD_LETTERS: Final = "_dead_letters"  # suffix of the table name
 
 TableFormat = Literal["delta", "parquet"]
 Values = Literal["raw", "json"]
@@ -31,7 +31,7 @@ TimePartition = Literal["none", "day", "hour"]
 
 
 class Landing(msgspec.Struct, frozen=True, kw_only=True):
-    """One table and what goes there. It travels to the tasks, as JSON; no secret is in it."""
+    """One table and its sources. Sent to the tasks as JSON; contains no secret."""
 
     is_log: bool
     names: tuple[str, ...]
@@ -39,10 +39,10 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: str
     table_format: TableFormat
     values: Values
-    schema_json: str = ""  # of the fields of JSON values, as Spark writes it
+    schema_json: str = ""  # of the fields of JSON values, in Spark's JSON form
     evolves: bool
     message_columns: tuple[str, ...]
-    prefix: str  # of the columns that are not the values' own
+    prefix: str  # of the columns that do not come from the values
     time_partition: TimePartition
     columns_max: int
     compression: str
@@ -68,73 +68,79 @@ class Landing(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class LandConfig:
-    """`{name}` in `table` is the topic's (or log's) name: each has a table of its own then.
+    """What to land, where and how.
 
-    With `{name}` and a `checkpoint`, each table has a folder of its own below that. JSON values
-    have columns for their fields, and their message's columns begin with `prefix`. Without a
-    `schema` fields are found in a sample, and `evolves` is on: new fields become columns. With
-    one, fields that it does not name are left out, unless `evolves`.
+    `{name}` in `table` stands for the name of the topic or log; each then has its own table.
+
+    With `{name}` and a `checkpoint`, each table has its own folder below the checkpoint. JSON
+    values get a column per field, and the columns of their message start with `prefix`. Without a
+    `schema`, the fields are taken from a sample and `evolves` is on: new fields become columns.
+    With a schema, fields that it does not name are dropped, unless `evolves` is set.
     """
 
     source: Backend
     topics: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
     table: str
-    s3: Mapping[str, str] = field(repr=False)  # the options of `lakebed.table` that say where
+    s3: Mapping[str, str] = field(repr=False)  # the S3 options of `lakebed.table`
     table_format: TableFormat = "delta"
     values: Values = "raw"
-    schema: str = ""  # as Spark's DDL has it: `id BIGINT, name STRING`
+    schema: str = ""  # Spark DDL: `id BIGINT, name STRING`
     evolves: bool | None = None
-    message_columns: tuple[str, ...] | None = None  # None: all but, of JSON, value and headers
+    message_columns: tuple[str, ...] | None = None  # None: all, except value and headers for JSON
     prefix: str = "_"
     time_partition: TimePartition = "none"
-    dead_letters: str = ""  # their table; `{name}` as in `table`
+    dead_letters: str = ""  # the name of their table; `{name}` as in `table`
     columns_max: int = 1000
-    is_stream: bool = False  # else what is there now, and then it ends
-    interval_s: float = 10.0  # of a stream: how often it looks, and how many small files it makes
+    is_stream: bool = False  # otherwise lands what exists now, and ends
+    interval_s: float = 10.0  # of a stream: time between batches; shorter means more small files
     batch_bytes_max: int = GIB
     batch_rows_max: int | None = None
     task_bytes: int = 256 * MIB
-    starting_offsets: str = ""  # as of `lakebed.topic`, like the next two
+    starting_offsets: str = ""  # this and the next two: as for `lakebed.topic`
     starting_timestamp: str = ""
     fails_on_loss: bool = True
     checkpoint: str = ""  # a folder; by default below the store's root
     compression: str = "zstd"
     file_bytes: int = FILE_BYTES
-    creates_bucket: bool = False  # else a bucket that does not exist is an error
-    optimize_batches: int = 50  # after so many; 0: never
+    creates_bucket: bool = False  # otherwise a missing bucket is an error
+    optimize_batches: int = 50  # optimize after this many batches; 0: never
     optimizes_at_end: bool = False
-    widens: bool = False  # first of all: columns become wide enough for what was rescued
-    retries_dead_letters: bool = False  # then: dead letters that are rows by now become rows
-    vacuum_retention_h: float | None = None  # with each optimize; of Parquet at its end, too
+    widens: bool = False  # before landing: widen columns to fit rescued values
+    retries_dead_letters: bool = False  # then: land dead letters again
+    vacuum_retention_h: float | None = (
+        None  # vacuum with each optimize; for Parquet also at the end
+    )
 
     def __post_init__(self) -> None:
         self._check_names()
         if self.schema and self.values == "raw":
-            raise BadConfig("land: a schema is for JSON values")
+            raise BadConfig("land: a schema needs values of the kind json")
         if self.compression not in COMPRESSIONS:
-            raise BadConfig(f"land: compression is one of {', '.join(COMPRESSIONS)}")
+            raise BadConfig(f"land: compression must be one of {', '.join(COMPRESSIONS)}")
         if self.starting_offsets and self.starting_timestamp:
-            raise BadConfig("land: it starts at offsets, or at a timestamp")
+            raise BadConfig("land: set starting offsets or a starting timestamp, not both")
         numbers = (self.columns_max, self.batch_bytes_max, self.task_bytes, self.file_bytes)
         if min(numbers) < 1 or (self.batch_rows_max is not None and self.batch_rows_max < 1):
-            raise BadConfig("land: sizes and counts are 1 at least")
+            raise BadConfig("land: sizes and counts must be at least 1")
         if min(self.interval_s, self.optimize_batches) < 0:
-            raise BadConfig("land: nothing here can be negative")
+            raise BadConfig("land: the interval and the number of batches must not be negative")
         if self.vacuum_retention_h is not None:
             check_retention(self.vacuum_retention_h)
         changes = (self.optimizes_at_end, self.widens, self.retries_dead_letters)
         if self.table_format == "parquet" and any(changes):
             raise BadConfig(
-                "land: only Delta tables can be optimized, widened, or take dead letters again"
+                "land: only Delta tables can be optimized, be widened, or retry dead letters"
             )
         if self.values == "raw" and (self.widens or self.retries_dead_letters):
-            raise BadConfig("land: raw values always fit: nothing was rescued, or is a dead letter")
+            raise BadConfig(
+                "land: raw values always fit: nothing to widen, and no dead letters to retry"
+            )
         if not self.checkpoint and not self.source.path:
-            raise BadConfig("land: with an endpoint, give the folder of the checkpoint")
+            raise BadConfig("land: with an endpoint, set the folder of the checkpoint")
 
     def landings(self, *, schema_json: str = "") -> list[Landing]:
-        """Of each table. `schema_json` is what Spark made of `schema`."""
+        """Returns a `Landing` per table. `schema_json` is `schema`, converted by Spark."""
         sources = [(False, self.topics)] if self.topics else []
         sources += [(True, self.logs)] if self.logs else []
         if NAME in self.table:
@@ -147,15 +153,20 @@ class LandConfig:
 
     @property
     def _needs_upkeep(self) -> bool:
-        """Of plain Parquet there is nothing but what killed tasks left."""
+        """Whether there is upkeep to do.
+
+        Plain Parquet only needs a vacuum of what killed tasks left.
+        """
         return self.table_format == "delta" or self.vacuum_retention_h is not None
 
     def checkpoint_of(self, landing: Landing) -> str:
-        """Of a table, and not of its topics: one that is added later is begun at its beginning."""
+        """Returns the checkpoint of a table. It does not depend on the topics, so a topic that
+        is added later is landed from its start.
+        """
         if self.checkpoint and NAME not in self.table:
             return self.checkpoint
-        mark = blake2b(landing.table.encode(), digest_size=4).hexdigest()
-        name = f"{landing.table.replace('/', '.')}-{mark}"
+        digest = blake2b(landing.table.encode(), digest_size=4).hexdigest()
+        name = f"{landing.table.replace('/', '.')}-{digest}"
         if self.checkpoint:
             return f"{self.checkpoint.rstrip('/')}/{name}"
         return os.path.join(os.path.abspath(self.source.path), "spark", "checkpoints", name)
@@ -184,28 +195,33 @@ class LandConfig:
             vacuum_retention_h=self.vacuum_retention_h,
         )
         if columns is None:
-            left_out = (landing.value_column, "headers") if is_json else ()
-            columns = tuple(one for one in landing.kind.fields.names if one not in left_out)
+            omitted = (landing.value_column, "headers") if is_json else ()
+            columns = tuple(name for name in landing.kind.fields.names if name not in omitted)
         elif columns:
             landing.kind.fields.checked(columns)
         elif not is_json:
-            raise BadConfig("land: raw values need columns")
+            raise BadConfig("land: with raw values, message_columns must name at least one column")
         return msgspec.structs.replace(landing, message_columns=columns)
 
     def _check_names(self) -> None:
         if not self.topics and not self.logs:
-            raise BadConfig("land: which topics, or which logs?")
+            raise BadConfig("land: name at least one topic or log")
         if NAME not in self.table and self.topics and self.logs:
-            raise BadConfig(f"land: topics and logs have other columns: give a table with {NAME}")
+            raise BadConfig(
+                f"land: topics and logs have different columns: use a table name with {NAME}"
+            )
         if NAME in self.table and set(self.topics) & set(self.logs):
-            raise BadConfig("land: a topic and a log of one name would go into one table")
+            raise BadConfig("land: a topic and a log of the same name would go into one table")
         if NAME in self.table and self.dead_letters and NAME not in self.dead_letters:
-            raise BadConfig(f"land: the tables have {NAME}, and so must those of the dead letters")
+            raise BadConfig(
+                f"land: the table name has {NAME}, so the name for dead letters needs it too"
+            )
         landings = self.landings()
-        tables = [name for one in landings for name in (one.table, one.dead_letters)]
+        tables = [name for landing in landings for name in (landing.table, landing.dead_letters)]
         folders = sorted("/".join(bucket_and_prefix(name)) + "/" for name in tables)
-        for one, other in pairwise(folders):
-            if other.startswith(one):  # where a vacuum would take it for something left over
+        for outer, inner in pairwise(folders):
+            if inner.startswith(outer):  # a vacuum of the outer table would remove the inner one
                 raise BadConfig(
-                    f"land: {other[:-1]} needs a place of its own, apart from {one[:-1]}"
+                    f"land: the table {inner[:-1]} must not be the same as {outer[:-1]}, or "
+                    "inside it"
                 )

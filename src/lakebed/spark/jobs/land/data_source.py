@@ -1,11 +1,11 @@
-"""`lakebed.landing`: what `land` reads and writes by; nobody else needs it.
+"""The data source `lakebed.landing`, which only the job `land` uses.
 
-Its stream reads topics or logs as `lakebed.topic` and `lakebed.aof` do, and gives a row for each
-task: how much that landed, and the files that it wrote. Its sink commits them. A batch read gives
-the shapes of the JSON values at the beginning of each split: a sample.
+Its stream reads topics or logs as `lakebed.topic` and `lakebed.aof` do, and returns one row per
+task: the counts, and the files that the task wrote. Its sink commits these files. A batch read
+returns a sample: the shapes of the JSON values at the start of each split.
 
-What reading does here has an effect, which is harmless: files that no commit names are seen by
-nobody. A task that is tried again writes others.
+Reading writes files. That is harmless: no reader of the table sees a file that no commit names, and
+a repeated task writes new files.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lakebed.spark.sources.settings import Kind
 
 NAME: Final = "lakebed.landing"
-SAMPLE_ROWS: Final = 2000  # of each split
+SAMPLE_ROWS: Final = 2000  # per split
 ROW: Final = pa.schema(
     [
         ("rows", pa.int64()),
@@ -67,23 +67,24 @@ _log = logging.getLogger(__name__)
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
-    """Options of the source and of the S3. There are secrets in it."""
+    """The options of the source and of S3. Contains secrets."""
 
     feed: dict[str, str]
     s3: dict[str, str]
 
 
-def landing_options(landing: Landing, places: SourceOptions) -> dict[str, str]:
-    """Spark shows no value of an option whose name says that it is a secret."""
+def landing_options(landing: Landing, source_options: SourceOptions) -> dict[str, str]:
+    """Returns the options of the source.
+
+    Spark redacts values of options with "secret" in their name.
+    """
     return {
         "landing": msgspec.json.encode(landing).decode(),
-        "secretPlaces": msgspec.json.encode(places).decode(),
+        "secretPlaces": msgspec.json.encode(source_options).decode(),
     }
 
 
 class LandingSource(DataSource):
-    """See the module."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -91,20 +92,20 @@ class LandingSource(DataSource):
     def schema(self) -> StructType:
         return spark_schema(ROW)
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is one
-        landing, places = self._given()
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - fixed
+        landing, places = self._parsed_options()
         columns = (landing.value_column,)
         return SampleReader(landing, _settings(landing, places, columns, is_stream=False))
 
     def streamReader(self, schema: StructType) -> LandingReader:  # noqa: ARG002, N802
-        landing, places = self._given()
+        landing, places = self._parsed_options()
         columns = MessageRows(landing).read_columns
         return LandingReader(landing, places, _settings(landing, places, columns, is_stream=True))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LandingWriter:  # noqa: ARG002, N802
-        return LandingWriter(*self._given())
+        return LandingWriter(*self._parsed_options())
 
-    def _given(self) -> tuple[Landing, SourceOptions]:
+    def _parsed_options(self) -> tuple[Landing, SourceOptions]:
         options = Options(NAME, self.options, known=("landing", "secretPlaces"))
         return (
             msgspec.json.decode(options.required("landing"), type=Landing),
@@ -113,7 +114,7 @@ class LandingSource(DataSource):
 
 
 class LandingReader(FeedStreamReader):
-    """The tasks of a stream do all the work."""
+    """The stream reader. Its tasks do all the work."""
 
     def __init__(self, landing: Landing, places: SourceOptions, settings: ReadSettings) -> None:
         super().__init__(settings)
@@ -138,25 +139,27 @@ class LandingReader(FeedStreamReader):
     def _as_landed(
         self, progress: dict[str, Any], *, ends: Mapping[Lane, int] | None = None
     ) -> dict[str, Any]:
-        begun = decode_progress(progress)
+        decoded = decode_progress(progress)
         if self._target_table is None:
             rows, _ = targets(self._landing, self._places, MessageRows(self._landing))
             self._target_table = rows
         ids = [
-            lane_id(begun.identities.get(lane.name, ""), lane.number) for lane in begun.positions
+            lane_id(decoded.identities.get(lane.name, ""), lane.number)
+            for lane in decoded.positions
         ]
-        landed = self._target_table.landed([one for one in ids if one])
+        landed = self._target_table.landed([lane_name for lane_name in ids if lane_name])
         if not landed:
             return progress
-        return encode_progress(as_landed(begun, landed, self._feed(), ends=ends))
+        return encode_progress(as_landed(decoded, landed, self._feed(), ends=ends))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, Split):  # the plan has none
+        if not isinstance(partition, Split):  # an empty plan
             return
         messages = MessageRows(self._landing)
         batches = read_split(self.kind, self.settings, partition, times_us=Interval())
         ranges = [
-            LandedRange(*one.lane, one.identity, one.start, one.end) for one in partition.pieces
+            LandedRange(*piece.lane, piece.identity, piece.start, piece.end)
+            for piece in partition.pieces
         ]
         task = LandTask(
             self._landing, messages, *targets(self._landing, self._places, messages), ranges
@@ -171,12 +174,13 @@ class LandingReader(FeedStreamReader):
         counts = (task.row_count, task.rescued_count, task.dead_count, task.size_bytes)
         cells = [*counts, msgspec.json.encode(files)]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([cell], one.type) for cell, one in zip(cells, ROW, strict=True)], schema=ROW
+            [pa.array([cell], field.type) for cell, field in zip(cells, ROW, strict=True)],
+            schema=ROW,
         )
 
 
 class SampleReader(FeedReader):
-    """Of JSON values; what is none is passed over."""
+    """Samples JSON values. Values that are not JSON are ignored."""
 
     def __init__(self, landing: Landing, settings: ReadSettings) -> None:
         super().__init__(settings)
@@ -187,16 +191,17 @@ class SampleReader(FeedReader):
         return self._landing.kind
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        shape, left = Shape(), SAMPLE_ROWS
+        shape, rows_left = Shape(), SAMPLE_ROWS
         for batch in read_split(self.kind, self.settings, partition, times_us=Interval()):
-            for value in batch.column(self._landing.value_column)[:left].to_pylist():
+            for value in batch.column(self._landing.value_column)[:rows_left].to_pylist():
                 see_value(shape, value)
-            left -= batch.num_rows
-            if left <= 0:
+            rows_left -= batch.num_rows
+            if rows_left <= 0:
                 break
         cells = [0, 0, 0, 0, msgspec.json.encode(shape)]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([cell], one.type) for cell, one in zip(cells, ROW, strict=True)], schema=ROW
+            [pa.array([cell], field.type) for cell, field in zip(cells, ROW, strict=True)],
+            schema=ROW,
         )
 
 
@@ -213,14 +218,14 @@ def see_value(shape: Shape, value: bytes | None) -> None:
 
 @dataclass
 class LandedFiles(WriterCommitMessage):
-    """Of one task."""
+    """The files that one task wrote."""
 
     files: list[bytes]
     query: str | None
 
 
 class LandingWriter(DataSourceStreamArrowWriter):
-    """The dead letters first, then the rows: each of both once for the query and the batch."""
+    """Commits the dead letters first, then the rows, each once per query and batch."""
 
     def __init__(self, landing: Landing, places: SourceOptions) -> None:
         self._landing = landing
@@ -231,26 +236,28 @@ class LandingWriter(DataSourceStreamArrowWriter):
 
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
-        found: list[bytes] = []
+        files: list[bytes] = []
         for batch in iterator:
-            found += batch.column("files").to_pylist()
-        return LandedFiles(found, query)
+            files += batch.column("files").to_pylist()
+        return LandedFiles(files, query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         written = files_in(messages)
         if not written:
             return
-        query = next((one.query for one in messages if isinstance(one, LandedFiles)), None)
+        query = next(
+            (message.query for message in messages if isinstance(message, LandedFiles)), None
+        )
         if query is None:
-            raise InputError("land: the tasks do not know their query")
+            raise InputError("land: Spark did not give the tasks the id of their query")
         transaction = Transaction(query, batchId)
         rows, dead_letters = targets(self._landing, self._places, MessageRows(self._landing))
-        dead_files = [file for one in written for file in one.dead_letters]
+        dead_files = [file for task in written for file in task.dead_letters]
         if dead_files:
-            dead_ranges = advances_of(range_ for one in written for range_ in one.dead_ranges)
+            dead_ranges = advances_of(range_ for task in written for range_ in task.dead_ranges)
             dead_letters.commit(dead_files, spark_schema(DEAD_LETTER), transaction, dead_ranges)
-        files = [file for one in written for file in one.rows]
-        advances = advances_of(range_ for one in written for range_ in one.ranges)
+        files = [file for task in written for file in task.rows]
+        advances = advances_of(range_ for task in written for range_ in task.ranges)
         if files or advances:
             schema = StructType.fromJson(msgspec.json.decode(written[0].schema_json))
             rows.commit(files, schema, transaction, advances)
@@ -259,38 +266,41 @@ class LandingWriter(DataSourceStreamArrowWriter):
             keep_up(self._landing, (rows, dead_letters))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """A failed commit knows better what may be removed."""
+        """Removes the files if a task failed. After a failed commit nothing is removed here,
+        because the commit itself knows what may be removed.
+        """
         if not any(message is None for message in messages):
             return
         rows, dead_letters = targets(self._landing, self._places, MessageRows(self._landing))
-        for one in files_in(messages):
-            rows.remove(one.rows)
-            dead_letters.remove(one.dead_letters)
+        for task_files in files_in(messages):
+            rows.remove(task_files.rows)
+            dead_letters.remove(task_files.dead_letters)
 
 
 def files_in(messages: list[WriterCommitMessage | None]) -> list[TaskFiles]:
     return [
-        msgspec.json.decode(one, type=TaskFiles)
+        msgspec.json.decode(document, type=TaskFiles)
         for message in messages
         if isinstance(message, LandedFiles)
-        for one in message.files
+        for document in message.files
     ]
 
 
 def targets(
-    landing: Landing, places: SourceOptions, messages: MessageRows
+    landing: Landing, source_options: SourceOptions, messages: MessageRows
 ) -> tuple[Target, Target]:
-    """Of the rows, and of the dead letters."""
+    """Returns the table of the rows and the table of the dead letters."""
     columns = messages.partition_columns
     return (
-        target_of(landing, places.s3, partition_columns=columns),
-        target_of(landing, places.s3, is_dead=True),
+        target_of(landing, source_options.s3, partition_columns=columns),
+        target_of(landing, source_options.s3, is_dead=True),
     )
 
 
 def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
-    """Files that were made larger ones, and files that were removed. What fails is logged, and is
-    done the next time: the rows are there."""
+    """Returns how many files were compacted, and how many were removed. A failure is logged and
+    retried at the next upkeep; the rows are safe.
+    """
     from deltalake.exceptions import DeltaError
 
     optimized = vacuumed = 0
@@ -308,8 +318,8 @@ def keep_up(landing: Landing, tables: tuple[Target, Target]) -> tuple[int, int]:
 
 
 def _settings(
-    landing: Landing, places: SourceOptions, columns: tuple[str, ...], *, is_stream: bool
+    landing: Landing, source_options: SourceOptions, columns: tuple[str, ...], *, is_stream: bool
 ) -> ReadSettings:
     kind = landing.kind
-    given = {**places.feed, kind.nouns: ",".join(landing.names)}
-    return settings_of(kind, given, columns=columns, is_stream=is_stream)
+    options = {**source_options.feed, kind.nouns: ",".join(landing.names)}
+    return settings_of(kind, options, columns=columns, is_stream=is_stream)

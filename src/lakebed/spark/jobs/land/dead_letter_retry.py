@@ -1,9 +1,9 @@
-"""Dead letters that are landed again: `land --retry-dead-letters`.
+"""Lands dead letters again: `land --retry-dead-letters`.
 
-After a fix (another schema, a newer release) letters may be rows. They are read as the messages
-they were; those that are rows now go to the table, and the table of dead letters keeps the rest.
-These are two commits, so what they consist of is decided first, by one document in the bucket,
-`_land/<dead letters>/retry.json`. A run that dies is finished by the next one, which finds it.
+After a fix (another schema, a newer release) dead letters may be valid rows. They are converted
+back to messages and landed. Those that become rows go to the table; the table of dead letters keeps
+the others. These are two commits, so their content is first recorded in one document in the bucket,
+`_land/<dead letters>/retry.json`. If a run dies, the next one finds the document and completes it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ Letter = tuple[str, int, int]  # topic, partition, offset
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """What is decided: the files of both commits, and the version of the dead letters' table that
-    they come from."""
+    """The recorded decision: the files of both commits, and the version of dead letters they
+    replace.
+    """
 
     retry_id: str
     version: int
@@ -53,10 +54,10 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
-    """How many became rows."""
+    """Returns how many dead letters became rows."""
     place = place_of_table(landing.dead_letters, s3)
-    begun = _begun(place)
-    count = 0 if begun is None else _finish(landing, s3, place, begun)
+    unfinished = _begun(place)
+    count = 0 if unfinished is None else _finish(landing, s3, place, unfinished)
     table = snapshot.find_table(place)
     if table is None:
         return count
@@ -71,7 +72,7 @@ def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
         task.drop()
         raise
     if not task.row_count:
-        remove_files(place, [one.path for one in files.dead_letters])
+        remove_files(place, [file.path for file in files.dead_letters])
         return count
     retry = Retry(uuid4().hex, table.version(), files, task.row_count)
     _decide(place, retry)
@@ -79,8 +80,15 @@ def retry_dead_letters(landing: Landing, s3: Mapping[str, str]) -> int:
 
 
 def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
-    """As they were read from the topic or log; what a dead letter does not keep is null."""
-    names = {theirs: ours for ours, theirs in LOG_NAMES.items()} if landing.is_log else {}
+    """Converts dead letters to messages as read from the topic or log.
+
+    Columns that dead letters lack are null.
+    """
+    names = (
+        {log_name: letter_name for letter_name, log_name in LOG_NAMES.items()}
+        if landing.is_log
+        else {}
+    )
     columns = []
     schema = landing.kind.fields.schema()
     for field in schema:
@@ -99,7 +107,7 @@ def as_messages(letters: pa.RecordBatch, landing: Landing) -> pa.RecordBatch:
 
 
 def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry: Retry) -> int:
-    """Both commits, each once; then nothing is left to be decided."""
+    """Makes both commits, each once, and then removes the decision."""
     columns = MessageRows(landing).partition_columns
     schema = StructType.fromJson(msgspec.json.decode(retry.files.schema_json))
     rows = target_of(landing, s3, partition_columns=columns)
@@ -108,21 +116,25 @@ def _finish(landing: Landing, s3: Mapping[str, str], place: TableLocation, retry
         if _take_out(landing, place, retry):
             _remove_decision(place)
             return retry.row_count
-    raise Busy(f"{place}: others added dead letters {ATTEMPTS_MAX} times meanwhile")
+    raise Busy(
+        f"{place}: other jobs added dead letters during each of {ATTEMPTS_MAX} attempts; try again"
+    )
 
 
 def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
-    """Whether the dead letters are now those that are left, and those that came since."""
+    """Replaces the dead letters with those that are still none, plus those that arrived since.
+    Returns False if another commit came first.
+    """
     table = snapshot.load_table(place)
     if table.transaction_version(retry.application) is not None:
         return True
     schema = snapshot.schema_of(table)
     added: list[WrittenFile] = []
     if table.version() != retry.version:
-        known = {key for batch in _letters(place, retry.version) for key in _keys(batch)}
+        retried = {key for batch in _letters(place, retry.version) for key in _keys(batch)}
         files = files_of(place, landing, schema, partition_columns=(), clock=SystemClock())
         for batch in _letters(place, table.version()):
-            files.write(batch.filter(pa.array([key not in known for key in _keys(batch)])))
+            files.write(batch.filter(pa.array([key not in retried for key in _keys(batch)])))
         added = files.finish()
     if replace_files(
         place,
@@ -132,7 +144,7 @@ def _take_out(landing: Landing, place: TableLocation, retry: Retry) -> bool:
         numbers={retry.application: 1},
     ):
         return True
-    remove_files(place, [one.path for one in added])
+    remove_files(place, [file.path for file in added])
     return False
 
 
@@ -161,7 +173,7 @@ def _begun(place: TableLocation) -> Retry | None:
     try:
         return msgspec.json.decode(text, type=Retry)
     except msgspec.DecodeError as error:
-        raise DataError(f"no such document: {error}", path=_path(place)) from error
+        raise DataError(f"not the record of a retry: {error}", path=_path(place)) from error
 
 
 def _decide(place: TableLocation, retry: Retry) -> None:
@@ -173,7 +185,7 @@ def _decide(place: TableLocation, retry: Retry) -> None:
     try:
         obstore.put(place.object_store(), _path(place), document, mode=mode, use_multipart=False)
     except AlreadyExistsError as error:
-        raise Busy(f"{place}: another job lands these dead letters at the same time") from error
+        raise Busy(f"{place}: another job is retrying these dead letters") from error
 
 
 def _remove_decision(place: TableLocation) -> None:

@@ -1,5 +1,8 @@
-"""A Delta table that rows are landed in. Its log is what tasks agree by: new columns are commits of
-their own, which the task that needs them makes; whoever is slower takes what is there then."""
+"""A Delta table into which rows are landed.
+
+Tasks agree on the schema through the table's log: a task that needs new columns commits them on
+their own, and a task that loses the race uses the columns that are there then.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ ATTEMPTS_MAX: Final = 20
 
 
 class DeltaTarget:
-    """A `Target`."""
+    """Implements `Target`."""
 
     def __init__(
         self,
@@ -47,22 +50,25 @@ class DeltaTarget:
         table = find_table(self._place)
         return None if table is None else schema_of(table)
 
-    def agree(self, wanted: StructType, *, is_given: bool) -> StructType:
-        wanted = as_table_schema(wanted)
+    def agree(self, requested: StructType, *, is_given: bool) -> StructType:
+        requested = as_table_schema(requested)
         for _ in range(ATTEMPTS_MAX):
-            there = self.schema()
-            if there is None:
-                schema = wanted
+            current = self.schema()
+            if current is None:
+                schema = requested
             elif is_given:
-                schema = evolved(there, wanted, may_add=True)
+                schema = evolved(current, requested, may_add=True)
             else:
-                schema = extended(there, wanted)
-            try:  # also if it has all: how it is partitioned is looked at
+                schema = extended(current, requested)
+            try:  # even without new columns: this checks the partitioning
                 self._commit((), schema, None, may_add_columns=True)
             except SchemaMismatch:
-                continue  # somebody else added such a column meanwhile
+                continue  # another task added such a column first
             return schema
-        raise Busy(f"{self._place}: others changed the schema {ATTEMPTS_MAX} times meanwhile")
+        raise Busy(
+            f"{self._place}: other writers changed the schema during each of {ATTEMPTS_MAX} "
+            "attempts; try again"
+        )
 
     def open_files(self, schema: StructType) -> TableFiles:
         return files_of(
@@ -77,8 +83,8 @@ class DeltaTarget:
         table = find_table(self._place)
         if table is None:
             return {}
-        found = {lane: table.transaction_version(lane) for lane in lanes}
-        return {lane: at for lane, at in found.items() if at is not None}
+        versions = {lane: table.transaction_version(lane) for lane in lanes}
+        return {lane: version for lane, version in versions.items() if version is not None}
 
     def commit(
         self,
@@ -90,7 +96,7 @@ class DeltaTarget:
         self._commit(files, schema, transaction, advances, may_add_columns=False)
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
-        remove_files(self._place, [one.path for one in files])
+        remove_files(self._place, [file.path for file in files])
 
     def optimize(self) -> int:
         return upkeep.optimize(self._place).files_removed

@@ -1,4 +1,4 @@
-"""Questions that are answered by a process of Spark's: those of the driver may not see the S3."""
+"""Calls functions on Spark's executors, because the driver may not be able to reach S3."""
 
 from __future__ import annotations
 
@@ -16,32 +16,36 @@ if TYPE_CHECKING:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`error` is the name of its class, if there was one, and `text` what it says."""
+    """The result of a call: its value, or the class name and text of its error."""
 
     value: Any = None
     error: str = ""
     text: str = ""
 
 
-def call_on_executor(spark: SparkSession, question: Callable[[], Any]) -> Any:
-    """What the question gives, as JSON has it; its `LakebedError` is raised here.
+def call_on_executor(spark: SparkSession, function: Callable[[], Any]) -> Any:
+    """Runs the function on an executor. Returns its result or raises its `LakebedError`.
 
-    The question is a function that can be imported there, or a `partial` of one.
+    The result passes through JSON. The function must be importable there, or be a `partial` of such
+    a function.
     """
-    return call_on_executors(spark, lambda _: question(), count=1)[0]
+    return call_on_executors(spark, lambda _: function(), count=1)[0]
 
 
 def call_on_executors(
-    spark: SparkSession, question: Callable[[int], Any], *, count: int
+    spark: SparkSession, function: Callable[[int], Any], *, count: int
 ) -> list[Any]:
-    """The same of a question that is asked for each number below `count`, in tasks of their own."""
+    """Calls the function with each number below `count`, each in its own task.
+
+    Returns the results.
+    """
 
     def answers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                text = encoded_answer(lambda number=number: question(number))  # type: ignore[misc]
+                text = encoded_answer(lambda number=number: function(number))  # type: ignore[misc]
                 yield pa.RecordBatch.from_pydict({"answer": [text]})
 
     frame = spark.range(0, count, 1, count).mapInArrow(answers, "answer string")
@@ -50,19 +54,23 @@ def call_on_executors(
 
 def _value(answer: Answer) -> Any:
     if answer.error:
-        found = getattr(errors, answer.error, LakebedError)
+        error_class = getattr(errors, answer.error, LakebedError)
         raise (
-            found(answer.text)
-            if issubclass(found, errors.InputError)
+            error_class(answer.text)
+            if issubclass(error_class, errors.InputError)
             else LakebedError(answer.text)
         )
     return answer.value
 
 
-def encoded_answer(question: Callable[[], Any]) -> str:
+def encoded_answer(function: Callable[[], Any]) -> str:
     try:
-        answer = Answer(value=question())
+        answer = Answer(value=function())
     except LakebedError as error:
-        kinds = [one.__name__ for one in type(error).__mro__ if hasattr(errors, one.__name__)]
+        kinds = [
+            error_class.__name__
+            for error_class in type(error).__mro__
+            if hasattr(errors, error_class.__name__)
+        ]
         answer = Answer(error=kinds[0], text=str(error))
     return msgspec.json.encode(answer).decode()

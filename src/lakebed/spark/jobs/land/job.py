@@ -1,4 +1,4 @@
-"""The job: starts a query for each table, follows them, and keeps the tables up."""
+"""The job `land`: starts and follows a query for each table, and runs the upkeep of the tables."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 SAMPLE_SPLITS: Final = 8
 SAMPLE_SPLIT_BYTES: Final = 256 * MIB
-_NOBODY: Final = NullWatcher()
+_NO_WATCHER: Final = NullWatcher()
 
 
-def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) -> Report:
-    """Until all that is there now is landed; a stream until its queries are stopped.
+def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NO_WATCHER) -> Report:
+    """Runs until everything that exists now is landed; a stream runs until its queries are stopped.
 
-    Several tables are landed one after the other, and streams side by side.
+    Tables are landed one after another; the streams of several tables run at the same time.
     """
     spark.dataSource.register(LandingSource)
     places = SourceOptions(feed=_feed_options(config), s3=dict(config.s3))
@@ -56,40 +56,44 @@ def land(spark: SparkSession, config: LandConfig, watcher: Watcher = _NOBODY) ->
     repaired: dict[str, Any] = {}
     if config.widens:
         watcher.begin("widen columns")
-        names = [name for one in landings for name in widen(spark, one, places.s3)]
+        names = [name for landing in landings for name in widen(spark, landing, places.s3)]
         repaired["columns_widened"] = names
     if config.retries_dead_letters:
-        watcher.begin("land dead letters again")
+        watcher.begin("retry dead letters")
         retries = [
-            call_on_executor(spark, partial(retry_dead_letters, one, places.s3)) for one in landings
+            call_on_executor(spark, partial(retry_dead_letters, landing, places.s3))
+            for landing in landings
         ]
         repaired["dead_letters_landed"] = sum(retries)
-    watcher.begin(f"land {', '.join(one.table for one in landings)}")
+    watcher.begin(f"land {', '.join(landing.table for landing in landings)}")
     tallies: list[Tally] = []
     if config.is_stream:
-        tallies = [Tally(_started(spark, config, one, places)) for one in landings]
+        tallies = [Tally(_started(spark, config, landing, places)) for landing in landings]
         follow(tallies, watcher, LandedCounts())
     else:
         for landing in landings:
-            done = sum_of([one.total() for one in tallies])
+            done = sum_of([tally.total() for tally in tallies])
             tallies.append(Tally(_started(spark, config, landing, places)))
             if not follow(tallies[-1:], watcher, done):
                 break
     upkeep = (0, 0)
     if config.keeps_up_at_end:
         for landing in landings:
-            found = call_on_executor(spark, partial(_keep_up, landing, places))
-            upkeep = (upkeep[0] + found[0], upkeep[1] + found[1])
+            counts = call_on_executor(spark, partial(_keep_up, landing, places))
+            upkeep = (upkeep[0] + counts[0], upkeep[1] + counts[1])
     return _report(landings, tallies, upkeep, repaired)
 
 
 def _prepared(
     spark: SparkSession, landing: Landing, places: SourceOptions, watcher: Watcher
 ) -> Landing:
-    """The table is there then; and the schema is in the landing."""
+    """Creates or checks the table.
+
+    Returns the landing, with the sampled schema if one was needed.
+    """
     if call_on_executor(spark, partial(_prepare, landing, places, True)):
         return landing
-    watcher.begin(f"look at {', '.join(landing.names)}")
+    watcher.begin(f"sample {', '.join(landing.names)}")
     landing = msgspec.structs.replace(landing, schema_json=_sampled(spark, landing, places))
     call_on_executor(spark, partial(_prepare, landing, places, False))
     return landing
@@ -111,8 +115,8 @@ def _sampled(spark: SparkSession, landing: Landing, places: SourceOptions) -> st
     shape = Shape()
     for row in spark.read.format(NAME).options(**chosen).load().select("files").collect():
         shape.add(msgspec.json.decode(bytes(row[0]), type=Shape))
-    taken = taken_names(landing, MessageRows(landing))
-    fields = [one for one in shape.struct().fields if one.name.lower() not in taken]
+    reserved = taken_names(landing, MessageRows(landing))
+    fields = [field for field in shape.struct().fields if field.name.lower() not in reserved]
     return StructType(fields).json() if fields else ""
 
 
@@ -121,8 +125,8 @@ def _started(
 ) -> StreamingQuery:
     from pyspark.sql import functions
 
-    # Spark looks for the sink in the thread's active session, which a new thread has not: this is
-    # what makes it so, without Spark's own objects.
+    # Spark looks up the sink in the thread's active session. A new thread has none; creating a
+    # frame sets it, also for Spark Connect.
     spark.createDataFrame([], "nothing int")
     options = landing_options(landing, places)
     frame = spark.readStream.format(NAME).options(**options).load()
@@ -154,9 +158,9 @@ def _feed_options(config: LandConfig) -> dict[str, str]:
 def _schema_json(config: LandConfig) -> str:
     if not config.schema:
         return ""
-    given = StructType.fromDDL(config.schema)
-    assert isinstance(given, StructType), "DDL has columns"
-    schema = as_table_schema(given)
+    declared = StructType.fromDDL(config.schema)
+    assert isinstance(declared, StructType), "DDL describes columns"
+    schema = as_table_schema(declared)
     check_decodable(schema)
     return schema.json()
 
@@ -167,21 +171,22 @@ def _report(
     upkeep: tuple[int, int],
     repaired: dict[str, Any],
 ) -> Report:
-    total = sum_of([one.total() for one in tallies])
+    total = sum_of([tally.total() for tally in tallies])
     facts: dict[str, Any] = {
-        "tables": [one.table for one in landings],
+        "tables": [tally.table for tally in landings],
         "rows": total.rows,
         "rescued": total.rescued,
         "dead_letters": total.dead_letters,
-        "batches": sum(len(one.batches) for one in tallies),
+        "batches": sum(len(tally.batches) for tally in tallies),
         "files_optimized": upkeep[0],
         "files_vacuumed": upkeep[1],
         **repaired,
     }
     lines = [
-        f"{landing.table}: {one.total().rows} rows ({one.total().rescued} with rescued fields), "
-        f"{one.total().dead_letters} dead letters"
-        for landing, one in zip(landings, tallies, strict=False)
+        f"{landing.table}: {tally.total().rows} rows "
+        f"({tally.total().rescued} with rescued fields), "
+        f"{tally.total().dead_letters} dead letters"
+        for landing, tally in zip(landings, tallies, strict=False)
     ]
     return Report(
         job="land",
@@ -192,11 +197,14 @@ def _report(
     )
 
 
-# These run in a process of Spark's.
+# These functions run on an executor.
 
 
 def _prepare(landing: Landing, places: SourceOptions, is_first: bool) -> bool:
-    """Make the table, or look whether it takes such rows; False if a sample is needed first."""
+    """Creates the table, or checks that it accepts such rows.
+
+    Returns False if a sample is needed first.
+    """
     if landing.creates_bucket:
         ensure_buckets(landing, places.s3)
     messages = MessageRows(landing)

@@ -1,8 +1,9 @@
-"""JSON values to columns: each document is read by a decoder that is made for the schema.
+"""Decodes JSON values into columns, with a decoder that is generated for the schema.
 
 A field whose value does not fit its column is rescued: the column is null in that row, and the
-field is kept as the text it was. A document that is no JSON object is an error of its own and does
-not disturb the others. Measured against `pyarrow.json` (which takes all or nothing) it is as fast.
+field's text is kept. A document that is not a JSON object is recorded as an error, and does not
+affect the others. It is about as fast as `pyarrow.json`, which accepts either all documents or
+none.
 """
 
 from __future__ import annotations
@@ -60,60 +61,67 @@ _PYTHON: Final[dict[type[DataType], Any]] = {
 }
 
 
-FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # each as the text it is
+FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # each field as its text
 
 
 class Documents:
-    """Of one run of values. `objects` has None for a document that is none, and `errors` why."""
+    """The decoded values of one batch. A document that is not a JSON object is None in
+    `objects`, and its problem is in `errors`.
+    """
 
     def __init__(self, values: Sequence[bytes | None]) -> None:
         self.objects: list[Any] = []
         self.errors: dict[int, str] = {}
-        self.with_more: list[int] = []  # those with fields that the schema lacks
+        self.with_more: list[
+            int
+        ] = []  # indexes of documents that may have fields beyond the schema
         self._values = values
         self._rescued: dict[int, dict[str, msgspec.Raw]] = {}
 
     def rescue(self, index: int, names: Iterable[str]) -> None:
-        """Keep these fields of a document as they are."""
+        """Keeps the text of these fields of a document."""
         value = self._values[index]
         assert value is not None, "null has no fields"
         fields = FIELDS.decode(value)
-        kept = self._rescued.setdefault(index, {})
-        kept |= {name: fields[name] for name in names if name in fields}
+        rescued = self._rescued.setdefault(index, {})
+        rescued |= {name: fields[name] for name in names if name in fields}
 
     def rescued(self) -> list[str | None]:
-        """For each document, its rescued fields as a JSON object; None if there are none."""
-        found: list[str | None] = [None] * len(self._values)
+        """Returns the rescued fields of each document as a JSON object, or None if it has none."""
+        texts: list[str | None] = [None] * len(self._values)
         for index, fields in self._rescued.items():
             if fields and index not in self.errors:
-                found[index] = msgspec.json.encode(fields).decode()
-        return found
+                texts[index] = msgspec.json.encode(fields).decode()
+        return texts
 
 
 class JsonDecoder:
-    """Of one schema; null is a row of nulls."""
+    """A decoder for one schema. A null value becomes a row of nulls."""
 
-    def __init__(self, schema: StructType, *, tells_more: bool) -> None:
-        """`tells_more`: whether it is of interest which documents have fields beyond it."""
+    def __init__(self, schema: StructType, *, lists_extra: bool) -> None:
+        """`lists_extra`: whether to list the documents that have fields beyond the schema."""
         self.schema = schema
-        self._tells_more = tells_more
+        self._lists_extra = lists_extra
         loose = _class_of(schema, is_strict=False)
         self._loose = msgspec.json.Decoder(loose)
         self._fields = {
-            one.encode_name: (one.name, msgspec.json.Decoder(one.type))
-            for one in msgspec.structs.fields(loose)
+            field.encode_name: (field.name, msgspec.json.Decoder(field.type))
+            for field in msgspec.structs.fields(loose)
         }
         self._first = self._loose
-        if tells_more:
+        if lists_extra:
             self._first = msgspec.json.Decoder(_class_of(schema, is_strict=True))
         self._nothing = loose()
         self._types = [field.type for field in arrow_schema(schema)]
         self._plain = [_plain(field.dataType) for field in schema.fields]
 
     def decode(self, values: Sequence[bytes | None]) -> Documents:
-        """Documents `with_more` are decoded without what the schema lacks."""
-        found = Documents(values)
-        objects, first = found.objects, self._first.decode
+        """Decodes the values.
+
+        Fields that the schema lacks are left out; `with_more` lists documents that may have some.
+        """
+        documents = Documents(values)
+        objects, first = documents.objects, self._first.decode
         for index, value in enumerate(values):
             if value is None:
                 objects.append(self._nothing)
@@ -121,54 +129,57 @@ class JsonDecoder:
             try:
                 objects.append(first(value))
             except BadDocument:
-                objects.append(self._looser(found, index, value))
-        return found
+                objects.append(self._looser(documents, index, value))
+        return documents
 
-    def columns(self, found: Documents) -> list[pa.Array]:
-        """Of all of them, with nulls in place of those that are none: there may be more then."""
-        objects = found.objects
-        if found.errors:
-            objects = [self._nothing if one is None else one for one in objects]
+    def columns(self, documents: Documents) -> list[pa.Array]:
+        """Returns the columns, with nulls for documents that are not JSON objects.
+
+        May rescue more fields.
+        """
+        objects = documents.objects
+        if documents.errors:
+            objects = [self._nothing if document is None else document for document in objects]
         cells: Sequence[Sequence[Any]] = list(
             zip(*map(msgspec.structs.astuple, objects), strict=True)
         )
         if not cells:  # no column, or no row
             cells = [()] * len(self._types)
         return [
-            self._column(index, cells[index], found) for index in range(len(self.schema.fields))
+            self._column(index, cells[index], documents) for index in range(len(self.schema.fields))
         ]
 
-    def _looser(self, found: Documents, index: int, value: bytes) -> Any:
+    def _looser(self, documents: Documents, index: int, value: bytes) -> Any:
         try:
             document = self._loose.decode(value)
         except BadDocument as error:
-            return self._rescued(found, index, value, error)
-        found.with_more.append(index)
+            return self._rescued(documents, index, value, error)
+        documents.with_more.append(index)
         return document
 
-    def _rescued(self, found: Documents, index: int, value: bytes, why: BaseException) -> Any:
-        """The document without the fields that do not fit."""
+    def _rescued(self, documents: Documents, index: int, value: bytes, why: BaseException) -> Any:
+        """Returns the document without the fields that do not fit, which are rescued."""
         try:
             fields = FIELDS.decode(value)
             value.decode()
         except BadDocument:
-            found.errors[index] = _error_text(why)
+            documents.errors[index] = _error_text(why)
             return None
-        kept, misfits = {}, []
+        fitting, misfits = {}, []
         for name, raw in fields.items():
             attribute, decoder = self._fields.get(name, (None, None))
             if decoder is None or attribute is None:
                 continue
             try:
-                kept[attribute] = decoder.decode(raw)
+                fitting[attribute] = decoder.decode(raw)
             except BadDocument:
                 misfits.append(name)
-        found.rescue(index, misfits)
-        if self._tells_more and not fields.keys() <= self._fields.keys():
-            found.with_more.append(index)
-        return msgspec.structs.replace(self._nothing, **kept)
+        documents.rescue(index, misfits)
+        if self._lists_extra:  # nested fields may be unknown, too; the caller looks
+            documents.with_more.append(index)
+        return msgspec.structs.replace(self._nothing, **fitting)
 
-    def _column(self, index: int, cells: Sequence[Any], found: Documents) -> pa.Array:
+    def _column(self, index: int, cells: Sequence[Any], documents: Documents) -> pa.Array:
         import pyarrow as pa
 
         plain, data_type = self._plain[index], self._types[index]
@@ -177,36 +188,41 @@ class JsonDecoder:
         try:
             return pa.array(cells, data_type)
         except (pa.ArrowException, ValueError, OverflowError, TypeError):
-            return self._column_with_misfits(self.schema.names[index], cells, data_type, found)
+            return self._column_with_misfits(self.schema.names[index], cells, data_type, documents)
 
     def _column_with_misfits(
-        self, name: str, cells: Sequence[Any], data_type: pa.DataType, found: Documents
+        self, name: str, cells: Sequence[Any], data_type: pa.DataType, documents: Documents
     ) -> pa.Array:
-        """A number of too many digits, a time of too long ago: what JSON has, and Arrow has not."""
+        """Rescues values that JSON can hold but Arrow cannot, such as numbers with too many
+        digits.
+        """
         import pyarrow as pa
 
-        kept = list(cells)
+        fitting = list(cells)
         for index, cell in enumerate(cells):
             try:
                 pa.array([cell], data_type)
             except (pa.ArrowException, ValueError, OverflowError, TypeError):
-                kept[index] = None
-                found.rescue(index, [name])
-        return pa.array(kept, data_type)
+                fitting[index] = None
+                documents.rescue(index, [name])
+        return pa.array(fitting, data_type)
 
 
 def generic(value: bytes) -> Any:
-    """The document as it is; one of `BadDocument` if it is none."""
+    """Decodes a document without a schema. Raises an error of `BadDocument` if it is not JSON."""
     return msgspec.json.decode(value)
 
 
 def check_decodable(schema: StructType) -> None:
-    """`InputError` if JSON has no such values."""
+    """Raises `InputError` if a column has a type that JSON values cannot have."""
     _class_of(schema, is_strict=True)
 
 
 def _class_of(schema: StructType, *, is_strict: bool) -> type[msgspec.Struct]:
-    """Names of fields are numbered: those of JSON can be anything."""
+    """Creates the class of a document.
+
+    Its fields are numbered, because JSON names need not be identifiers.
+    """
     names = {f"f{index}": field.name for index, field in enumerate(schema.fields)}
     return msgspec.defstruct(
         "Document",
@@ -228,18 +244,18 @@ def _python_type(data_type: DataType, is_strict: bool) -> Any:
             return list[_python_type(data_type.elementType, is_strict) | None]  # type: ignore[misc]
         case MapType():
             if not isinstance(data_type.keyType, StringType):
-                raise InputError("the keys of a map in JSON are strings")
+                raise InputError("the keys of a map must be strings, because JSON has no others")
             return dict[str, _python_type(data_type.valueType, is_strict) | None]  # type: ignore[misc]
     if (bits := _BITS.get(type(data_type))) is not None:
         limit = 1 << (bits - 1)
         return Annotated[int, msgspec.Meta(ge=-limit, le=limit - 1)]
     if type(data_type) not in _PYTHON:
-        raise InputError(f"JSON values cannot be {data_type.simpleString()}")
+        raise InputError(f"JSON values cannot have the type {data_type.simpleString()}")
     return _PYTHON[type(data_type)]
 
 
 def _plain(data_type: DataType) -> Callable[[Any], Any] | None:
-    """What makes of a decoded value one that Arrow takes; None if it takes it as it is."""
+    """Returns a function that converts a decoded value for Arrow, or None if none is needed."""
     match data_type:
         case StructType():
             names = data_type.names
@@ -248,8 +264,8 @@ def _plain(data_type: DataType) -> Callable[[Any], Any] | None:
             def struct(value: Any) -> Any:
                 cells = msgspec.structs.astuple(value)
                 return {
-                    name: cell if one is None or cell is None else one(cell)
-                    for name, cell, one in zip(names, cells, inner, strict=True)
+                    name: cell if convert is None or cell is None else convert(cell)
+                    for name, cell, convert in zip(names, cells, inner, strict=True)
                 }
 
             return struct
@@ -257,16 +273,16 @@ def _plain(data_type: DataType) -> Callable[[Any], Any] | None:
             element = _plain(data_type.elementType)
             if element is None:
                 return None
-            return lambda value: [None if one is None else element(one) for one in value]
+            return lambda value: [None if cell is None else element(cell) for cell in value]
         case MapType():
-            item = _plain(data_type.valueType) or (lambda one: one)
+            item = _plain(data_type.valueType) or (lambda cell: cell)
             return lambda value: [
-                (key, None if one is None else item(one)) for key, one in value.items()
+                (key, None if cell is None else item(cell)) for key, cell in value.items()
             ]
     return None
 
 
 def _error_text(error: BaseException) -> str:
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return "the document is nested too deeply"
     return str(error).partition("\n")[0]

@@ -1,9 +1,9 @@
-"""How far a table is landed: kept in the table itself, in the commit that adds the rows.
+"""How far a table has been landed. The commit that adds the rows records this in the table itself.
 
-A lane is a partition of a topic, or a log. For each one the table keeps the position up to which
-it was landed, under a name that has the id of the topic or log: one that is deleted and created
-again is another lane. The checkpoint of the query is only a hint. A job that starts without it, or
-with an old one (a store restored from a backup), goes on where the table ends.
+A lane is a partition of a topic, or a log. For each lane the table records the position up to which
+it was landed. The name of the record contains the id of the topic or log, so a topic that is
+deleted and created again is another lane. The checkpoint of the query is only a hint: a job that
+starts without it, or with an old one (from a restored backup), continues where the table ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakebed.spark.tables.commit import Advance
 
 
 class LandedRange(msgspec.Struct, frozen=True):
-    """What a task read of a lane: `[start, end)`."""
+    """The range `[start, end)` that a task read from a lane."""
 
     name: str
     number: int
@@ -34,58 +34,58 @@ class LandedRange(msgspec.Struct, frozen=True):
 
 
 def lane_id(identity: str, number: int) -> str:
-    """The table's name for a lane; empty if the topic or log has no id."""
+    """Returns the name of a lane in the table, or an empty string if the topic or log has no id."""
     return f"lakebed.land/{identity}/{number}" if identity else ""
 
 
 def advances_of(ranges: Iterable[LandedRange]) -> list[Advance]:
-    """One for each lane that has an id, from the lowest start to the highest end."""
-    found: dict[str, Advance] = {}
-    for one in ranges:
-        if one.lane:
-            known = found.get(one.lane, Advance(one.lane, one.start, one.end))
-            found[one.lane] = Advance(
-                one.lane, min(known.start, one.start), max(known.end, one.end)
+    """Returns one advance per lane that has an id, from the lowest start to the highest end."""
+    advances: dict[str, Advance] = {}
+    for landed in ranges:
+        if landed.lane:
+            advance = advances.get(landed.lane, Advance(landed.lane, landed.start, landed.end))
+            advances[landed.lane] = Advance(
+                landed.lane, min(advance.start, landed.start), max(advance.end, landed.end)
             )
-    return [found[lane] for lane in sorted(found)]
+    return [advances[lane] for lane in sorted(advances)]
 
 
 def as_landed(
-    begun: Progress, landed: Mapping[str, int], feed: Feed, *, ends: Mapping[Lane, int] | None
+    progress: Progress, landed: Mapping[str, int], feed: Feed, *, ends: Mapping[Lane, int] | None
 ) -> Progress:
-    """The progress of a query, corrected by what its table has.
+    """Returns the progress of a query, corrected by what its table has.
 
-    `ends` are those of a batch that is already planned: what was landed beyond them belongs to
-    later batches. Raises `DataLost` if the table has more than the topic or log, `InputError` if it
-    has less than the checkpoint says and the rest can still be read.
+    `ends` are the ends of a batch that is already planned: positions landed beyond them belong to
+    later batches. Raises `DataLost` if the table has more than the topic or log, and `InputError`
+    if the table has less than the checkpoint and the difference can still be read.
     """
-    positions = dict(begun.positions)
-    looks: dict[str, FeedState] = {}
-    for lane, at in begun.positions.items():
-        done = landed.get(lane_id(begun.identities.get(lane.name, ""), lane.number))
+    positions = dict(progress.positions)
+    states: dict[str, FeedState] = {}
+    for lane, at in progress.positions.items():
+        done = landed.get(lane_id(progress.identities.get(lane.name, ""), lane.number))
         if done is None or done == at:
             continue
-        if lane.name not in looks:
-            looks[lane.name] = feed.state(lane.name)
-        bounds = looks[lane.name].bounds[lane]
+        if lane.name not in states:
+            states[lane.name] = feed.state(lane.name)
+        bounds = states[lane.name].bounds[lane]
         if done > bounds.end:
             raise DataLost(
-                f"{lane.name}, partition {lane.number}: it ends at {feed.shown(bounds.end)}, and "
-                f"the table has it up to {feed.shown(done)}: it was restored from an older "
+                f"{lane.name}, partition {lane.number}: it ends at {feed.shown(bounds.end)}, but "
+                f"was landed up to {feed.shown(done)}: it was probably restored from an older "
                 "backup; land it into a new table"
             )
         if bounds.start <= done < at:
             raise InputError(
                 f"{lane.name}, partition {lane.number}: the table has it up to "
-                f"{feed.shown(done)}, and the checkpoint says {feed.shown(at)}: the table was "
-                "replaced by an older one; remove the checkpoint, and landing goes on from the "
+                f"{feed.shown(done)}, but the checkpoint is at {feed.shown(at)}: the table was "
+                "probably replaced by an older one; remove the checkpoint to continue from the "
                 "table"
             )
         if done > at:
             positions[lane] = done if ends is None else min(done, ends.get(lane, done))
     bases = {
         lane: base
-        for lane, base in begun.bases.items()
-        if positions.get(lane) == begun.positions.get(lane)
+        for lane, base in progress.bases.items()
+        if positions.get(lane) == progress.positions.get(lane)
     }
-    return Progress(begun.identities, positions, bases)
+    return Progress(progress.identities, positions, bases)

@@ -1,24 +1,24 @@
-"""Plain Parquet files that rows are landed in: below the table's prefix there is nothing else.
+"""Plain Parquet files into which rows are landed. Only rows are stored below the table's prefix.
 
-What belongs to the table but is no row of it is in the same bucket, below `_land/<prefix>/`:
+Everything else is in the same bucket, below `_land/<prefix>/`:
 
-    schema.json                     the columns, which tasks agree by
+    schema.json                     the columns, on which the tasks agree
     staged/…                        files of tasks, before their commit
     commits/<query>/<batch>.json    which staged file of a batch becomes which file of the table,
-                                    and how far each lane is landed with it
-    landed.json                     the same of all lanes, and the last batch that it counts
+                                    and how far the commit lands each lane
+    landed.json                     how far each lane is landed, and the last batch of each query
+                                    that this includes
 
-A commit is this: the batch's document is stored, unless there is one; then every file that it names
-is copied to its place; then the staged ones are removed. A batch that Spark repeats finds the
-document and goes on with what that says; its own files are removed. So every row is there once,
-whatever was killed when.
+A commit stores the batch's document unless it exists, copies every file that the document names to
+its final place, and removes the staged files. A batch that Spark repeats finds the document and
+completes it; the files of the repetition are removed. So every row is there once, whichever process
+is killed.
 
-What does not hold, for plain Parquet has no such thing: a reader that lists the files while a
-commit copies them may see some files of the batch and not yet the others, and so for longer if the
-query was killed just then and is not started again. No file is ever seen in part, and none twice.
-Two jobs that land
-the same topic into one table at the same time may land messages twice. Who must see whole batches
-reads the files that the documents in `commits` name, or a Delta table.
+Two guarantees of a Delta table are missing. A reader that lists the files during a commit may see
+only some files of the batch; if the query is killed at that moment, this lasts until it is started
+again. No file is ever seen incomplete or twice. And two jobs that land the same topic into the same
+table at the same time may land messages twice. A reader that needs whole batches should read the
+files that the documents in `commits` name, or use a Delta table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 class _Landed(msgspec.Struct, frozen=True):
     lanes: dict[str, int] = {}
-    batches: dict[str, int] = {}  # the last one of each query that is counted
+    batches: dict[str, int] = {}  # the last batch of each query that is included
 
     def with_commit(self, query: str, batch: int, commit: _Commit) -> _Landed:
         ends = {lane: max(at, self.lanes.get(lane, at)) for lane, at in commit.lanes.items()}
@@ -82,7 +82,7 @@ class _Landed(msgspec.Struct, frozen=True):
 
 
 class ParquetTarget:
-    """A `Target`."""
+    """Implements `Target`."""
 
     def __init__(
         self,
@@ -99,31 +99,38 @@ class ParquetTarget:
         self._own = f"{FOLDER}/{place.prefix}"
         self._staged = place.with_table(f"{place.bucket}/{self._own}/staged")
         self._objects = place.object_store()
-        self._counts_all = False  # whether every commit was counted when this one began
+        self._counts_all = False  # whether `landed.json` included all commits at the start
 
     def schema(self) -> StructType | None:
-        found = self._agreed()
-        return None if found is None else _schema_of(found[0])
+        agreed = self._agreed()
+        return None if agreed is None else _schema_of(agreed[0])
 
-    def agree(self, wanted: StructType, *, is_given: bool) -> StructType:
-        wanted = as_table_schema(wanted)
+    def agree(self, requested: StructType, *, is_given: bool) -> StructType:
+        requested = as_table_schema(requested)
         for _ in range(ATTEMPTS_MAX):
-            found = self._agreed()
-            if found is None:
-                check_partitioning(wanted, self._partition_columns)
-                schema, mode = wanted, "create"
+            agreed = self._agreed()
+            if agreed is None:
+                check_partitioning(requested, self._partition_columns)
+                schema, mode = requested, "create"
             else:
-                there = _schema_of(found[0])
-                if found[0].partition_columns != self._partition_columns:
-                    raise InputError(f"{self._place} is partitioned otherwise")
-                join = evolved(there, wanted, may_add=True) if is_given else extended(there, wanted)
-                if join == there:
-                    return there
-                schema, mode = join, found[1]
+                current = _schema_of(agreed[0])
+                if agreed[0].partition_columns != self._partition_columns:
+                    raise InputError(f"{self._place}: the table is partitioned by other columns")
+                joined = (
+                    evolved(current, requested, may_add=True)
+                    if is_given
+                    else extended(current, requested)
+                )
+                if joined == current:
+                    return current
+                schema, mode = joined, agreed[1]
             document = _Schema(schema.json(), self._partition_columns)
             if self._put("schema.json", document, mode):
                 return schema
-        raise Busy(f"{self._place}: others changed the schema {ATTEMPTS_MAX} times meanwhile")
+        raise Busy(
+            f"{self._place}: other writers changed the schema during each of {ATTEMPTS_MAX} "
+            "attempts; try again"
+        )
 
     def open_files(self, schema: StructType) -> TableFiles:
         return files_of(
@@ -137,79 +144,86 @@ class ParquetTarget:
     def landed(self, lanes: Collection[str]) -> dict[str, int]:
         if not self._counts_all:
             self._count_all()
-        found = self._get(_LANDED, _Landed)
-        known = {} if found is None else found[0].lanes
-        return {lane: known[lane] for lane in lanes if lane in known}
+        document = self._get(_LANDED, _Landed)
+        positions = {} if document is None else document[0].lanes
+        return {lane: positions[lane] for lane in lanes if lane in positions}
 
     def commit(
         self,
         files: Sequence[WrittenFile],
-        schema: StructType,  # noqa: ARG002 - the files have it
+        schema: StructType,  # noqa: ARG002 - the files contain it
         transaction: Transaction,
         advances: Sequence[Advance] = (),
     ) -> None:
         query, batch = transaction.application, transaction.number
         name = f"commits/{query}/{batch:012d}.json"
-        lanes = {one.application: one.end for one in advances}
-        ours = _Commit(list(self._named(files, transaction)), lanes)
+        lanes = {advance.application: advance.end for advance in advances}
+        commit = _Commit(list(self._named(files, transaction)), lanes)
         if self._get(name, _Commit) is None and self._is_landed(advances):
-            remove_files(self._staged, [one.path for one in files])
+            remove_files(self._staged, [file.path for file in files])
             return
-        if not self._put(name, ours, "create"):
-            theirs = self._get(name, _Commit)
-            if theirs is None:
-                raise DataError("a commit that was there is gone", path=f"{self._own}/{name}")
-            kept = {one.staged for one in theirs[0].files}
-            remove_files(self._staged, [one.path for one in files if one.path not in kept])
-            ours = theirs[0]
-        self._count(query, batch, ours)
-        self._publish(ours)
+        if not self._put(name, commit, "create"):
+            existing = self._get(name, _Commit)
+            if existing is None:
+                raise DataError(
+                    "the document of a commit has disappeared", path=f"{self._own}/{name}"
+                )
+            kept = {file.staged for file in existing[0].files}
+            remove_files(self._staged, [file.path for file in files if file.path not in kept])
+            commit = existing[0]
+        self._count(query, batch, commit)
+        self._publish(commit)
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
-        remove_files(self._staged, [one.path for one in files])
+        remove_files(self._staged, [file.path for file in files])
 
     def optimize(self) -> int:
-        raise InputError(f"{self._place} has no log: only Delta tables can be optimized")
+        raise InputError(f"{self._place}: only Delta tables can be optimized, not plain Parquet")
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Of staged files, those that a killed task left; those of the table are all needed, and
-        those of a commit that was begun are, too."""
+        """Removes old staged files that killed tasks left. Returns how many.
+
+        Files of the table are never removed, nor files of a commit that may be unfinished.
+        """
         check_retention(retention_h)
         before_s = self._clock.wall_ns() / NS_PER_S - retention_h * _S_PER_HOUR
-        found = [
-            one["path"].removeprefix(f"{self._staged.prefix}/")
+        paths = [
+            entry["path"].removeprefix(f"{self._staged.prefix}/")
             for page in self._objects.list(self._staged.prefix)
-            for one in page
-            if one["last_modified"].timestamp() < before_s
+            for entry in page
+            if entry["last_modified"].timestamp() < before_s
         ]
-        needed = self._begun()  # now: what is committed from here on is younger
-        found = [path for path in found if path not in needed]
-        remove_files(self._staged, found)
-        return len(found)
+        needed = self._begun()  # read only now: later commits name younger files
+        paths = [path for path in paths if path not in needed]
+        remove_files(self._staged, paths)
+        return len(paths)
 
     def _begun(self) -> set[str]:
-        """The files of each query's last commit: it alone may not be finished."""
+        """Returns the staged files of each query's last commit.
+
+        Only that commit can be unfinished.
+        """
         last: dict[str, str] = {}
         for query, name in self._commit_names():
             last[query] = max(name, last.get(query, ""))
         commits = [self._get(f"commits/{query}/{name}", _Commit) for query, name in last.items()]
-        return {file.staged for one in commits if one is not None for file in one[0].files}
+        return {file.staged for commit in commits if commit is not None for file in commit[0].files}
 
     def _commit_names(self) -> Iterator[tuple[str, str]]:
         prefix = f"{self._own}/commits"
         for page in self._objects.list(prefix):
-            for one in page:
-                query, _, name = one["path"].removeprefix(f"{prefix}/").rpartition("/")
+            for entry in page:
+                query, _, name = entry["path"].removeprefix(f"{prefix}/").rpartition("/")
                 yield query, name
 
     def _is_landed(self, advances: Sequence[Advance]) -> bool:
-        known = self.landed([one.application for one in advances])
-        return are_made(advances, known.get, self._place)
+        positions = self.landed([advance.application for advance in advances])
+        return are_made(advances, positions.get, self._place)
 
     def _count_all(self) -> None:
-        """Commits that were decided by a run that died before it had counted them."""
-        found = self._get(_LANDED, _Landed)
-        counted = {} if found is None else found[0].batches
+        """Adds commits to `landed.json` whose run died before it added them."""
+        landed = self._get(_LANDED, _Landed)
+        counted = {} if landed is None else landed[0].batches
         for query, name in self._commit_names():
             batch = int(name.removesuffix(".json"))
             if batch > counted.get(query, -1):
@@ -220,55 +234,62 @@ class ParquetTarget:
 
     def _count(self, query: str, batch: int, commit: _Commit) -> None:
         for _ in range(ATTEMPTS_MAX):
-            found = self._get(_LANDED, _Landed)
-            before = _Landed() if found is None else found[0]
+            current = self._get(_LANDED, _Landed)
+            before = _Landed() if current is None else current[0]
             after = before.with_commit(query, batch, commit)
-            if after == before or self._put(_LANDED, after, found[1] if found else "create"):
+            if after == before or self._put(_LANDED, after, current[1] if current else "create"):
                 return
-        raise Busy(f"{self._place}: others landed something {ATTEMPTS_MAX} times meanwhile")
+        raise Busy(
+            f"{self._place}: other writers committed during each of {ATTEMPTS_MAX} attempts; "
+            "try again"
+        )
 
     def _publish(self, commit: _Commit) -> None:
-        """Again, if it was begun before. Staged files are gone only when all are copied."""
+        """Copies the files into the table; completes a copy that was interrupted. Staged files
+        are removed only after all are copied.
+        """
         import obstore
 
-        for one in commit.files:
+        for file in commit.files:
             try:
                 obstore.copy(
                     self._objects,
-                    f"{self._staged.prefix}/{one.staged}",
-                    f"{self._place.prefix}/{one.path}",
+                    f"{self._staged.prefix}/{file.staged}",
+                    f"{self._place.prefix}/{file.path}",
                 )
             except FileNotFoundError:
                 continue
-        remove_files(self._staged, [one.staged for one in commit.files])
+        remove_files(self._staged, [file.staged for file in commit.files])
 
     def _named(self, files: Sequence[WrittenFile], transaction: Transaction) -> Iterable[_File]:
-        for index, one in enumerate(files):
+        for index, file in enumerate(files):
             name = f"{transaction.application}-{transaction.number:012d}-{index:05d}"
-            path = f"{folder_of(one.partition)}{name}.{self._landing.compression}.parquet"
-            yield _File(one.path, path, one.rows, one.size_bytes)
+            path = f"{folder_of(file.partition)}{name}.{self._landing.compression}.parquet"
+            yield _File(file.path, path, file.rows, file.size_bytes)
 
     def _agreed(self) -> tuple[_Schema, Any] | None:
         return self._get("schema.json", _Schema)
 
     def _get(self, name: str, kind: type[Any]) -> tuple[Any, Any] | None:
-        """With what an update of it is conditional on."""
+        """Returns the document and the condition to pass to `_put` for updating it, or None if
+        there is none.
+        """
         import obstore
 
         path = f"{self._own}/{name}"
         try:
-            found = obstore.get(self._objects, path)
+            result = obstore.get(self._objects, path)
         except FileNotFoundError:
             return None
-        meta = found.meta
+        meta = result.meta
         try:
-            document = msgspec.json.decode(bytes(found.bytes()), type=kind)
+            document = msgspec.json.decode(bytes(result.bytes()), type=kind)
         except msgspec.DecodeError as error:
-            raise DataError(f"no such document: {error}", path=path) from error
+            raise DataError(f"not a valid document: {error}", path=path) from error
         return document, {"e_tag": meta["e_tag"], "version": meta["version"]}
 
     def _put(self, name: str, document: msgspec.Struct, mode: Any) -> bool:
-        """Whether it was stored, or somebody else was faster."""
+        """Returns whether the document was stored; False if another process was first."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 

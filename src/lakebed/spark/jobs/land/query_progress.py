@@ -1,4 +1,4 @@
-"""How far the queries are: what Spark says of their batches, added up and told to a watcher."""
+"""Adds up what Spark reports about the batches of the queries, and reports it to a watcher."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ INTERVAL_S: Final = 0.5
 
 class LandedCounts(NamedTuple):
     rows: int = 0
-    rescued: int = 0  # of these rows
+    rescued: int = 0  # rows with rescued fields
     dead_letters: int = 0
     size_bytes: int = 0
 
 
 @dataclass
 class Tally:
-    """Of one query. Spark keeps the last hundred batches; those before are remembered here."""
+    """The batches of one query. Spark keeps only the last hundred; all are kept here."""
 
     query: StreamingQuery
     batches: dict[int, LandedCounts] = field(default_factory=dict)
@@ -40,23 +40,30 @@ class Tally:
 
 
 def follow(tallies: Sequence[Tally], watcher: Watcher, done: LandedCounts) -> bool:
-    """Until all have ended, or were stopped; if one fails, the others are stopped, and what it
-    failed with is raised. An interrupt stops them, too: False then. `done` was landed before."""
+    """Waits until all queries have ended or were stopped. `done` is what was landed before.
+
+    If a query fails, the others are stopped and its error is raised. An interrupt stops all, and
+    returns False.
+    """
     try:
-        left = list(tallies)
-        while left:
-            ended = [one for one in left if one.query.awaitTermination(INTERVAL_S / len(left))]  # type: ignore[arg-type]
-            left = [one for one in left if one not in ended]
-            for one in tallies:
-                one.update()
-            landed = sum_of([done, *(one.total() for one in tallies)])
+        running = list(tallies)
+        while running:
+            ended = [
+                tally
+                for tally in running
+                if tally.query.awaitTermination(INTERVAL_S / len(running))  # type: ignore[arg-type]
+            ]
+            running = [tally for tally in running if tally not in ended]
+            for tally in tallies:
+                tally.update()
+            landed = sum_of([done, *(tally.total() for tally in tallies)])
             watcher.advance(landed.rows + landed.dead_letters, size_bytes=landed.size_bytes)
     except KeyboardInterrupt:
-        watcher.report_line("stopped: what is not landed yet is landed by the next run")
+        watcher.report_line("stopped: the next run lands the rest")
         return False
     finally:
-        for one in tallies:
-            one.query.stop()
+        for tally in tallies:
+            tally.query.stop()
     return True
 
 
@@ -65,13 +72,13 @@ def sum_of(parts: Sequence[LandedCounts]) -> LandedCounts:
 
 
 def landed_of(progress: Any) -> LandedCounts | None:
-    """What a batch landed; None if it was none."""
+    """Returns what a batch landed, or None if this progress has no counts."""
     metrics = (progress["observedMetrics"] or {}).get(METRICS)
     if metrics is None:
         return None
     values = metrics if isinstance(metrics, dict) else metrics.asDict()
-    if "schema" in values:  # as a Connect server has it: the values apart from their names
-        names = [one["name"] for one in values["schema"]["fields"]]
+    if "schema" in values:  # a Spark Connect server sends names and values separately
+        names = [column["name"] for column in values["schema"]["fields"]]
         values = dict(zip(names, values["values"], strict=True))
     if values.get("rows") is None:
         return None

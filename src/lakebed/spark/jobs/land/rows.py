@@ -1,10 +1,10 @@
-"""The columns that a table has beside those of JSON values: of the message, and of its time.
+"""The columns of a table that describe the message and its time, next to the fields of JSON values.
 
     raw     topic partition offset timestamp key value headers [day [hour]]
     json    _topic _partition _offset _timestamp _key [_day [_hour]] and the fields of the values
 
-Of a log they are `log record_id segment timestamp timestamp_ns ext_id payload`. Days and hours are
-of UTC; a message whose time is in no year of four digits has none.
+For a log they are `log record_id segment timestamp timestamp_ns ext_id payload`. Days and hours are
+in UTC; they are null for years outside 1 to 9999.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEAD_LETTER: Final = pa.schema(
 _US_OF_YEAR_1: Final = -62_135_596_800_000_000
 _US_OF_YEAR_10000: Final = 253_402_300_800_000_000
 _MESSAGE: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-LOG_NAMES: Final[Mapping[str, str]] = {  # of a dead letter's columns, those of a log
+LOG_NAMES: Final[Mapping[str, str]] = {  # columns of a dead letter, and the matching ones of a log
     "topic": "log",
     "offset": "record_id",
     "timestamp": "timestamp",
@@ -47,7 +47,7 @@ LOG_NAMES: Final[Mapping[str, str]] = {  # of a dead letter's columns, those of 
 
 
 class MessageRows:
-    """How a table has messages. Made in every task."""
+    """Converts messages to columns of the table. Every task creates one."""
 
     def __init__(self, landing: Landing) -> None:
         self._landing = landing
@@ -69,20 +69,20 @@ class MessageRows:
             ]
         )
         self.schema = spark_schema(self.arrow)
-        wanted = {*landing.message_columns, *(LOG_NAMES.values() if landing.is_log else _MESSAGE)}
+        needed = {*landing.message_columns, *(LOG_NAMES.values() if landing.is_log else _MESSAGE)}
         if landing.values == "raw":  # there are no dead letters
-            wanted = {*landing.message_columns, *(["timestamp"] if times else [])}
-        self.read_columns = tuple(name for name in fields.names if name in wanted)
+            needed = {*landing.message_columns, *(["timestamp"] if times else [])}
+        self.read_columns = tuple(name for name in fields.names if name in needed)
 
     def columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """In the order of the schema."""
-        found = [batch.column(name) for name in self._landing.message_columns]
+        """Returns the columns in the order of the schema."""
+        columns = [batch.column(name) for name in self._landing.message_columns]
         if self.partition_columns:
-            found += times_of(batch.column("timestamp"))[: len(self.partition_columns)]
-        return found
+            columns += times_of(batch.column("timestamp"))[: len(self.partition_columns)]
+        return columns
 
     def dead_letters(self, batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
-        """Of the rows with these numbers."""
+        """Returns dead letters for the rows with these indexes."""
         indices = sorted(errors)
         rows = batch.take(pa.array(indices, pa.int64()))
         names = LOG_NAMES if self._landing.is_log else {name: name for name in _MESSAGE}
@@ -100,15 +100,15 @@ class MessageRows:
 
 
 def times_of(stamps: pa.Array) -> list[pa.Array]:
-    """The day and the hour."""
+    """Returns the day and the hour of each timestamp."""
     numbers = stamps.cast(pa.int64())
     is_known = compute.and_(
         compute.greater_equal(numbers, _US_OF_YEAR_1), compute.less(numbers, _US_OF_YEAR_10000)
     )
-    known = compute.if_else(is_known, stamps, pa.scalar(None, TIMESTAMP))
-    return [known.cast(pa.date32()), compute.hour(known).cast(pa.int32())]
+    valid = compute.if_else(is_known, stamps, pa.scalar(None, TIMESTAMP))
+    return [valid.cast(pa.date32()), compute.hour(valid).cast(pa.int32())]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Without a session."""
+    """Converts the schema without a Spark session."""
     return from_arrow_schema(schema, prefer_timestamp_ntz=False)

@@ -1,8 +1,8 @@
-"""The shape of JSON documents, as they were seen: what types a table needs for their fields. Pure.
+"""Infers from JSON documents which types a table needs for their fields. Without I/O.
 
-Whole numbers are `bigint`, together with others `double`; text is always `string`, times are not
-guessed. Where types differ, the most frequent one is taken. What was only ever null, or an empty
-list or object, has no type yet.
+Integers become `bigint`, or `double` if there are other numbers too; text is always `string`, and
+times are not guessed. If types differ, the most frequent one wins. A field that was always null, or
+an empty list or object, has no type yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ DEPTH_MAX: Final = 16
 NAME_CHARACTERS_MAX: Final = 255
 
 _I64: Final = range(-(1 << 63), 1 << 63)
-_NO_NAME: Final = frozenset(" ,;{}()\n\t\r=")  # what Parquet files of Spark and Delta refuse
+_NO_NAME: Final = frozenset(
+    " ,;{}()\n\t\r="
+)  # refused in column names by Parquet files of Spark and Delta
 _SIMPLE: Final[Mapping[str, type[DataType]]] = {
     "boolean": BooleanType,
     "long": LongType,
@@ -36,7 +38,10 @@ _SIMPLE: Final[Mapping[str, type[DataType]]] = {
 
 
 class Shape(msgspec.Struct):
-    """Of the values at one place of the documents. `counts` are of kinds; as JSON it travels."""
+    """The kinds of values seen at one place of the documents, with their counts.
+
+    Sent between processes as JSON.
+    """
 
     counts: dict[str, int] = {}
     fields: dict[str, Shape] = {}
@@ -57,17 +62,17 @@ class Shape(msgspec.Struct):
             case list():
                 kind = "array"
                 self.element = self.element or Shape()
-                for one in value:
-                    self.element.add_value(one)
+                for item in value:
+                    self.element.add_value(item)
             case _:
                 assert isinstance(value, dict), "JSON has no other types"
                 kind = "struct"
-                for name, one in value.items():
-                    self.fields.setdefault(name, Shape()).add_value(one)
+                for name, item in value.items():
+                    self.fields.setdefault(name, Shape()).add_value(item)
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def add(self, other: Shape) -> None:
-        """What somebody else saw."""
+        """Adds the observations of another shape."""
         for kind, count in other.counts.items():
             self.counts[kind] = self.counts.get(kind, 0) + count
         for name, shape in other.fields.items():
@@ -77,14 +82,15 @@ class Shape(msgspec.Struct):
             self.element.add(other.element)
 
     def struct(self, depth: int = 0) -> StructType:
-        """Of objects: the fields that can be columns and have a type. Of two names that differ in
-        case alone the one that was seen first."""
-        found: dict[str, StructField] = {}
+        """Returns the fields of objects that have a type and a valid column name. Of names that
+        differ only in case, the first one seen is used.
+        """
+        columns: dict[str, StructField] = {}
         for name, shape in self.fields.items():
             data_type = shape.data_type(depth + 1)
             if data_type is not None and is_column_name(name):
-                found.setdefault(name.lower(), StructField(name, data_type))
-        return StructType(list(found.values()))
+                columns.setdefault(name.lower(), StructField(name, data_type))
+        return StructType(list(columns.values()))
 
     def data_type(self, depth: int = 0) -> DataType | None:
         if not self.counts or depth > DEPTH_MAX:
@@ -92,7 +98,7 @@ class Shape(msgspec.Struct):
         counts = dict(self.counts)
         if "double" in counts:
             counts["double"] += counts.pop("long", 0)
-        kind = max(counts, key=lambda one: counts[one])
+        kind = max(counts, key=lambda name: counts[name])
         if kind == "struct":
             struct = self.struct(depth)
             return struct if struct.fields else None
@@ -103,50 +109,57 @@ class Shape(msgspec.Struct):
 
 
 def is_column_name(name: str) -> bool:
-    """Whether Parquet, Delta and Spark take it without an escape."""
+    """Returns whether Parquet, Delta and Spark accept the name without escaping."""
     is_short = 0 < len(name) <= NAME_CHARACTERS_MAX
     return is_short and name.isprintable() and not set(name) & _NO_NAME
 
 
-def extended(table: StructType, wanted: StructType) -> StructType:
-    """The table's schema with the fields that it lacks; what it has stays as it is."""
+def extended(table: StructType, requested: StructType) -> StructType:
+    """Returns the table's schema plus the fields that it lacks. Existing fields keep their type."""
     names = {name.lower() for name in table.names}
     fields = [
         StructField(
-            one.name,
-            _extended(one.dataType, wanted[one.name].dataType)
-            if one.name in wanted.names
-            else one.dataType,
-            one.nullable,
-            one.metadata,
+            field.name,
+            _extended(field.dataType, requested[field.name].dataType)
+            if field.name in requested.names
+            else field.dataType,
+            field.nullable,
+            field.metadata,
         )
-        for one in table.fields
+        for field in table.fields
     ]
-    return StructType(fields + [one for one in wanted.fields if one.name.lower() not in names])
+    return StructType(
+        fields + [field for field in requested.fields if field.name.lower() not in names]
+    )
 
 
-def _extended(table: DataType, wanted: DataType) -> DataType:
-    match table, wanted:
+def _extended(table: DataType, requested: DataType) -> DataType:
+    match table, requested:
         case StructType(), StructType():
-            return extended(table, wanted)
+            return extended(table, requested)
         case ArrayType(), ArrayType():
-            return ArrayType(_extended(table.elementType, wanted.elementType), table.containsNull)
+            return ArrayType(
+                _extended(table.elementType, requested.elementType), table.containsNull
+            )
     return table
 
 
 def leaf_count(data_type: DataType) -> int:
-    """How many columns files have for it."""
+    """Returns how many Parquet columns the type takes."""
     match data_type:
         case StructType():
-            return sum(leaf_count(one.dataType) for one in data_type.fields)
+            return sum(leaf_count(field.dataType) for field in data_type.fields)
         case ArrayType():
             return leaf_count(data_type.elementType)
     return 1
 
 
 def left_over(document: Mapping[str, Any], schema: StructType) -> list[str]:
-    """The fields that have no column, or have within them something that has none: there are too
-    many columns, it is nested too deeply, its type is unclear, or its name cannot be a column's."""
+    """Returns the fields that do not fully fit into columns.
+
+    Either the field or something inside it has no column, because there are too many columns, it is
+    nested too deeply, its type is unclear, or its name cannot be a column name.
+    """
     return [
         name
         for name, value in document.items()
@@ -159,7 +172,7 @@ def _is_more(value: object, data_type: DataType) -> bool:
         case dict(), StructType():
             return bool(left_over(value, data_type))
         case list(), ArrayType():
-            return any(_is_more(one, data_type.elementType) for one in value)
+            return any(_is_more(item, data_type.elementType) for item in value)
     return False
 
 

@@ -1,4 +1,4 @@
-"""What rows are landed in: a Delta table, or plain Parquet files."""
+"""The table into which rows are landed: a Delta table, or plain Parquet files."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Target(Protocol):
-    """Used by the tasks of a batch, and by whoever commits it, in processes of their own."""
+    """A table, used by the tasks of a batch and by the process that commits it."""
 
     def schema(self) -> StructType | None:
-        """What the table has; None if there is no table."""
+        """Returns the schema of the table, or None if there is no table."""
 
-    def agree(self, wanted: StructType, *, is_given: bool) -> StructType:
-        """Make the table, or its missing columns, and tell what it has then.
+    def agree(self, requested: StructType, *, is_given: bool) -> StructType:
+        """Creates the table, or its missing columns, and returns the resulting schema.
 
-        Others may do the same at the same time: what is there first stays. Where columns have
-        other types, that is an `InputError` if the schema was `given`, and else is left so.
+        Several processes may do this at the same time: the first one wins. If a column already has
+        another type, that is an `InputError` if `is_given`; otherwise the column keeps its type.
         """
 
     def open_files(self, schema: StructType) -> TableFiles:
-        """For the rows of a task; nobody sees them before the commit."""
+        """Returns a writer for the rows of a task. The rows are invisible until the commit."""
 
     def landed(self, lanes: Collection[str]) -> dict[str, int]:
-        """Up to which position each of these lanes is in the table; see `landed_range`."""
+        """Returns the position up to which each lane is in the table; see `landed_range`."""
 
     def commit(
         self,
@@ -45,17 +45,18 @@ class Target(Protocol):
         transaction: Transaction,
         advances: Sequence[Advance] = (),
     ) -> None:
-        """Once for each transaction, and each advance of a lane: the files of a second time are
-        removed. There may be no file at all."""
+        """Commits once for each transaction and each advance of a lane; the files of a
+        repetition are removed. `files` may be empty.
+        """
 
     def remove(self, files: Sequence[WrittenFile]) -> None:
-        """Files of no commit."""
+        """Removes files that are part of no commit."""
 
     def optimize(self) -> int:
-        """Make larger files of small ones; how many were replaced."""
+        """Merges small files into larger ones. Returns how many were replaced."""
 
     def vacuum(self, *, retention_h: float) -> int:
-        """Remove files that nothing needs, and that are older; how many."""
+        """Removes files that are not needed and older than this. Returns how many."""
 
 
 def files_of(
@@ -66,7 +67,7 @@ def files_of(
     partition_columns: tuple[str, ...],
     clock: Clock,
 ) -> TableFiles:
-    """For the rows of a task, at that place; by names that nobody else has."""
+    """Returns a writer for the rows of a task, with file names that no other task uses."""
     return TableFiles(
         place,
         arrow_schema(schema),
@@ -83,7 +84,7 @@ def target_of(
     is_dead: bool = False,
     partition_columns: tuple[str, ...] = (),
 ) -> Target:
-    """Of the rows, or of the dead letters, which are in no partitions."""
+    """Returns the table of the rows, or that of the dead letters, which is not partitioned."""
     from lakebed.spark.jobs.land.delta_target import DeltaTarget
     from lakebed.spark.jobs.land.parquet_target import ParquetTarget
 
@@ -93,7 +94,7 @@ def target_of(
 
 
 def ensure_buckets(landing: Landing, s3: Mapping[str, str]) -> None:
-    """Make those that there are not."""
+    """Creates the buckets that do not exist."""
     for table in (landing.table, landing.dead_letters):
         place = place_of_table(table, s3)
         place.file_system(creates_buckets=True).create_dir(place.bucket)

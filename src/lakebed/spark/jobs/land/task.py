@@ -1,10 +1,10 @@
-"""What a task makes of the messages it reads: files of rows, and files of dead letters.
+"""Converts the messages that a task reads into files of rows and files of dead letters.
 
-A JSON value is a row if it is an object. What of it fits no column is rescued, as text, in a column
-of its own in the same row; a value that is no object is a dead letter.
+A JSON object becomes a row. Fields that fit no column are rescued: kept as text in a separate
+column of the same row. Any other value becomes a dead letter.
 
-The rows of an Arrow batch are made at once. Where JSON values have fields that the table lacks, the
-table gets them first; files that are open are finished then, for they have the schema of before.
+The rows of an Arrow batch are converted at once. If JSON values have fields that the table lacks,
+the table is extended first; files that are open have the old schema and are finished then.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from lakebed.spark.jobs.land.target import Target
 
 ERROR_CHARACTERS_MAX = 1000
-_PLACE = ("topic", "partition", "offset")  # of a dead letter
+_PLACE = ("topic", "partition", "offset")  # columns of a dead letter
 
 
 class TaskFiles(msgspec.Struct, frozen=True):
-    """What a task wrote. It travels to the commit as JSON; `schema_json` is that of the rows.
+    """The files that a task wrote, sent to the commit as JSON.
 
-    `ranges` are what it read, and `dead_ranges` those of them whose dead letters are in its files.
+    `schema_json` is the schema of the rows.
+
+    `ranges` are the ranges that the task read; `dead_ranges` are those whose dead letters are in
+    its files.
     """
 
     rows: list[WrittenFile]
@@ -45,7 +48,7 @@ class TaskFiles(msgspec.Struct, frozen=True):
 
 
 class LandTask:
-    """Of one task. Give it all batches, then `finish`; or `drop` what was written."""
+    """The work of one task. Pass all batches to `take`, then call `finish`, or `drop` to undo."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class LandTask:
     ) -> None:
         self._landing = landing
         self._ranges = list(ranges)
-        self._buried: dict[str, int] = {}  # how far the table of dead letters had each lane
+        self._buried: dict[str, int] = {}  # how far the table of dead letters has each lane
         self._messages = messages
         self._target = rows
         self._dead_target = dead_letters
@@ -68,7 +71,7 @@ class LandTask:
         self._dead_files: TableFiles | None = None
         self._written: list[WrittenFile] = []
         self.row_count = 0
-        self.rescued_count = 0  # rows with something in their rescue column
+        self.rescued_count = 0  # rows with rescued fields
         self.dead_count = 0
         self.size_bytes = 0
 
@@ -78,36 +81,38 @@ class LandTask:
             self._write(self._messages.columns(batch), self._messages.arrow)
             return
         values = batch.column(self._landing.value_column).to_pylist()
-        found = self._decoder.decode(values)
-        if found.with_more and self._landing.evolves:
-            found = self._settle(values, found)
-        cells = self._decoder.columns(found)
-        rescued = pa.array(found.rescued(), pa.string())
+        documents = self._decoder.decode(values)
+        if documents.with_more and self._landing.evolves:
+            documents = self._settle(values, documents)
+        cells = self._decoder.columns(documents)
+        rescued = pa.array(documents.rescued(), pa.string())
         self.rescued_count += len(rescued) - rescued.null_count
         columns = [*self._messages.columns(batch), *cells, rescued]
         fields = arrow_schema(
             StructType([*self._decoder.schema.fields, rescue_field(self._landing)])
         )
         schema = pa.schema([*self._messages.arrow, *fields])
-        if found.errors:
-            self._dead_letter(batch, found)
-            kept = [index for index in range(len(values)) if index not in found.errors]
-            columns = [column.take(pa.array(kept, pa.int64())) for column in columns]
+        if documents.errors:
+            self._dead_letter(batch, documents)
+            valid_rows = [index for index in range(len(values)) if index not in documents.errors]
+            columns = [column.take(pa.array(valid_rows, pa.int64())) for column in columns]
         self._write(columns, schema)
 
     def finish(self) -> TaskFiles:
-        """All files, complete and stored."""
+        """Finishes all files and returns them. They are complete and stored then."""
         self._finish_rows()
         dead = [] if self._dead_files is None else self._dead_files.finish()
         dead_ranges = [
-            msgspec.structs.replace(one, start=max(one.start, self._buried.get(one.lane, 0)))
-            for one in self._ranges
+            msgspec.structs.replace(
+                landed, start=max(landed.start, self._buried.get(landed.lane, 0))
+            )
+            for landed in self._ranges
         ]
-        dead_ranges = [one for one in dead_ranges if dead and one.start < one.end]
+        dead_ranges = [landed for landed in dead_ranges if dead and landed.start < landed.end]
         return TaskFiles(self._written, dead, self._schema.json(), self._ranges, dead_ranges)
 
     def drop(self) -> None:
-        """What was written, as far as it can be done."""
+        """Removes what was written, as far as possible."""
         for files in (self._files, self._dead_files):
             if files is not None:
                 files.remove()
@@ -122,12 +127,14 @@ class LandTask:
         self._files.write(rows)
         self.row_count += rows.num_rows
 
-    def _dead_letter(self, batch: pa.RecordBatch, found: Documents) -> None:
+    def _dead_letter(self, batch: pa.RecordBatch, documents: Documents) -> None:
         if self._dead_files is None:
             schema = self._dead_target.agree(spark_schema(DEAD_LETTER), is_given=False)
             self._dead_files = self._dead_target.open_files(schema)
-            self._buried = self._dead_target.landed([one.lane for one in self._ranges if one.lane])
-        errors = {index: text[:ERROR_CHARACTERS_MAX] for index, text in found.errors.items()}
+            self._buried = self._dead_target.landed(
+                [landed.lane for landed in self._ranges if landed.lane]
+            )
+        errors = {index: text[:ERROR_CHARACTERS_MAX] for index, text in documents.errors.items()}
         letters = self._messages.dead_letters(batch, errors)
         self.dead_count += len(errors)
         letters = self._not_buried(letters)
@@ -135,45 +142,52 @@ class LandTask:
             self._dead_files.write(letters)
 
     def _not_buried(self, letters: pa.RecordBatch) -> pa.RecordBatch:
-        """Without those that the table has already: a run may have died after it committed dead
-        letters, and before it committed the rows."""
+        """Returns the dead letters that the table does not have yet. A run may have died between
+        the commit of dead letters and the commit of rows.
+        """
         firsts = {
-            (one.name, one.number): self._buried[one.lane]
-            for one in self._ranges
-            if one.lane in self._buried
+            (landed.name, landed.number): self._buried[landed.lane]
+            for landed in self._ranges
+            if landed.lane in self._buried
         }
         if not firsts:
             return letters
-        places = zip(*(letters.column(one).to_pylist() for one in _PLACE), strict=True)
+        positions = zip(*(letters.column(name).to_pylist() for name in _PLACE), strict=True)
         return letters.filter(
-            pa.array([offset >= firsts.get((name, number), 0) for name, number, offset in places])
+            pa.array(
+                [offset >= firsts.get((name, number), 0) for name, number, offset in positions]
+            )
         )
 
-    def _settle(self, values: list[bytes | None], found: Documents) -> Documents:
-        """Documents that have more than the table: let it grow, and decode them again."""
-        shape, documents = Shape(), {}
-        for index in found.with_more:
+    def _settle(self, values: list[bytes | None], documents: Documents) -> Documents:
+        """Extends the table for documents with unknown fields, decodes again, and rescues what
+        still has no column.
+        """
+        shape, objects = Shape(), {}
+        for index in documents.with_more:
             value = values[index]
             assert value is not None, "null has no fields"
             try:
-                documents[index] = generic(value)
-            except BadDocument as error:  # within what was passed over
-                found.errors[index], found.objects[index] = str(error), None
+                objects[index] = generic(value)
+            except BadDocument as error:  # in a part that the decoder skipped
+                documents.errors[index], documents.objects[index] = str(error), None
                 continue
-            shape.add_value(documents[index])
+            shape.add_value(objects[index])
         if self._grow(shape.struct()):
-            again = self._decoder.decode(values)
-            again.errors.update(found.errors)
-            found = again
-        for index, document in documents.items():
-            if index not in found.errors:
-                found.rescue(index, left_over(document, self._decoder.schema))
-        return found
+            repeated = self._decoder.decode(values)
+            repeated.errors.update(documents.errors)
+            documents = repeated
+        for index, document in objects.items():
+            if index not in documents.errors:
+                documents.rescue(index, left_over(document, self._decoder.schema))
+        return documents
 
-    def _grow(self, wanted: StructType) -> bool:
-        """Whether the table has more columns than this task knew."""
-        free = StructType([one for one in wanted.fields if one.name.lower() not in self._taken])
-        schema = extended(self._schema, free)
+    def _grow(self, requested: StructType) -> bool:
+        """Extends the table. Returns whether it now has columns that this task did not know."""
+        allowed = StructType(
+            [field for field in requested.fields if field.name.lower() not in self._taken]
+        )
+        schema = extended(self._schema, allowed)
         if schema == self._schema or leaf_count(schema) > self._landing.columns_max:
             return False
         self._finish_rows()
@@ -187,18 +201,18 @@ class LandTask:
         self._files = None
 
     def _new_decoder(self) -> JsonDecoder:
-        """Of the table's columns, but for those of the message."""
-        fields = [one for one in self._schema.fields if one.name.lower() not in self._taken]
+        """Returns a decoder for the table's columns, except those of the message."""
+        fields = [field for field in self._schema.fields if field.name.lower() not in self._taken]
         if not self._landing.evolves and self._landing.schema_json:
             names = given_schema(self._landing).names
-            fields = [one for one in fields if one.name in names]
+            fields = [field for field in fields if field.name in names]
         if self._landing.values == "raw":
             fields = []
-        return JsonDecoder(StructType(fields), tells_more=self._landing.evolves)
+        return JsonDecoder(StructType(fields), lists_extra=self._landing.evolves)
 
 
 def given_schema(landing: Landing) -> StructType:
-    """Of JSON values; without columns if none is given."""
+    """Returns the configured schema of JSON values; without fields if none is configured."""
     if not landing.schema_json:
         return StructType([])
     schema: StructType = StructType.fromJson(msgspec.json.decode(landing.schema_json))
@@ -206,17 +220,17 @@ def given_schema(landing: Landing) -> StructType:
 
 
 def first_schema(landing: Landing, messages: MessageRows) -> StructType:
-    """What a new table has."""
+    """Returns the schema of a new table."""
     rescue = [] if landing.values == "raw" else [rescue_field(landing)]
     return StructType([*messages.schema.fields, *given_schema(landing).fields, *rescue])
 
 
 def rescue_field(landing: Landing) -> StructField:
-    """The column for fields of JSON values that do not fit theirs: a JSON object."""
+    """Returns the column for rescued fields, which holds a JSON object as text."""
     return StructField(f"{landing.prefix}rescued", StringType())
 
 
 def taken_names(landing: Landing, messages: MessageRows) -> frozenset[str]:
-    """Of columns that fields of JSON values cannot have, in small letters."""
+    """Returns the names, in lower case, that fields of JSON values cannot have as columns."""
     names = [*messages.schema.names, rescue_field(landing).name]
     return frozenset(name.lower() for name in names)

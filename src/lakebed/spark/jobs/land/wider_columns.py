@@ -1,8 +1,8 @@
-"""Columns that become wide enough for what was rescued: `land --widen`.
+"""Widens columns so that they fit rescued values: `land --widen`.
 
-Delta cannot change `bigint` to `double` in place, so the files are written again with the new type,
-by tasks, and replace the old ones in one commit. Rescued numbers move from the rescue column to
-their own. If others commit meanwhile, it begins again with what the table has then.
+Delta cannot change `bigint` to `double` in place, so tasks write the files again with the new type,
+and one commit replaces the old files. Rescued numbers move from the rescue column to their own
+column. If another commit comes first, it starts again from the new version of the table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _I64: Final = range(-(1 << 63), 1 << 63)
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """Of a version of the table. `schema_json` is what it has afterwards."""
+    """The rewrite of one version of the table. `schema_json` is the schema afterwards."""
 
     version: int
     schema_json: str
@@ -63,26 +63,29 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def widen(spark: SparkSession, landing: Landing, s3: Mapping[str, str]) -> list[str]:
-    """The names of the columns that were made wider."""
+    """Returns the names of the columns that were widened."""
     for _ in range(ATTEMPTS_MAX):
-        found = call_on_executor(spark, partial(_plan, landing, s3))
-        if found is None:
+        plan = call_on_executor(spark, partial(_plan, landing, s3))
+        if plan is None:
             return []
-        rewrite = msgspec.convert(found, Rewrite)
+        rewrite = msgspec.convert(plan, Rewrite)
         written = call_on_executors(
             spark, partial(_write_split, landing, s3, rewrite), count=rewrite.split_count
         )
-        files = [one for part in written for one in msgspec.convert(part, list[WrittenFile])]
+        files = [file for part in written for file in msgspec.convert(part, list[WrittenFile])]
         if call_on_executor(spark, partial(_replace, landing, s3, rewrite, files)):
             return rewrite.names
-    raise Busy(f"{landing.table}: others changed the table {ATTEMPTS_MAX} times meanwhile")
+    raise Busy(
+        f"{landing.table}: other writers changed the table during each of {ATTEMPTS_MAX} attempts; "
+        "try again"
+    )
 
 
-# These run in processes of Spark's.
+# These functions run on executors.
 
 
 def _plan(landing: Landing, s3: Mapping[str, str]) -> Rewrite | None:
-    """None if no column can be made wide enough for something that was rescued."""
+    """Returns None if widening columns would not fit any rescued value."""
     place, rescue = place_of_table(landing.table, s3), rescue_field(landing)
     table = snapshot.find_table(place)
     if table is None or rescue.name not in (schema := snapshot.schema_of(table)).names:
@@ -97,8 +100,10 @@ def _plan(landing: Landing, s3: Mapping[str, str]) -> Rewrite | None:
     if not wider:
         return None
     fields = [
-        StructField(one.name, wider.get(one.name, one.dataType), one.nullable, one.metadata)
-        for one in schema.fields
+        StructField(
+            field.name, wider.get(field.name, field.dataType), field.nullable, field.metadata
+        )
+        for field in schema.fields
     ]
     return Rewrite(table.version(), StructType(fields).json(), sorted(wider), len(splits))
 
@@ -126,7 +131,7 @@ def _replace(
     place = place_of_table(landing.table, s3)
     if replace_files(place, files, rewrite.schema, version=rewrite.version):
         return True
-    remove_files(place, [one.path for one in files])
+    remove_files(place, [file.path for file in files])
     return False
 
 
@@ -138,25 +143,27 @@ def _splits(table: DeltaTable) -> list[list[FilePart]]:
 
 
 def wider_types(schema: StructType, texts: Iterable[str]) -> dict[str, DataType]:
-    """Of columns of whole numbers: what they must be to take the numbers among rescued fields."""
-    whole = {one.name: one.dataType for one in schema.fields if isinstance(one.dataType, _WHOLE)}
-    found: dict[str, DataType] = {}
+    """Returns the new types of the integer columns that must be widened to fit rescued numbers."""
+    whole = {
+        field.name: field.dataType for field in schema.fields if isinstance(field.dataType, _WHOLE)
+    }
+    wider: dict[str, DataType] = {}
     for text in texts:
         for name, raw in FIELDS.decode(text).items():
-            if name not in whole or isinstance(found.get(name), DoubleType):
+            if name not in whole or isinstance(wider.get(name), DoubleType):
                 continue
             match _number(raw):
                 case float():
-                    found[name] = DoubleType()
+                    wider[name] = DoubleType()
                 case int() as value if value in _I64 and not isinstance(whole[name], LongType):
-                    found[name] = LongType()
-    return found
+                    wider[name] = LongType()
+    return wider
 
 
 def widened(
     batch: pa.RecordBatch, schema: StructType, names: list[str], rescue: str
 ) -> pa.RecordBatch:
-    """The rows in the wider schema, with the rescued numbers in their columns."""
+    """Returns the rows in the wider schema, with the rescued numbers in their columns."""
     arrow = arrow_schema(schema)
     texts: list[str | None] = batch.column(rescue).to_pylist()
     cells: dict[str, dict[int, Any]] = {name: {} for name in names}
@@ -187,7 +194,7 @@ def widened(
 
 
 def _number(raw: msgspec.Raw) -> int | float | None:
-    """None if it is another kind of value, or beyond what a `double` can hold."""
+    """Returns the number, or None if the value is not a number or too large for a `double`."""
     try:
         value = msgspec.json.decode(raw)
         float(value if isinstance(value, int) else 0)
@@ -208,6 +215,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"the column {field.name} has whole numbers that {field.type} cannot hold exactly: it "
-            "is left as it is, and rescued values stay where they are"
+            f"the column {field.name} has integers that {field.type} cannot hold exactly: it "
+            "cannot be widened, and its rescued values stay rescued"
         ) from error
