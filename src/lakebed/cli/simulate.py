@@ -13,12 +13,14 @@ from lakebed.cli.output import Output
 
 if TYPE_CHECKING:
     from lakebed.simulator.campaign import Campaign
+    from lakebed.simulator.plan import Plan
     from lakebed.simulator.run import RunResult
 
 app = typer.Typer(add_completion=False)
 
 BROKEN_EXIT_CODE = 1
 _SHRINK_S = 60.0
+_PLAN_BYTES_MAX = 64 << 20
 _TRACE_LINES = 25
 
 
@@ -103,13 +105,12 @@ def _require_greenlet() -> None:
         ) from None
 
 
-def _plan_of(path: Path):  # type: ignore[no-untyped-def]
+def _plan_of(path: Path) -> Plan:
+    from lakebed.base.files.durable import read_file
+    from lakebed.kernels.disk import real_disk
     from lakebed.simulator.plan import Plan
 
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+    text = read_file(real_disk(), path, size_max=_PLAN_BYTES_MAX).decode(errors="replace")
     return Plan.decode(text, path=str(path))
 
 
@@ -130,13 +131,16 @@ def _print_trace(output: Output, result: RunResult, *, whole: bool) -> None:
 
 def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
     from lakebed.base.clock import SystemClock
+    from lakebed.base.files.durable import make_folders, replace_atomically
+    from lakebed.kernels.disk import real_disk
     from lakebed.simulator.shrinker import Shrinker
 
     shrinker = Shrinker(failed, clock=SystemClock(), seconds_max=_SHRINK_S)
     smallest = shrinker.shrink()
     path = folder / f"simulation-{failed.plan.seed}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(smallest.plan.encode(), encoding="utf-8")
+    disk = real_disk()
+    make_folders(disk, folder.absolute())
+    replace_atomically(disk, path, smallest.plan.encode().encode())
     count = len(smallest.plan.steps)
     output.line(f"the same with {count} steps, found in {shrinker.run_count} runs:")
     for line in smallest.trace.lines[-_TRACE_LINES:]:

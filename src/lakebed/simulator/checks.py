@@ -90,7 +90,7 @@ def check_quiet(context: Context) -> None:
     before = machine.world.runner.switch_count
     machine.elapse(QUIET_MS)
     switches = machine.world.runner.switch_count - before
-    what = f"threads ran {switches} times in ten minutes in which nobody called"
+    what = f"threads ran {switches} times in ten minutes without calls"
     require(switches < 20_000, Promise.QUIET, what)
     check_tasks(context)
     context.story(f"quiet time: threads ran {switches} times")
@@ -149,7 +149,7 @@ def _check_leftovers(context: Context) -> None:
 
 
 def _check_damage(context: Context) -> None:
-    """What was lost of a topic is reported until somebody acknowledges it."""
+    """What was lost of a topic is reported until it is acknowledged."""
     damaged = {
         model.name
         for model in context.model.topics.values()

@@ -67,23 +67,23 @@ class _Run:
             what = f"an unexpected {type(error).__name__}: {error}"
             violation, details = Violation(Promise.ERRORS, what), traceback.format_exc()
         finally:
-            self._trace.tell(self._context.stories)
+            self._trace.add(self._context.stories)
             self._machine.close()
         if violation is not None:
-            self._trace.tell([f"BROKEN {violation}"])
+            self._trace.add([f"BROKEN {violation}"])
         return RunResult(self._plan, violation, self._index, self._trace, self._coverage, details)
 
     def _all(self) -> None:
         self._guarded(self._open)
-        self._tell()
+        self._record()
         for index, step in enumerate(self._plan.steps):
             self._index = index
             self._coverage.step_count += 1
             self._guarded(partial(self._step, step))
-            self._tell()
+            self._record()
         self._index = len(self._plan.steps)
         self._end()
-        self._tell()
+        self._record()
 
     def _end(self) -> None:
         """Nothing is wrong any more: open the store again, and look at everything."""
@@ -98,8 +98,8 @@ class _Run:
         self._call("check", partial(checks.check_end, self._context))
         self._reopen(None)
 
-    def _tell(self) -> None:
-        self._trace.tell(self._context.stories)
+    def _record(self) -> None:
+        self._trace.add(self._context.stories)
         self._context.stories.clear()
 
     # Steps.

@@ -18,9 +18,9 @@ class Trace:
     def step(self, step: Step, answer: Answer, *, wall_ms: int) -> None:
         self.lines.append(f"{step.number:5} [{wall_ms}] {answer.words}")
 
-    def tell(self, stories: Iterable[str]) -> None:
+    def add(self, stories: Iterable[str]) -> None:
         self.lines.extend(f"      {story}" for story in stories)
 
     def digest(self) -> str:
-        """Tells two traces apart."""
+        """Returns a digest by which traces are compared."""
         return blake2b("\n".join(self.lines).encode(), digest_size=16).hexdigest()

@@ -194,7 +194,7 @@ class Scheduler:
         self.crash: SimulatedCrash | None = None
         self.trace: list[str] = []
         self.keeps_trace = True
-        self.stay_share = 0.0  # of the pauses, those in which nobody else is asked
+        self.stay_share = 0.0  # the share of pauses without a thread switch
         self.switch_count = 0  # how often a thread was resumed
         self.switches_per_s_max: int | None = None  # `Livelock` beyond it
         self._second = (0, 0)  # the count, and the time, from which on that is counted

@@ -3,7 +3,7 @@
 - A message is available, leased, settled by its holder, or a dead letter.
 - A lease is given to one holder at a time, with an epoch that never comes again; only its holder
   settles it, and no holder of an earlier topic or group of the same name.
-- What was settled is never delivered again, unless somebody seeks or resets.
+- What was settled is never delivered again, unless a client seeks or resets.
 
 What may or may not have happened (an answer that was lost, a crash) is in doubt: then both are
 allowed, until a delivery or the end of the run decides.
@@ -21,7 +21,7 @@ SLACK_NS = 5_000_000  # a call reads the clock a moment earlier or later than th
 
 
 class ModelLease(NamedTuple):
-    """A message in somebody's hands."""
+    """A message that a client holds."""
 
     offset: int
     epoch: int
@@ -44,8 +44,8 @@ class GroupPartitionModel:
     acked_in_force: set[int] = field(default_factory=set)
     delivery_count_max: int = 0
     buried: set[int] = field(default_factory=set)  # dead letters by now, or maybe
-    lost_lease_count: int = 0  # leases that were given out, maybe, and that nobody got
-    vague_until_ns: int = 0  # until then messages may be leased by nobody that is known
+    lost_lease_count: int = 0  # leases that may have been granted without reaching a client
+    vague_until_ns: int = 0  # until then unknown leases may hold messages
     epochs: set[int] = field(default_factory=set)
     has_started_over: bool = False
     settled_before_ns: tuple[int, set[int]] = field(  # when it started over, and before that
@@ -78,7 +78,7 @@ class GroupPartitionModel:
         self.leases[offset] = ModelLease(offset, epoch, until_ns, delivery_count)
 
     def is_available(self, offset: int, now_ns: int) -> bool:
-        """Whether the message must be delivered to whoever asks now, beyond doubt."""
+        """Whether the message must be delivered to the next lease, beyond doubt."""
         is_open = offset not in self.settled and offset not in self.maybe_settled
         held, doubtful = self.leases.get(offset), self.maybe_leases.get(offset)
         is_free = held is None or held.until_ns + VAGUE_NS < now_ns
@@ -98,7 +98,7 @@ class GroupPartitionModel:
         return held is not None and held.epoch == lease.epoch and now_ns < held.until_ns - SLACK_NS
 
     def is_stale(self, lease: ModelLease, *, is_ack: bool) -> bool:
-        """Whether somebody else has the message by now, or settled it, beyond doubt.
+        """Whether another client has the message by now, or settled it, beyond doubt.
 
         What is settled may be settled again: the answer may have been lost.
         """

@@ -39,7 +39,7 @@ class Doubt:
     """An append that may have happened."""
 
     messages: Sequence[ModelMessage]
-    is_open: bool = True  # it may still happen: it is under way, or nobody knows
+    is_open: bool = True  # it may still happen: it is in progress, or unknown
     left: list[ModelMessage] = field(init=False)  # those that were not seen yet
 
     def __post_init__(self) -> None:
@@ -174,7 +174,7 @@ class PartitionModel:
         self.start = max(self.start, start)
 
     def adopt(self, offset: int, message: ModelMessage) -> None:
-        """A message that nobody was told the offset of: part of an append in doubt."""
+        """A message whose offset no client learned: part of an append in doubt."""
         known = self.removed.get(offset)
         if known is not None and _same(known, message):
             self.messages[offset] = known
@@ -189,7 +189,7 @@ class PartitionModel:
             self.copies[message.value] -= 1
             self._add(offset, message)
             return
-        what = f"{self.name}: offset {offset} holds {message.value!r}, which nobody may find there"
+        what = f"{self.name}: offset {offset} holds {message.value!r}, which must not be there"
         is_known = any(_same(other, message) for other in self.messages.values())
         raise Violation(Promise.ONCE if is_known else Promise.NEVER_LATER, what)
 

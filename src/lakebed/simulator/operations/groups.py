@@ -137,7 +137,9 @@ def _lease(context: Context, step: Step) -> Answer:
             return context.refused(error, what, is_damaged=_is_damaged(model, topic_model))
     if context.model.groups.get((topic_name, model.name)) is not model:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
-    if context.is_troubled:  # what one partition failed with is not told if others gave something
+    if (
+        context.is_troubled
+    ):  # the error of one partition is not reported if others returned messages
         _lease_lost(context, model)
     until_ns = begun_ns + (lease_ms or model.lease_ms) * NS_PER_MS
     _delivered(context, model, topic_model, leased, until_ns, context.machine.latest_wall_ms)
@@ -150,7 +152,7 @@ def _lease(context: Context, step: Step) -> Answer:
 
 @contextmanager
 def _may_be_lost(context: Context, model: GroupModel) -> Iterator[None]:
-    """A crash inside leaves leases that nobody knows of."""
+    """A crash inside leaves unknown leases."""
     try:
         yield
     except Exception:
@@ -317,7 +319,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
     chosen = _chosen(context, step)
     topic_name = topics.NAMES[step.arguments["topic"]]
     if not chosen:
-        return Answer(Outcome.NOTHING, f"{verb}: nobody holds a message")
+        return Answer(Outcome.NOTHING, f"{verb}: no client holds a message")
     try:
         group, model, topic_model = open_group(context, step, creates=False)
     except NotFound:
@@ -471,7 +473,7 @@ def _change_all(context: Context, step: Step, verb: str, change: Any) -> Answer:
         return Answer(Outcome.NOTHING, f"{verb}: there is no such group")
     what = f"{verb}: group {model.name} of {topic_name}"
     if any(part.in_flight for part in model.partitions):
-        return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+        return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
     places = {}
     if verb == "seek":
         known = topic_model.partitions[0]
@@ -594,7 +596,7 @@ def _redrive(context: Context, step: Step) -> Answer:
         return Answer(Outcome.NOTHING, "redrive: there is no such group")
     what = f"redrive group {model.name} of {topic_name}"
     if model.in_flight_any:
-        return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+        return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
     try:
         letters = group.dead_letters()
     except LakebedError as error:
@@ -670,7 +672,7 @@ class _Broken(Exception):
 
 
 def _listen(context: Context, step: Step) -> Answer:
-    """A listener that raises must be in nobody's way."""
+    """A listener that raises must not affect others."""
     try:
         group, model, _ = open_group(context, step)
     except NotFound:

@@ -250,7 +250,7 @@ def _unfollow(context: Context, step: Step) -> Answer:
     name = NAMES[step.arguments["log"]]
     held = context.followers.pop(name, None)
     if held is None:
-        return Answer(Outcome.NOTHING, f"stop following log {name}: nobody does")
+        return Answer(Outcome.NOTHING, f"stop following log {name}: there is no follower")
     held[1].close()
     return Answer(Outcome.OK, f"stop following log {name}")
 

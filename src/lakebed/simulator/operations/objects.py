@@ -74,7 +74,7 @@ def _draw_key(random: Random) -> dict[str, Any]:
 
 @contextmanager
 def _alone(context: Context, *keys: tuple[str, str]) -> Iterator[bool]:
-    """Whether nobody else is busy with these keys, or with their buckets as a whole."""
+    """Whether no other client is busy with these keys, or with their buckets as a whole."""
     busy: set[tuple[str, str]] = context.parts.setdefault("busy", set())
     wanted = set(keys)
     wholes = {(bucket, "") for bucket, _ in keys}
@@ -123,7 +123,7 @@ def _create_bucket(context: Context, step: Step) -> Answer:
     what = f"create bucket {name}"
     with _alone(context, (name, "")) as is_alone:
         if not is_alone:
-            return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+            return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
         known = known_bucket(context, name)
         context.model.maybe_buckets.add(name)
         try:
@@ -146,7 +146,7 @@ def _delete_bucket(context: Context, step: Step) -> Answer:
     what = f"delete bucket {name}"
     with _alone(context, (name, "")) as is_alone:
         if not is_alone:
-            return Answer(Outcome.NOTHING, f"{what}: somebody else is busy with it")
+            return Answer(Outcome.NOTHING, f"{what}: another client is busy with it")
         known = known_bucket(context, name)
         if known is not None and known.may_be_empty:
             known.maybe_gone = True
@@ -579,7 +579,7 @@ def _read_versions(context: Context, bucket: Any, known: BucketModel, rows: list
             continue
         states = known.key(row.key).states
         possible = {version.content for state in states for version in state}
-        require(content in possible, promise, f"{where}: a version has bytes that nobody put")
+        require(content in possible, promise, f"{where}: a version has bytes that no client put")
         known.key(row.key).identify(row.version_id, content)
 
 

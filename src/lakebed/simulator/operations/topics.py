@@ -387,7 +387,7 @@ def _out_of_order(
 
 
 def settle_appends(context: Context) -> None:
-    """Look at the appends that nobody waited for."""
+    """Look at the appends that no client waited for."""
     left = []
     for partition, doubt, rule, future in context.parts.pop("appends", []):
         if not future.done():

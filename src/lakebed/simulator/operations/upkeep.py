@@ -126,7 +126,7 @@ def _list_damage(context: Context, _step: Step) -> Answer:
     ids = {record.id for record in records if record.acknowledged_ms is None}
     deleted = context.parts.get("deletions", 0)
     gone = known - ids
-    wrong = f"damage {sorted(gone)} was on record, and is not, and nobody acknowledged it"
+    wrong = f"damage {sorted(gone)} was on record, and is not, and was not acknowledged"
     require(not gone or bool(deleted), Promise.DAMAGE_ON_RECORD, wrong)
     may = context.is_any_damaged or context.has_ever_troubled or context.may_have_gaps
     if records and not may:
@@ -173,10 +173,10 @@ def _back_up(context: Context, step: Step) -> Answer:
     }
     disk, runner = machine.world.disk, machine.world.runner
     try:
-        with machine.read_only() as beside:
+        with machine.read_only() as reader:
             vault = open_vault(VAULT, disk=disk, runner=runner)
             taken = create_backup(
-                beside,
+                reader,
                 vault,
                 connector=machine.databases.connect,
                 new_token=lambda: f"{step.number:08x}",
