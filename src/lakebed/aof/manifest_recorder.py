@@ -213,6 +213,8 @@ class ManifestRecorder:
             if is_first and was_kept:
                 self._report_forgotten()
             was_incomplete = self._attach(journal, knows_all=not was_off and not replayed.damages)
+            if was_off:
+                self._forget_removed(journal)
             self._place_cold(journal)
             if replayed.damages or (was_incomplete and (was_off or is_first)):
                 journal.take_snapshot()  # later replays start after the damage
@@ -310,15 +312,30 @@ class ManifestRecorder:
 
         Those are the segments before the first one with a local file.
         """
-        chain = self._state.chain
-        with self._state.mutex:
-            ids = [info.segment_id for info in chain.sealed]
-            ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
-        oldest = min(ids)
+        oldest = self._oldest_on_disk()
         if oldest:
             what = f"the manifest log is missing: segments 0 to {oldest - 1} may be in colder tiers"
             way_back = "put its folder back, or restore a backup"
             self._on_lost([f"{what}, but it is not known where; {way_back}"])
+
+    def _oldest_on_disk(self) -> int:
+        chain = self._state.chain
+        with self._state.mutex:
+            ids = [info.segment_id for info in chain.sealed]
+            ids += [segment.name.segment_id for segment in (*chain.to_seal, chain.active)]
+        return min(ids)
+
+    def _forget_removed(self, journal: Journal) -> None:
+        """Records that segments left the log while the manifest log was off.
+
+        It is switched off only while every segment has a local file, so retention has removed those
+        before the first one that has a file now.
+        """
+        oldest = self._oldest_on_disk()
+        for state in list(journal.index().segments()):
+            if state.segment_id < oldest:
+                info = SegmentInfo(state.segment_id, state.base_offset, 0, "", True, None)
+                self.evicted(info, durable_bytes=state.durable_bytes)
 
     def _is_archived(self, segment_id: int) -> bool:
         names = map(ArchivedName.parse, self._context.disk.names(self._context.paths.archive))

@@ -11,7 +11,7 @@ from lakebed.base.files.protocol import TEMPORARY_SUFFIX
 from lakebed.base.simulation.disk import Crash
 from lakebed.simulator.context import Answer, Context, Outcome
 from lakebed.simulator.model.topics import UNSYNCED_NS
-from lakebed.simulator.operations import groups, logs, objects, topics, upkeep
+from lakebed.simulator.operations import groups, logs, objects, tiers, topics, upkeep
 from lakebed.simulator.violation import Promise, Violation, require
 from lakebed.store.lake_object_store import BUCKET as TIER2_BUCKET
 
@@ -103,6 +103,8 @@ def check_rest(context: Context) -> None:
         failures = [f"{failed.kind} {failed.name}: {failed.error}" for failed in store.failures()]
         require(not failures, Promise.TASKS, f"in quiet time something fails: {failures[:2]}")
     _check_tier2(context)
+    for name in sorted(context.model.logs):
+        _looked(context, partial(tiers.read_archive, context, name))
     _check_leftovers(context)
     _check_damage(context)
 
