@@ -206,7 +206,7 @@ def test_a_file_that_was_removed_since_it_was_listed_is_told_as_gone(
     (snapshot,) = snapshot_files(root)
     assert snapshot.name in {one.name for one in listed(live_api).files}
     snapshot.unlink()
-    with pytest.raises(FileGone, match="list them again"):
+    with pytest.raises(FileGone, match="list its files again"):
         fetch(live_api, snapshot.name)
     assert [one.kind.value for one in listed(live_api).files] == ["chunk"] * 3
 

@@ -133,7 +133,7 @@ def test_a_producer_of_lines_and_bytes_is_recognised_too(live_api: LiveApi) -> N
 
 
 def test_a_producer_says_which_partition(live_api: LiveApi) -> None:
-    with pytest.raises(InputError, match="need a partition"):
+    with pytest.raises(InputError, match="needs a partition"):
         live_api.call(topics.PRODUCE, WIDE, body=Produce([b"a"], producer=WireProducer(7, 0, 0)))
     asked = Produce([b"a"], keys=[b"k"], partition=1, producer=WireProducer(7, 0, 0))
     assert live_api.call(topics.PRODUCE, WIDE, body=asked).appended == [Appended(1, 0, 1)]
@@ -178,8 +178,8 @@ def test_lines_are_messages_as_people_write_them(live_api: LiveApi) -> None:
         (b'{"value": "a", "colour": 1}', "unknown field `colour`"),
         (b"{}", "one of value and value_base64"),
         (b'{"value": "a", "value_base64": ""}', "one of value and value_base64"),
-        (b'{"key": "a", "key_base64": "", "value": 1}', "one of them"),
-        (b'{"value": null}', "there is none"),
+        (b'{"key": "a", "key_base64": "", "value": 1}', "set one"),
+        (b'{"value": null}', "has no key"),
         (b'{"value_base64": "*"}', "base64"),
         (b'{"value": "a", "headers": {"n": 1}}', "headers"),
         (b'{"value": "a", "timestamp_ms": "now"}', "timestamp_ms"),

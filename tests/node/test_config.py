@@ -77,7 +77,7 @@ def test_options_may_be_of_other_sections_and_in_any_unit(tmp_path: Path) -> Non
         ("[node]\nhttp_host = ''\n", "http_host is empty"),
         ("[node]\ndrain_s = -1\n", "allowed are 0.0 to"),
         ("[node]\nlog_format = 'xml'\n", "expected one of console, json"),
-        ("[node]\nlog_level = 'loud'\n", "allowed are debug, info, warning, error"),
+        ("[node]\nlog_level = 'loud'\n", "expected one of debug, info, warning, error"),
         ("[node]\naccess_log = 'yes'\n", "expected true or false"),
         ("[node]\ns3_port = 9001\n", "the S3 endpoint uses this port"),
         ("[node]\ntls_cert = 'x'\n", r"\[node\] tls_cert: .* belong together"),

@@ -195,7 +195,7 @@ def test_bytes_behind_the_end_are_corrupt() -> None:
 
 
 def test_something_else_is_corrupt() -> None:
-    with pytest.raises(Corrupt, match="here: at byte 0: wrong magic"):
+    with pytest.raises(Corrupt, match="here: at byte 0: the manifest starts with the wrong magic"):
         read(b"PK\x03\x04" + SAMPLES["full"][4:])
 
 

@@ -1,8 +1,8 @@
 """Removes the segments that retention decides on: deletes or archives their files.
 
-A segment leaves the log first and the disk afterwards, the oldest one first; the next one follows
-when its file is gone for good. So whatever a crash or an error leaves on disk has no gaps: it is found
-when the log is opened again, and retired then.
+A segment leaves the log first and the disk afterwards, the oldest first. The next one follows when
+the file is durably removed. So a crash or an error leaves no gaps on disk: the remaining files are
+found when the log is opened again, and removed then.
 
 A segment to be archived leaves only when `archiver` reports that its bytes are safe, because it
 then leaves every tier.

@@ -25,7 +25,9 @@ _TRACE_LINES = 25
 @app.command()
 def simulate(
     context: typer.Context,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed; the same seed, the same run.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The first seed; the same seed, the same run.")
+    ] = 1,
     steps: Annotated[int, typer.Option(min=1, help="The steps of each run.")] = 1000,
     minutes: Annotated[
         float | None,
@@ -44,7 +46,9 @@ def simulate(
     shrink: Annotated[
         bool, typer.Option("--shrink/--no-shrink", help="Reduce the steps of a failure.")
     ] = True,
-    trace: Annotated[bool, typer.Option("--trace", help="Print what happens, step by step.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print what happens, step by step.")
+    ] = False,
 ) -> None:
     """Run a store on a simulated machine that crashes, fills up and fails, and check every promise.
 
@@ -131,7 +135,8 @@ def _shrink(output: Output, failed: RunResult, folder: Path) -> None:
     shrinker = Shrinker(failed, clock=SystemClock(), seconds_max=_SHRINK_S)
     smallest = shrinker.shrink()
     path = folder / f"simulation-{failed.plan.seed}.json"
-    path.write_text(smallest.plan.encode())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(smallest.plan.encode(), encoding="utf-8")
     count = len(smallest.plan.steps)
     output.line(f"the same with {count} steps, found in {shrinker.run_count} runs:")
     for line in smallest.trace.lines[-_TRACE_LINES:]:

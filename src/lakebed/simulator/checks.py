@@ -198,14 +198,14 @@ def drain(context: Context, topic_name: str, name: str) -> None:
     groups.look_at_letters(context, group, model, topic_model, topic_name)
     for number, part in enumerate(model.partitions):
         known = topic_model.partitions[number]
-        for offset, message in sorted(known.messages.items()):
+        for offset, stored in sorted(known.messages.items()):
             is_settled = offset in part.settled or offset in part.maybe_settled
             is_letter = (number, offset) in model.letters or offset in part.buried
             if context.machine.has_retained_topics:  # letters are removed by retention, too
                 is_letter = is_letter or part.may_be_buried(offset)
             what = (
-                f"{part.name}: offset {offset} ({str(message.value)[:20]}) was never settled, is not "
-                "delivered, and is no dead letter"
+                f"{part.name}: offset {offset} ({str(stored.value)[:20]}) was never settled, is "
+                "not delivered, and is no dead letter"
             )
             require(is_settled or is_letter, Promise.ACCOUNTED, what)
 

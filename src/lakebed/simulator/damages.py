@@ -148,9 +148,7 @@ def _damage_object(context: Context, step: Step) -> str | None:
     return None
 
 
-def _apply_to_object(
-    context: Context, step: Step, path: str, position: int, _name: str
-) -> str:
+def _apply_to_object(context: Context, step: Step, path: str, position: int, _name: str) -> str:
     """A flip hits one chunk; a file that is cut or lost takes all that is in it."""
     before = context.machine.world.disk.content_of(path)
     words = _apply(context, step, path, position)
@@ -178,7 +176,9 @@ def _damage_group(context: Context, step: Step) -> str | None:
         paths = [
             path
             for path in disk.file_paths()
-            if path.startswith(prefix) and path.endswith(f"_{name}.delta") and disk.size_of(path) > 60
+            if path.startswith(prefix)
+            and path.endswith(f"_{name}.delta")
+            and disk.size_of(path) > 60
         ]
         if paths and step.arguments["how"] == "flip":
             model.is_damaged = True

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -70,14 +71,14 @@ class Machine:
         """Run one caller as a simulated thread, until it is done."""
         return self.run_all([(name, function)])[0].result()
 
-    def run_all(self, callers: list[tuple[str, Callable[[], Result]]]) -> list[Call[Result]]:
+    def run_all(self, callers: Sequence[tuple[str, Callable[[], Result]]]) -> list[Call[Result]]:
         """Run callers at the same time, until all are done."""
         runner = self._runner()
         calls: list[Call[Result]] = []
         for name, function in callers:
             call: Call[Result] = Call()
             calls.append(call)
-            runner.start(name, lambda call=call, function=function: call.settle(function))
+            runner.start(name, partial(call.settle, function))
         runner.wait_until(
             lambda: all(call.done for call in calls), timeout_ns=None, name="the callers to end"
         )

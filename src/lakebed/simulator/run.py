@@ -76,7 +76,8 @@ class _Run:
     def _all(self) -> None:
         self._guarded(self._open)
         self._tell()
-        for self._index, step in enumerate(self._plan.steps):
+        for index, step in enumerate(self._plan.steps):
+            self._index = index
             self._coverage.step_count += 1
             self._guarded(partial(self._step, step))
             self._tell()

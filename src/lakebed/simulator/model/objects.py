@@ -96,7 +96,8 @@ class KeyModel:
     def saw_current(self, content: bytes | None, where: str) -> None:
         possible = self.current()
         if content not in possible:
-            what = f"{where}: it holds {_short(content)}, not {' or '.join(sorted(map(_short, possible)))}"
+            expected = " or ".join(sorted(map(_short, possible)))
+            what = f"{where}: it holds {_short(content)}, not {expected}"
             raise Violation(Promise.KEPT, what)
         self.states = [
             state for state in self.states if (state[0].content if state else None) == content

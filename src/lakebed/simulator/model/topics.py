@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from lakebed.simulator.violation import Promise, Violation, require
 
-
 UNSYNCED_NS = 3 * 10**9
 """What was only written so long ago is synced by now."""
 

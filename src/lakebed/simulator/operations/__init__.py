@@ -9,5 +9,12 @@ from lakebed.simulator.operations import groups, logs, objects, tiers, topics, u
 
 OPERATIONS: Final[dict[str, Operation]] = {
     operation.name: operation
-    for operation in (*logs.OPERATIONS, *topics.OPERATIONS, *groups.OPERATIONS, *objects.OPERATIONS, *tiers.OPERATIONS, *upkeep.OPERATIONS)
+    for operation in (
+        *logs.OPERATIONS,
+        *topics.OPERATIONS,
+        *groups.OPERATIONS,
+        *objects.OPERATIONS,
+        *tiers.OPERATIONS,
+        *upkeep.OPERATIONS,
+    )
 }

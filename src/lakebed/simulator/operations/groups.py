@@ -376,7 +376,7 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         part.acked(leases, context.machine.now_ns, is_certain=is_certain)
         _drop(context, chosen)
     elif verb == "extend":
-        _extended(context, step, part, chosen, extended, now_ns)
+        _extended(context, part, chosen, extended, now_ns)
     else:
         delay_ms = step.arguments["delay_ms"] if verb == "nack" else 0
         until_ns = now_ns + delay_ms * NS_PER_MS if delay_ms else None
@@ -414,7 +414,6 @@ def _call(
 
 def _extended(
     context: Context,
-    step: Step,
     part: GroupPartitionModel,
     chosen: list[Token],
     extended: list[LeasedMessage],
@@ -630,13 +629,11 @@ def _redrive(context: Context, step: Step) -> Answer:
         return Answer(Outcome.OK, f"{what}: deleted meanwhile")
     words = topics.read_topic(context, topic_name).words
     if not _is_damaged(model, topic_model) and count >= len(letters):
-        _check_redriven(context, topic_model, letters, what)
+        _check_redriven(topic_model, letters, what)
     return Answer(Outcome.OK, f"{what}: {count}; {words}")
 
 
-def _check_redriven(
-    context: Context, topic_model: TopicModel, letters: Sequence[Any], what: str
-) -> None:
+def _check_redriven(topic_model: TopicModel, letters: Sequence[Any], what: str) -> None:
     """What was sent back is in the topic again, unless a later message of its key is."""
     for letter in letters:
         known = topic_model.partitions[letter.partition]

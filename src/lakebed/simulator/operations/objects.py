@@ -1,4 +1,4 @@
-"""What clients do with objects: put, copy, upload in parts, read, list, delete; and with buckets."""
+"""Client operations on objects and buckets: put, copy, multipart, read, list and delete."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ def _draw(random: Random) -> dict[str, Any]:
     return {"log": random.randrange(len(logs.NAMES)), "warm": random.random() < 0.5}
 
 
-def _move(
-    verb: str, move: Callable[[Aof, Step], list[Any]]
-) -> Callable[[Context, Step], Answer]:
+def _move(verb: str, move: Callable[[Aof, Step], list[Any]]) -> Callable[[Context, Step], Answer]:
     def run(context: Context, step: Step) -> Answer:
         name = logs.NAMES[step.arguments["log"]]
         log, model = logs.open_log(context, name)

@@ -18,7 +18,7 @@ from lakebed.base.errors import (
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.errors import OffsetOutOfRange, OutOfOrderSequence, PartlyAppended
 from lakebed.keratin.headers import Producer
-from lakebed.keratin.message import NOT_BEFORE_HEADER, Message
+from lakebed.keratin.message import Message
 from lakebed.keratin.paths import PARTITIONS_CREATED_MAX
 from lakebed.keratin.record_batch import build
 from lakebed.simulator.context import Answer, Context, Operation, Outcome, pick
@@ -197,7 +197,11 @@ def _delete(context: Context, step: Step) -> Answer:
     is_left = letters in context.store.topics.names() and name not in context.model.topics
     is_known = known is not None and not context.is_any_damaged and not context.has_ever_troubled
     wrong = f"{what}: its dead letters are left"
-    require(not (is_left and is_known and not context.parts.get("doubtful_letters")), Promise.DELETED, wrong)
+    require(
+        not (is_left and is_known and not context.parts.get("doubtful_letters")),
+        Promise.DELETED,
+        wrong,
+    )
     return Answer(Outcome.OK, what)
 
 
@@ -505,7 +509,9 @@ def _open_to_read(context: Context, step: Step) -> Answer:
     model = context.model.topics[name]
     try:
         topic = context.store.topics.open_to_read(name)
-        count = sum(1 for number in range(topic.partition_count) for _ in topic.partition(number).read())
+        count = sum(
+            1 for number in range(topic.partition_count) for _ in topic.partition(number).read()
+        )
     except NotFound:
         return missing(context, name) if not context.is_troubled else Answer(Outcome.REFUSED, what)
     except NoSpace as error:
@@ -682,9 +688,11 @@ def _commit_batches(context: Context, step: Step) -> Answer:
     for committed in done:
         doubt = doubts.get(committed.partition)
         partition = model.partitions[committed.partition]
-        is_known = doubt is not None and doubt in partition.doubts
-        if is_known and len(doubt.messages) == committed.count:
-            partition.acknowledged(doubt, committed.base_offset, rule, context.machine.now_ns)
+        base_offset = committed.base_offset
+        if doubt is None or doubt not in partition.doubts or base_offset is None:
+            continue
+        if len(doubt.messages) == committed.count:
+            partition.acknowledged(doubt, base_offset, rule, context.machine.now_ns)
     kept[2] = None
     return Answer(Outcome.OK, what)
 
@@ -696,10 +704,13 @@ def check_names(context: Context) -> None:
         if name not in names:
             missing(context, name)
             context.model.maybe_created.discard(name)
-        elif name not in context.model.topics and name not in context.model.maybe_created:
-            if not context.is_any_damaged:
-                what = f"topic {name} is there, and was deleted, or never created"
-                raise Violation(Promise.DELETED, what)
+        elif not (
+            name in context.model.topics
+            or name in context.model.maybe_created
+            or context.is_any_damaged
+        ):
+            what = f"topic {name} is there, and was deleted, or never created"
+            raise Violation(Promise.DELETED, what)
         context.model.maybe_deleted.discard(name)
 
 

@@ -1,4 +1,4 @@
-"""What operators do with a whole store: pins, backup and restore, verification, damage on record."""
+"""Operator actions on a whole store: pins, backup, restore, verification, damage records."""
 
 from __future__ import annotations
 
@@ -219,7 +219,9 @@ def _compare_partition(
     if topic is None or name not in store.topics.names():
         return
     known = topic.partitions[number]
-    found = {message.offset: message for message in store.topics.open(name).partition(number).read()}
+    found = {
+        message.offset: message for message in store.topics.open(name).partition(number).read()
+    }
     rule = topic.rule
     may = rule.compact or rule.retention_bytes or rule.retention_ms or known.maybe_truncated_before
     wrong = f"{known.name}: messages are missing in a restored backup"
