@@ -60,4 +60,4 @@ def test_fault_that_is_put_back_is_found() -> None:
         assert apply(mutation, folder) is None
         violation = Simulations(step_count=1000, seconds_max=120).search(folder, mutation.seen_as)
     assert violation is not None
-    assert "_Broken" in violation.what
+    assert violation.promise == "failures-are-named-errors"

@@ -16,6 +16,7 @@ from lakebed.base.errors import (
     OutcomeUnknown,
     RetryError,
 )
+from lakebed.simulator.clients import Wire, WireStore
 from lakebed.simulator.machine import Machine
 from lakebed.simulator.model.groups import GroupModel
 from lakebed.simulator.model.logs import LogModel
@@ -78,6 +79,8 @@ class Context:
         self.handles: dict[tuple[str, ...], object] = {}  # what was opened, in this life
         self.followers: dict[str, Any] = {}
         self.stories: list[str] = []  # what checks and crashes have to say, for the trace
+        self._wire = Wire(lambda: machine.store)
+        self._client: tuple[object, WireStore] | None = None
         self.parts: dict[str, Any] = {}  # what one engine's operations keep between steps
 
     @property
@@ -86,13 +89,34 @@ class Context:
             raise NotOpen
         return self.machine.store
 
-    def surface(self, _step: Step) -> Any:
+    def surface(self, step: Step) -> Any:
         """What the step's client talks to: the store itself, or the store over the wire."""
-        return self.store
+        lost_count = step.arguments.get("wire")
+        if lost_count is None:
+            return self.store
+        self.store  # noqa: B018 - one must be open
+        self._wire.lost_count = lost_count
+        runner = self.machine.world.runner
+        if self._client is None or self._client[0] is not runner:
+            random = Random(f"client {self.machine.world.restart_count}")
+            self._client = (runner, WireStore(self._wire, runner=runner, random=random))
+        return self._client[1]
 
-    def group_surface(self, _step: Step, group: Any) -> Any:
-        """The same of a group."""
-        return group
+    def group_surface(self, step: Step, group: Any) -> Any:
+        """The same of a group. A client keeps it, whatever becomes of the store and the group."""
+        if step.arguments.get("wire") is None:
+            return group
+        store = self.surface(step)
+        key = (group.topic.name, group.name)
+        kept: dict[Any, Any] = self.parts.setdefault("remote_groups", {})
+        if kept.get("store") is not store:
+            kept.clear()
+            kept["store"] = store
+        if key not in kept:
+            lost_count, self._wire.lost_count = self._wire.lost_count, 0
+            kept[key] = store.topics.open(group.topic.name).group(group.name)
+            self._wire.lost_count = lost_count
+        return kept[key]
 
     def open_bucket(self, name: str) -> Bucket:
         """A bucket that is there, or not; none is created."""

@@ -21,8 +21,11 @@ class ModelVersion(NamedTuple):
     is_null: bool = False
 
     def fits(self, seen: ModelVersion) -> bool:
+        """Whether it may be the one that a listing shows, which knows only its size."""
         is_same = self.version_id in (None, seen.version_id) or (self.is_null and seen.is_null)
-        return is_same and (self.content is None) == (seen.content is None)
+        if self.content is None or seen.content is None:
+            return is_same and self.content is seen.content
+        return is_same and len(self.content) == len(seen.content)
 
 
 KeyState = tuple[ModelVersion, ...]

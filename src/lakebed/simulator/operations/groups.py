@@ -108,6 +108,7 @@ def _draw_lease(random: Random) -> dict[str, Any]:
         "max": random.choice([1, 2, 5, 20]),
         "lease_ms": random.choice([None, None, 200, 30_000]),
         "wait_ms": random.choice([0, 0, 0, 50]),
+        "wire": topics.draw_wire(random),
     }
 
 
@@ -123,12 +124,14 @@ def _lease(context: Context, step: Step) -> Answer:
     ends = [min(known.written_ns, default=known.end) for known in topic_model.partitions]
     lease_ms = step.arguments["lease_ms"]
     target = context.group_surface(step, group)
+    for _ in range(step.arguments.get("wire") or 0):  # what was leased by an answer that is lost
+        _lease_lost(context, model)
     with _in_flight(model), _may_be_lost(context, model):
         try:
             leased = target.lease(
                 max_messages=step.arguments["max"],
                 lease_ms=lease_ms,
-                wait_s=step.arguments["wait_ms"] / 1000,
+                wait_s=0 if step.arguments.get("wire") is not None else step.arguments["wait_ms"] / 1000,
             )
         except LakebedError as error:
             is_undone = _is_read_failure(error) and model.syncs
@@ -293,6 +296,7 @@ def _draw_settle(random: Random) -> dict[str, Any]:
         "first": random.randrange(1000),
         "count": random.choice([1, 1, 2, 6]),
         "delay_ms": random.choice([0, 0, 100, 4_000]),
+        "wire": topics.draw_wire(random),
     }
 
 
@@ -355,6 +359,8 @@ def _settle(context: Context, step: Step, verb: str) -> Answer:
         try:
             extended = _call(context, step, group, verb, chosen)
         except StaleLease as error:
+            if step.arguments.get("wire"):  # the call whose answer was lost may have done it
+                return Answer(Outcome.UNKNOWN, f"{what}: an answer was lost, and then: stale")
             if is_same_group:
                 part.not_acked(fresh)
                 part.deliveries.update(counts)

@@ -545,7 +545,8 @@ def check_bucket(context: Context, name: str, *, reads: bool) -> Answer:
         seen: dict[str, list[ModelVersion]] = {}
         for row in rows:
             is_marker = row.state is State.DELETED
-            version = ModelVersion(row.version_id, None if is_marker else b"", row.is_null)
+            content = None if is_marker else bytes(row.size)
+            version = ModelVersion(row.version_id, content, row.is_null)
             seen.setdefault(row.key, []).append(version)
         for key in sorted({*seen, *known.keys}):
             known.key(key).seen(seen.get(key, []), f"{name}/{key}")

@@ -116,6 +116,11 @@ def seen_of(message: Message) -> SeenMessage:
     return SeenMessage(message.offset, model)
 
 
+def draw_wire(random: Random) -> int | None:
+    """Whether a call goes over the wire, and how many of its answers are lost."""
+    return random.choice([None, None, 0, 0, 1, 3])
+
+
 def _draw_topic(random: Random) -> dict[str, Any]:
     return {"topic": random.randrange(len(NAMES))}
 
@@ -213,6 +218,7 @@ def _draw_produce(random: Random) -> dict[str, Any]:
         "producer": random.choice([None, None, None, 0, 1]),
         "ack": random.choice([None, None, "after_write", "after_fsync"]),
         "waits": random.random() < 0.85,
+        "wire": draw_wire(random),
     }
 
 
@@ -259,7 +265,8 @@ def _produce(context: Context, step: Step) -> Answer:
     partition.in_flight += 1
     try:
         future = _append(context, step, topic, number, messages, producer)
-        if not step.arguments["waits"] and producer is None:
+        is_wire = step.arguments.get("wire") is not None
+        if not step.arguments["waits"] and producer is None and not is_wire:
             context.parts.setdefault("appends", []).append((partition, doubt, rule, future))
             return Answer(Outcome.UNKNOWN, f"{what}, without waiting")
         base, count = future.result(WAIT_S)
