@@ -131,7 +131,9 @@ def _lease(context: Context, step: Step) -> Answer:
             leased = target.lease(
                 max_messages=step.arguments["max"],
                 lease_ms=lease_ms,
-                wait_s=0 if step.arguments.get("wire") is not None else step.arguments["wait_ms"] / 1000,
+                wait_s=0
+                if step.arguments.get("wire") is not None
+                else step.arguments["wait_ms"] / 1000,
             )
         except LakebedError as error:
             is_undone = _is_read_failure(error) and model.syncs
