@@ -76,6 +76,7 @@ PROTOCOL_CLASSES: Final = {
     "StoredObject": "RemoteObject",
     "ReadPins": "RemotePins",
     "Appending": "AppendResult",
+    "Verification": "RemoteMaintenance",
 }  # others are called `RemoteX`, for `X` and `ReadableX`
 
 BODIES: Final = {

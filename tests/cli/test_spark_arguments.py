@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.base.errors import InputError
-from lakebed.cli import writers
+from lakebed.cli import places
 from lakebed.cli.spark_arguments import files_place, span_of
 from lakebed.cli.spark_options import Wishes
 from lakebed.host.store import Store
@@ -133,7 +133,7 @@ def test_a_store_that_somebody_else_has_open_is_told(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One who serves nobody: a writer that serves is asked to do it."""
-    monkeypatch.setattr(writers, "LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(places, "LOCK_WAIT_S", 0.1)
     fill_special(root, "orders", partitions=1, count=2)
     with Store.open(root, serves=False):
         done = run("spark", "run", "replay", "orders", "orders")

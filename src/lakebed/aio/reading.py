@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
@@ -13,16 +14,32 @@ from lakebed.aof.manifest.files import ManifestFile
 from lakebed.aof.manifest.reader import ManifestReader
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.view import SegmentInfo
+from lakebed.base.damage_ledger import Ledger
+from lakebed.base.progress import Progress, no_progress
 from lakebed.keratin.config import TopicConfig
 from lakebed.keratin.damage import OnSkipped
 from lakebed.keratin.message import Message
 from lakebed.keratin.message_batch import MessageBatch
 from lakebed.keratin.reader import Fetched
 from lakebed.keratin.view import PartitionSegment
+from lakebed.seglake.listing import ListedVersion
+from lakebed.seglake.meta.rows import VersionRow
+from lakebed.seglake.model import BucketInfo, KeyInfo, ObjectInfo, Page
+from lakebed.seglake.ranges import ByteRange
+from lakebed.seglake.verification_report import Report as LakeReport
+from lakebed.store.dead_letters import DeadLetter
+from lakebed.store.log_check import LogReport
+from lakebed.store.manifest_verification import ManifestReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.read_plan import PlannedRead, TopicRange, WantedRead
 from lakebed.store.split_points import Bounds
+from lakebed.store.store_check import StoreReport
+from lakebed.store.summary import LogSummary
 from lakebed.store.topic_follower import Followed
+from lakebed.store.topic_summary import TopicSummary
+from lakebed.store.topic_verification import TopicReport
+from lakebed.store.version import StoreVersion
+from lakebed.stroma.description import GroupPartition
 
 
 class ReadablePartition(Protocol):
@@ -82,6 +99,19 @@ class ReadablePartition(Protocol):
         """The first message at or after that moment; the high watermark if there is none."""
 
 
+class ReadableGroup(Protocol):
+    """For one event loop."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def lag(self) -> dict[int, int]:
+        """How many messages are not settled, by partition."""
+
+    async def describe(self) -> dict[int, GroupPartition]:
+        """By partition."""
+
+
 class MessageFollower(Protocol):
     """Follows several partitions of a topic. For one task."""
 
@@ -136,6 +166,9 @@ class ReadableTopic(Protocol):
 
     async def groups(self) -> list[str]:
         """The names of its consumer groups."""
+
+    async def group(self, name: str) -> ReadableGroup:
+        """One of `groups`."""
 
     async def offsets_for_time(self, timestamp_ms: int) -> list[int]:
         """The first message of every partition at or after that moment; else where it ends."""
@@ -211,6 +244,14 @@ class ReadableManifestLog(Protocol):
     def stream(self) -> str: ...
 
     @property
+    def is_enabled(self) -> bool | None:
+        """Whether records are kept; None if that is not known."""
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the log's `log.json`."""
+
+    @property
     async def reader(self) -> ManifestReader: ...
 
     async def files(self) -> list[ManifestFile]:
@@ -243,14 +284,154 @@ class ReadPins(Protocol):
     async def active_offsets(self) -> list[Pin]: ...
 
 
+class StoredObject(Protocol):
+    """An object that is being read: `for piece in bucket.get(key)`."""
+
+    @property
+    def info(self) -> ObjectInfo: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __aiter__(self) -> AsyncIterator[memoryview]: ...
+
+    def between(self, start: int, end: int) -> StoredObject:
+        """Other bytes of the same version."""
+
+    async def read(self) -> bytes:
+        """All of it."""
+
+
+class ReadableBucket(Protocol):
+    """For one event loop."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    async def info(self) -> BucketInfo: ...
+
+    async def get(
+        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
+    ) -> StoredObject:
+        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
+
+    async def read(self, key: str, *, version_id: str | None = None) -> bytes:
+        """All of an object that fits in memory."""
+
+    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
+
+    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
+        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
+
+    async def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
+    ) -> Page[VersionRow]:
+        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
+
+    def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
+        """All versions and delete markers, by key, the newest first."""
+
+    async def version_page(
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        key_marker: str = "",
+        version_id_marker: str | None = None,
+        max_keys: int = 1000,
+    ) -> Page[ListedVersion]:
+        """One page of all versions and delete markers after the markers of the page before it, with
+        the common prefixes up to the delimiter."""
+
+
+class ReadableKeys(Protocol):
+    """For one event loop."""
+
+    async def list(self) -> builtins.list[KeyInfo]:
+        """The oldest first."""
+
+    async def get(self, access_key: str) -> KeyInfo:
+        """`NoSuchAccessKey` if there is none."""
+
+
+class ReadableDamage(Protocol):
+    """For one event loop."""
+
+    async def ledger(self) -> Ledger:
+        """All that is on record."""
+
+
+class Verification(Protocol):
+    """Finds damage and changes nothing. For one event loop."""
+
+    async def verify_log(
+        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
+    ) -> LogReport:
+        """Read all of a log, with `tier2` its objects as well."""
+
+    async def verify_manifest(
+        self, log: str, *, progress: Progress = no_progress
+    ) -> ManifestReport:
+        """Read the manifest log of a log and compare it with the segments and their copies."""
+
+    async def verify_topic(
+        self, topic: str, *, progress: Progress = no_progress
+    ) -> TopicReport: ...
+
+    async def verify_objects(
+        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
+    ) -> LakeReport:
+        """Read all objects, or those of a bucket whose keys begin with `prefix`.
+
+        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
+        """
+
+    async def verify_store(
+        self, *, tier2: bool = True, progress: Progress = no_progress
+    ) -> StoreReport:
+        """Read all logs, topics, groups and objects; with `tier2` the objects of logs as well."""
+
+
 class ReadableStore(Protocol):
     """For one event loop."""
+
+    @property
+    async def root(self) -> str:
+        """The folder, as the program that has it open calls it."""
+
+    @property
+    async def version(self) -> StoreVersion | None:
+        """What `store.json` says; None if there is none."""
+
+    @property
+    def damage(self) -> ReadableDamage: ...
+
+    @property
+    def keys(self) -> ReadableKeys:
+        """Access keys: who may use the store over TCP, and over S3."""
+
+    @property
+    def maintenance(self) -> Verification: ...
 
     @property
     def topics(self) -> ReadableTopics: ...
 
     @property
     def pins(self) -> ReadPins: ...
+
+    async def topic_summary(self, name: str) -> TopicSummary:
+        """What the files of a topic report; `NotFound` if there is none."""
+
+    async def dead_letters(
+        self, topic: str, group: str, *, max_messages: int | None = None
+    ) -> list[DeadLetter]:
+        """The oldest dead letters of a group that were not sent back, up to `max_messages`."""
 
     async def plan_topics(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
@@ -264,6 +445,12 @@ class ReadableStore(Protocol):
     async def open_log(self, name: str) -> ReadableLog:
         """The log as it is now; `NotFound` if there is none."""
 
+    async def log_summary(self, name: str) -> LogSummary:
+        """What the files of a log report, without reading its sealed records."""
+
+    async def tier2_of(self, log: str) -> str:
+        """Where the Tier 2 of a log is: a URL, or a folder of the store."""
+
     async def plan_logs(
         self, reads: Sequence[WantedRead], *, duration_ms: int, owner: str
     ) -> list[PlannedRead]:
@@ -274,6 +461,12 @@ class ReadableStore(Protocol):
 
         By the log's name, or its stream id; `NotFound` if there is none.
         """
+
+    async def buckets(self) -> list[BucketInfo]:
+        """All of them, by name."""
+
+    async def open_bucket(self, name: str) -> ReadableBucket:
+        """`NoSuchBucket` if there is none."""
 
     async def close(self) -> None:
         """Idempotent."""

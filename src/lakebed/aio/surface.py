@@ -8,22 +8,27 @@ What asks the server is awaited, properties included: `(await bucket.info).name`
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lakebed.aio.reading import (
+    ReadableBucket,
+    ReadableDamage,
+    ReadableGroup,
+    ReadableKeys,
     ReadableLog,
     ReadablePartition,
     ReadableStore,
     ReadableTopic,
     ReadableTopics,
     ReadPins,
+    Verification,
 )
 from lakebed.aof.record_id import RecordId
 from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.tiers.migration import Migrated
 from lakebed.aof.view import LogDescription, SegmentInfo
-from lakebed.base.damage_ledger import DamageRecord, Ledger
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.layout import Buffer
 from lakebed.base.progress import Progress, no_progress
@@ -32,8 +37,6 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.work import Appended
 from lakebed.seglake.body import Source
-from lakebed.seglake.listing import ListedVersion
-from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     RW_POLICY,
     Algorithm,
@@ -44,24 +47,18 @@ from lakebed.seglake.model import (
     KeyInfo,
     ObjectInfo,
     ObjectToDelete,
-    Page,
     Versioning,
 )
-from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage
-from lakebed.store.log_check import LogReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.repair import RepairReport
 from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.store.store_state import StoreState
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
-from lakebed.store.topic_verification import TopicReport
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
@@ -81,11 +78,8 @@ class Appending(Protocol):
     def done(self) -> bool: ...
 
 
-class Group(Protocol):
+class Group(ReadableGroup, Protocol):
     """For one event loop."""
-
-    @property
-    def name(self) -> str: ...
 
     async def lease(
         self,
@@ -135,12 +129,6 @@ class Group(Protocol):
         self, *, max_messages: int = 10, max_bytes: int | None = None
     ) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
-
-    async def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
-
-    async def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
 
     async def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
@@ -364,57 +352,10 @@ class Log(ReadableLog, Protocol):
         """Until the durable end is beyond `position`; False if the seconds passed first."""
 
 
-class StoredObject(Protocol):
-    """An object that is being read: `for piece in bucket.get(key)`."""
-
-    @property
-    def info(self) -> ObjectInfo: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __aiter__(self) -> AsyncIterator[memoryview]: ...
-
-    def between(self, start: int, end: int) -> StoredObject:
-        """Other bytes of the same version."""
-
-    async def read(self) -> bytes:
-        """All of it."""
-
-
-class Bucket(Protocol):
+class Bucket(ReadableBucket, Protocol):
     """For one event loop."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    async def info(self) -> BucketInfo: ...
-
     async def set_versioning(self, versioning: Versioning) -> BucketInfo: ...
-
-    async def get(
-        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
-    ) -> StoredObject:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
-
-    async def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
-
-    async def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
-
-    async def list(self, prefix: str = "", *, after: str = "") -> AsyncIterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
-
-    async def list_page(
-        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
-    ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
 
     async def put(
         self,
@@ -460,23 +401,14 @@ class Bucket(Protocol):
         The conditions are those of the target, as in `put`.
         """
 
-    def versions(self, prefix: str = "") -> AsyncIterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
 
-
-class Keys(Protocol):
+class Keys(ReadableKeys, Protocol):
     """For one event loop."""
 
     async def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
         """A new key with a new secret, which is returned this once."""
-
-    async def list(self) -> builtins.list[KeyInfo]:
-        """The oldest first."""
-
-    async def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
 
     async def disable(self, access_key: str) -> KeyInfo:
         """Nothing signed with it is accepted any more. Fine if it is disabled already."""
@@ -508,11 +440,8 @@ class Pins(ReadPins, Protocol):
         """The pins that count now, those of logs first."""
 
 
-class Damage(Protocol):
+class Damage(ReadableDamage, Protocol):
     """For one event loop."""
-
-    async def ledger(self) -> Ledger:
-        """All that is on record."""
 
     async def list(self) -> list[DamageRecord]:
         """All that is on record, acknowledged or not, oldest first."""
@@ -521,7 +450,7 @@ class Damage(Protocol):
         """Somebody knows of it; `NotFound` if it is not on record."""
 
 
-class Maintenance(Protocol):
+class Maintenance(Verification, Protocol):
     """For one event loop."""
 
     async def upload(
@@ -562,30 +491,13 @@ class Maintenance(Protocol):
     ) -> Migrated:
         """Copy a log's objects to another Tier 2 and use that."""
 
-    async def verify_log(
-        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
-    ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
-
     async def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport: ...
 
-    async def verify_topic(
-        self, topic: str, *, progress: Progress = no_progress
-    ) -> TopicReport: ...
-
     async def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> TopicRepair: ...
-
-    async def verify_objects(
-        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
-    ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
-
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
-        """
 
     async def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
@@ -617,8 +529,8 @@ class Store(ReadableStore, Protocol):
         `InputError` if it is there with another number of them.
         """
 
-    async def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+    async def open_bucket(self, name: str) -> Bucket:
+        """`NoSuchBucket` if there is none."""
 
     async def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """The bucket of that name, created if need be.
@@ -645,7 +557,3 @@ class Store(ReadableStore, Protocol):
     @property
     def maintenance(self) -> Maintenance:
         """Verification, repair and moves between tiers: done by the program that has it open."""
-
-    @property
-    async def root(self) -> str:
-        """The folder, as the program that has it open calls it."""

@@ -33,6 +33,8 @@ class ManifestFiles(Struct, frozen=True):
     folder: str  # where the files are, there
     files: list[ManifestFile]
     next_after: str | None  # None if these were the last
+    is_enabled: bool | None = None  # whether records are kept; None if that is not known
+    damage: str | None = None  # of the log's `log.json`
 
 
 class FileRangeQuery(Struct, frozen=True):

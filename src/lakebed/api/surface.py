@@ -15,7 +15,7 @@ embedded classes at the end of this module, and the remote ones in `lakebed.clie
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakebed.aof.record_id import RecordId
@@ -23,14 +23,19 @@ from lakebed.aof.tiers.log_tiers import Residence
 from lakebed.aof.tiers.migration import Migrated
 from lakebed.aof.view import LogDescription, SegmentInfo
 from lakebed.api.reading import (
+    ReadableBucket,
+    ReadableDamage,
+    ReadableGroup,
+    ReadableKeys,
     ReadableLog,
     ReadablePartition,
     ReadableStore,
     ReadableTopic,
     ReadableTopics,
     ReadPins,
+    Verification,
 )
-from lakebed.base.damage_ledger import DamageRecord, Ledger
+from lakebed.base.damage_ledger import DamageRecord
 from lakebed.base.errors import LakebedError
 from lakebed.base.layout import Buffer
 from lakebed.base.progress import Progress, no_progress
@@ -39,8 +44,6 @@ from lakebed.keratin.headers import Header, Producer
 from lakebed.keratin.segment import Numbers
 from lakebed.keratin.work import Appended
 from lakebed.seglake.body import Source
-from lakebed.seglake.listing import ListedVersion
-from lakebed.seglake.meta.rows import VersionRow
 from lakebed.seglake.model import (
     RW_POLICY,
     Algorithm,
@@ -51,24 +54,18 @@ from lakebed.seglake.model import (
     KeyInfo,
     ObjectInfo,
     ObjectToDelete,
-    Page,
     Versioning,
 )
-from lakebed.seglake.ranges import ByteRange
-from lakebed.seglake.verification_report import Report as LakeReport
 from lakebed.store.damage_marks import MarkReport, NamedVersion
 from lakebed.store.dead_letters import LETTERS_MAX, DeadLetter, DeadLetters
 from lakebed.store.leased_message import Held, LeasedMessage, PeekedMessage
-from lakebed.store.log_check import LogReport
 from lakebed.store.pin_file import Pin
 from lakebed.store.repair import RepairReport
 from lakebed.store.staged_batch import CommittedPartition, Staged
 from lakebed.store.store_state import StoreState
 from lakebed.store.tier_moves import Outcome
 from lakebed.store.topic_repair import TopicRepair
-from lakebed.store.topic_verification import TopicReport
 from lakebed.stroma.config import GroupConfig
-from lakebed.stroma.description import GroupPartition
 from lakebed.stroma.group import HeldRange
 
 
@@ -88,11 +85,8 @@ class Appending(Protocol):
     def done(self) -> bool: ...
 
 
-class Group(Protocol):
+class Group(ReadableGroup, Protocol):
     """Thread-safe."""
-
-    @property
-    def name(self) -> str: ...
 
     def lease(
         self,
@@ -140,12 +134,6 @@ class Group(Protocol):
 
     def peek(self, *, max_messages: int = 10, max_bytes: int | None = None) -> list[PeekedMessage]:
         """What a lease of that many would be given now, without leasing it."""
-
-    def lag(self) -> dict[int, int]:
-        """How many messages are not settled, by partition."""
-
-    def describe(self) -> dict[int, GroupPartition]:
-        """By partition."""
 
     def leases(
         self, *, max_leases: int = 1000, partition: int | None = None, offset: int = 0
@@ -367,57 +355,10 @@ class Log(ReadableLog, Protocol):
         """Until the durable end is beyond `position`; False if the seconds passed first."""
 
 
-class StoredObject(Protocol):
-    """An object that is being read: `for piece in bucket.get(key)`."""
-
-    @property
-    def info(self) -> ObjectInfo: ...
-
-    @property
-    def start(self) -> int: ...
-
-    @property
-    def end(self) -> int: ...
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[memoryview]: ...
-
-    def between(self, start: int, end: int) -> StoredObject:
-        """Other bytes of the same version."""
-
-    def read(self) -> bytes:
-        """All of it."""
-
-
-class Bucket(Protocol):
+class Bucket(ReadableBucket, Protocol):
     """Thread-safe."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def info(self) -> BucketInfo: ...
-
     def set_versioning(self, versioning: Versioning) -> BucketInfo: ...
-
-    def get(
-        self, key: str, *, version_id: str | None = None, byte_range: ByteRange | None = None
-    ) -> StoredObject:
-        """The object, to be read in pieces: `for piece in bucket.get(key): …`."""
-
-    def read(self, key: str, *, version_id: str | None = None) -> bytes:
-        """All of an object that fits in memory."""
-
-    def head(self, key: str, *, version_id: str | None = None) -> ObjectInfo: ...
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[VersionRow]:
-        """Objects whose keys begin with `prefix`, by key; pages are fetched as they are needed."""
-
-    def list_page(
-        self, prefix: str = "", *, delimiter: str = "", after: str = "", max_keys: int = 1000
-    ) -> Page[VersionRow]:
-        """One page, with the common prefixes up to the delimiter; it has a thousand at most."""
 
     def put(
         self,
@@ -463,23 +404,14 @@ class Bucket(Protocol):
         The conditions are those of the target, as in `put`.
         """
 
-    def versions(self, prefix: str = "") -> Iterator[ListedVersion]:
-        """All versions and delete markers, by key, the newest first."""
 
-
-class Keys(Protocol):
+class Keys(ReadableKeys, Protocol):
     """Thread-safe."""
 
     def create(
         self, *, label: str = "", inflight_max: int | None = None, policy: str = RW_POLICY
     ) -> CreatedKey:
         """A new key with a new secret, which is returned this once."""
-
-    def list(self) -> builtins.list[KeyInfo]:
-        """The oldest first."""
-
-    def get(self, access_key: str) -> KeyInfo:
-        """`NoSuchAccessKey` if there is none."""
 
     def disable(self, access_key: str) -> KeyInfo:
         """Nothing signed with it is accepted any more. Fine if it is disabled already."""
@@ -511,11 +443,8 @@ class Pins(ReadPins, Protocol):
         """The pins that count now, those of logs first."""
 
 
-class Damage(Protocol):
+class Damage(ReadableDamage, Protocol):
     """Thread-safe."""
-
-    def ledger(self) -> Ledger:
-        """All that is on record."""
 
     def list(self) -> list[DamageRecord]:
         """All that is on record, acknowledged or not, oldest first."""
@@ -524,7 +453,7 @@ class Damage(Protocol):
         """Somebody knows of it; `NotFound` if it is not on record."""
 
 
-class Maintenance(Protocol):
+class Maintenance(Verification, Protocol):
     """Thread-safe."""
 
     def upload(
@@ -565,28 +494,13 @@ class Maintenance(Protocol):
     ) -> Migrated:
         """Copy a log's objects to another Tier 2 and use that."""
 
-    def verify_log(
-        self, log: str, *, tier2: bool = False, progress: Progress = no_progress
-    ) -> LogReport:
-        """Read all of a log, with `tier2` its objects as well."""
-
     def repair_log(
         self, log: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> RepairReport: ...
 
-    def verify_topic(self, topic: str, *, progress: Progress = no_progress) -> TopicReport: ...
-
     def repair_topic(
         self, topic: str, *, dry_run: bool = False, progress: Progress = no_progress
     ) -> TopicRepair: ...
-
-    def verify_objects(
-        self, *, bucket: str | None = None, prefix: str = "", progress: Progress = no_progress
-    ) -> LakeReport:
-        """Read all objects, or those of a bucket whose keys begin with `prefix`.
-
-        `progress` gets the bytes that were read; how many there are is not known, and given as 0.
-        """
 
     def mark_objects(
         self, versions: Sequence[NamedVersion], *, progress: Progress = no_progress
@@ -618,8 +532,8 @@ class Store(ReadableStore, Protocol):
         `InputError` if it is there with another number of them.
         """
 
-    def buckets(self) -> list[BucketInfo]:
-        """All of them, by name."""
+    def open_bucket(self, name: str) -> Bucket:
+        """`NoSuchBucket` if there is none."""
 
     def bucket(self, name: str, *, versioning: Versioning | None = None) -> Bucket:
         """The bucket of that name, created if need be.
@@ -646,10 +560,6 @@ class Store(ReadableStore, Protocol):
     @property
     def maintenance(self) -> Maintenance:
         """Verification, repair and moves between tiers: done by the program that has it open."""
-
-    @property
-    def root(self) -> str:
-        """The folder, as the program that has it open calls it."""
 
 
 if TYPE_CHECKING:

@@ -6,18 +6,19 @@ Nothing is created by any command but `append` (and `convert`, in the folder it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from enum import Enum
+from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from lakebed.cli import checks, tiers
 from lakebed.cli.failure import INTERRUPT_EXIT_CODE
 from lakebed.cli.interrupts import HeldInterrupts
-from lakebed.cli.invocation import invocation
+from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.moments import parse_moment_ns
 from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
@@ -25,17 +26,19 @@ from lakebed.cli.records import RecordPrinter, Show
 from lakebed.cli.stores import (
     DAMAGED_EXIT_CODE,
     LogName,
+    open_files,
     open_to_read,
     open_to_write,
     reaching_tier2,
+    require_log,
 )
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.aof.batch import RecordBatch
-    from lakebed.aof.damage import SkippedRange
-    from lakebed.aof.read_only import ReadOnlyLog
+    from lakebed.aof.batch import Record, RecordBatch
+    from lakebed.aof.damage import OnSkipped, SkippedRange
     from lakebed.aof.record_id import RecordId
+    from lakebed.api.reading import ReadableLog
     from lakebed.cli.lines import Read
     from lakebed.store.read_only import ReadOnlyStore
     from lakebed.store.summary import LogSummary
@@ -110,7 +113,7 @@ def append(
         Progress("append") as progress,
         HeldInterrupts() as interrupts,
     ):
-        appender = Appender(store.log(log), ext_id=ext_id)
+        appender = Appender(store, log, ext_id=ext_id)
         record_bytes_max = payload_bytes_max(segment_bytes(store))
         try:
             read = standard_input(interrupts)
@@ -163,7 +166,6 @@ def cat(
     lakebed --json aof cat orders --reverse --max 1
     lakebed aof cat orders --archived
     """
-    from lakebed.aof.reader import LogReader
     from lakebed.aof.record_id import RecordId
     from lakebed.base.errors import InputError
 
@@ -180,23 +182,23 @@ def cat(
         skipped.append(str(place.error))
         run.output.note(f"skipped: {place.error}")
 
-    with reaching_tier2(log), open_to_read(run) as store, ExitStack() as stack:
-        view = store.archived_log(log) if archived else store.log(log)
-        reader = stack.enter_context(LogReader(view))
-        durable_end = view.durable_end()
+    on_skipped = note if skip_damage else None
+    with (
+        reaching_tier2(log),
+        _opened_records(run, log, archived=archived, on_skipped=on_skipped) as reader,
+    ):
         if start_ns is not None:
-            first = reader.seek_timestamp(start_ns, skip_damage=skip_damage)
-        if first is not None and first == durable_end:
+            first = reader.seek_timestamp(start_ns)
+        if first is not None and first == reader.durable_end:
             return
         if reverse:
-            records = reader.read_backward(stop, skip_damage=skip_damage, on_skipped=note)
+            records = reader.read_backward(stop)
             wanted = takewhile(lambda record: first is None or record.record_id >= first, records)
             left = islice(wanted, count_max)
             while some := list(islice(left, PRINT_COUNT)):
                 printer.records(some)
         else:
-            batches = reader.read_batches(first, stop, skip_damage=skip_damage, on_skipped=note)
-            for batch in _at_most(batches, count_max):
+            for batch in _at_most(reader.read_batches(first, stop), count_max):
                 printer.batch(batch)
     if skipped:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -225,7 +227,8 @@ def tail(
     run = invocation(context)
     printer = RecordPrinter(run.output, show=show or ())
     with reaching_tier2(log), open_to_read(run) as store:
-        reading = store.log(log)
+        require_log(store, log)
+        reading = store.open_log(log)
         end = reading.durable_end()
         last = list(islice(reading.read_backward(), count))
         if not follow:
@@ -245,15 +248,10 @@ def segments(context: typer.Context, log: LogName) -> None:
     lakebed aof segments orders
     """
     from lakebed.cli.log_tables import segment_document, segment_lines
-    from lakebed.store.logs import require_log
-    from lakebed.store.residency import recorded_states
-    from lakebed.store.segment_summary import archived_segments, summarise_segments
 
     run = invocation(context)
     with open_to_read(run) as store:
-        paths = require_log(store.disk, store.root, log)
-        states = recorded_states(store.disk, paths)
-        found = [*archived_segments(store.disk, paths), *summarise_segments(store, log, states)]
+        found = store.log_summary(log).segments
     document = {"log": log, "segments": [segment_document(segment) for segment in found]}
     run.output.result(document, lines=segment_lines(found))
 
@@ -267,13 +265,11 @@ def seal(context: typer.Context, log: LogName) -> None:
     """
     from dataclasses import replace
 
-    from lakebed.cli.writers import as_named_here
-
     run = invocation(context)
     with open_to_write(run, log) as store:
-        sealed = store.log(log).seal_current_segment(timeout=60.0)
+        sealed = store.open_log(log).seal_current_segment(timeout=60.0)
         if sealed is not None:
-            (path,) = as_named_here([sealed.path], store, run.root)
+            (path,) = run.place.named([sealed.path], store)
             sealed = replace(sealed, path=path)
     if sealed is None:
         document: dict[str, object] = {"log": log, "sealed": None}
@@ -324,7 +320,7 @@ def convert(
     from lakebed.base.files import make_folders
 
     run = invocation(context)
-    with open_to_read(run) as store:
+    with open_files(run) as store:
         source = _segment_path(store, log, segment)
         if not store.disk.is_folder(output):
             make_folders(store.disk, output)
@@ -354,7 +350,6 @@ def dump(
     """
     from lakebed.base.errors import DataError
     from lakebed.cli.log_tables import dump_document, dump_lines
-    from lakebed.store.summary import summarise_log
 
     run = invocation(context)
     found: list[LogSummary] = []
@@ -362,7 +357,7 @@ def dump(
     with open_to_read(run) as store:
         for name in store.logs() if log is None else [log]:
             try:
-                found.append(summarise_log(store, name))
+                found.append(store.log_summary(name))
             except DataError as error:
                 # One damaged log hides none of the others.
                 problems[name] = str(error)
@@ -416,6 +411,45 @@ def _inputs(
 # Reading.
 
 
+class LogRecords(NamedTuple):
+    """How the records of a log are read."""
+
+    durable_end: RecordId
+    seek_timestamp: Callable[[int], RecordId]
+    read_batches: Callable[[RecordId | None, RecordId | None], Iterator[RecordBatch]]
+    read_backward: Callable[[RecordId | None], Iterator[Record]]
+
+
+@contextmanager
+def _opened_records(
+    run: Invocation, log: str, *, archived: bool, on_skipped: OnSkipped | None
+) -> Iterator[LogRecords]:
+    """`on_skipped` gets the damage that is skipped; None if damage is an error."""
+    if not archived and on_skipped is None:
+        with open_to_read(run) as store:
+            require_log(store, log)
+            reading = store.open_log(log)
+            yield LogRecords(
+                reading.durable_end(),
+                reading.seek_timestamp,
+                reading.read_batches,
+                reading.read_backward,
+            )
+        return
+    from lakebed.aof.reader import LogReader
+
+    with open_files(run, "--archived" if archived else "--skip-damage") as files:
+        view = files.archived_log(log) if archived else files.log(log)
+        policy: dict[str, Any] = {"skip_damage": on_skipped is not None, "on_skipped": on_skipped}
+        with LogReader(view) as reader:
+            yield LogRecords(
+                view.durable_end(),
+                partial(reader.seek_timestamp, skip_damage=on_skipped is not None),
+                partial(reader.read_batches, **policy),
+                partial(reader.read_backward, **policy),
+            )
+
+
 def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[RecordBatch]:
     """The batches, cut behind that many records."""
     left = count_max
@@ -429,7 +463,7 @@ def _at_most(batches: Iterator[RecordBatch], count_max: int | None) -> Iterator[
         yield batch
 
 
-def _follow(log: ReadOnlyLog, start: RecordId, printer: RecordPrinter) -> None:
+def _follow(log: ReadableLog, start: RecordId, printer: RecordPrinter) -> None:
     from lakebed.cli import output
 
     with closing(log.follow(start)) as follower:

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lakebed.aof.errors import BackpressureKind, NotDurableYet, WouldBlock
-from lakebed.aof.log import Aof
 from lakebed.aof.record_id import RecordId
 from lakebed.base.errors import LakebedError, RetryError
 
 if TYPE_CHECKING:
-    from lakebed.api.surface import Log
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
 
 _WAIT_S = 60.0
 
@@ -21,8 +19,9 @@ _WAIT_S = 60.0
 class Appender:
     """Counts what it appended; `finish` makes it durable."""
 
-    def __init__(self, log: Log, *, ext_id: int) -> None:
-        self._log = log
+    def __init__(self, store: Store, log: str, *, ext_id: int) -> None:
+        self._store = store
+        self._log = store.log(log)
         self._ext_id = ext_id
         self.count = 0
         self.last: RecordId | None = None
@@ -44,10 +43,10 @@ class Appender:
         try:
             self._log.flush()
         except RetryError as error:
-            if isinstance(self._log, Aof):
-                with contextlib.suppress(LakebedError):
-                    self._log.close()  # so that nothing of it is written later
-            raise self._not_durable(error) from error
+            failure = self._not_durable(error)
+            with contextlib.suppress(LakebedError):
+                self._store.close()  # so that nothing of it is written later
+            raise failure from error
 
     def _not_durable(self, error: RetryError) -> NotDurableYet:
         end = self._log.durable_end()
@@ -60,20 +59,15 @@ class Appender:
         self.last = record_ids[-1] if len(record_ids) else self.last
 
     def _wait(self, error: WouldBlock) -> bool:
-        """Whether the next record has to wait by itself: that of another program's log."""
-        # A flush also tells whether the disk is full, which waiting alone would not.
+        """Whether the next record has to wait for a segment."""
+        # A flush also reports a full disk, which waiting alone would not.
         self.finish()
-        if error.kind is BackpressureKind.FLUSH:
-            return False
-        if isinstance(self._log, Aof):
-            self._log.wait_for_writable_segment(_WAIT_S)
-            return False
-        return True
+        return error.kind is not BackpressureKind.FLUSH
 
     def _append_patiently(self, payload: bytes) -> RecordId:
         return self._log.append_record_with_timeout(payload, _WAIT_S, ext_id=self._ext_id)
 
 
-def segment_bytes(store: Writer) -> int:
+def segment_bytes(store: Store) -> int:
     """How long the segments of its logs are."""
     return int(store.configuration()["aof"]["segment_bytes"])

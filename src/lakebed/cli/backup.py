@@ -10,7 +10,7 @@ import typer
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.output import counted, table
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_files, quiet
 from lakebed.cli.vaults import (
     AllowHttp,
     Endpoint,
@@ -65,6 +65,8 @@ def backup(
         raise typer.BadParameter("--list, --verify and --keep do not go together")
     if snapshot is not None and not verify:
         raise typer.BadParameter("goes with --verify", param_hint="--snapshot")
+    if not list_ and not verify:
+        run.local_root()
     with (
         quiet("lakebed"),
         opened_vault(target, endpoint=endpoint, region=region, allow_http=allow_http) as vault,
@@ -82,7 +84,7 @@ def _take(run: Invocation, vault: Vault, keep: int | None) -> None:
     from lakebed.store.backup.taking import check_apart, take_backup
 
     check_apart(os.fspath(run.require_root()), vault.address)
-    with open_to_read(run) as store, Progress("backup") as progress:
+    with open_files(run) as store, Progress("backup") as progress:
         taken = take_backup(store, vault, progress=lambda done: progress.count(done >> 20, "MiB"))
     found = taken.snapshot
     document = snapshot_document(found) | {

@@ -12,14 +12,16 @@ from lakebed.cli.stores import (
     DAMAGED_EXIT_CODE,
     LogName,
     advised,
+    open_files,
     open_to_read,
     open_to_write,
     quiet,
     reaching_tier2,
+    require_log,
 )
 
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
     from lakebed.store.repair import RepairReport
     from lakebed.store.tier_verification import CopyReport
 
@@ -40,11 +42,10 @@ def verify(
     lakebed aof verify orders --tier2
     """
     from lakebed.cli.log_tables import verify_document, verify_lines
-    from lakebed.store.log_check import check_log
 
     run = invocation(context)
     with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
-        report = check_log(store, log, tier2=tier2, progress=progress.update)
+        report = store.maintenance.verify_log(log, tier2=tier2, progress=progress.update)
     lines = verify_lines(log, report, tier2=tier2)
     run.output.result(verify_document(log, report), lines=lines)
     if report.problems:
@@ -98,31 +99,28 @@ def _repair_segments(run: Invocation, log: str, *, dry_run: bool) -> None:
 
 
 def _foreseen(run: Invocation, log: str, progress: Progress) -> RepairReport:
-    from lakebed.cli.writers import here_or_there
-    from lakebed.store.logs import require_log
-    from lakebed.store.repair import RepairReport, foresee
+    from lakebed.store.repair import foresee
 
-    def look() -> RepairReport:
-        return foresee(reading.disk, reading.root, log, progress=progress.update)
+    def here() -> RepairReport:
+        with open_files(run) as files:
+            return foresee(files.disk, files.root, log, progress=progress.update)
+
+    def there(store: Store) -> RepairReport:
+        with store:
+            return _repaired(run, store, log, progress, dry_run=True)
 
     with open_to_read(run) as reading:
-        require_log(reading.disk, reading.root, log)
-        found = here_or_there(run.root, look)
-    if isinstance(found, RepairReport):
-        return found
-    with found:
-        return _repaired(run, found, log, progress, dry_run=True)
+        require_log(reading, log)
+    return run.place.either(here, there)
 
 
 def _repaired(
-    run: Invocation, store: Writer, log: str, progress: Progress, *, dry_run: bool
+    run: Invocation, store: Store, log: str, progress: Progress, *, dry_run: bool
 ) -> RepairReport:
-    from lakebed.cli.writers import as_named_here
-
     report = store.maintenance.repair_log(log, dry_run=dry_run, progress=progress.update)
     return report._replace(
-        problems=as_named_here(report.problems, store, run.root),
-        quarantined=as_named_here(report.quarantined, store, run.root),
+        problems=run.place.named(report.problems, store),
+        quarantined=run.place.named(report.quarantined, store),
     )
 
 
@@ -133,7 +131,11 @@ def _foresee_objects(run: Invocation, log: str) -> None:
     from lakebed.store.tier_verification import Copies
 
     found: list[CopyReport] = []
-    with reaching_tier2(log), open_to_read(run) as store, Progress("repair") as progress:
+    with (
+        reaching_tier2(log),
+        open_files(run, "--dry-run with --tier2") as store,
+        Progress("repair") as progress,
+    ):
         paths = require_log(store.disk, store.root, log)
         copies = Copies(store, paths, recorded_states(store.disk, paths))
         total = copies.count(2)

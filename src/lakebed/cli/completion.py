@@ -75,9 +75,11 @@ def completion(
     lakebed completion zsh > ~/.zfunc/_lakebed
     lakebed completion fish > ~/.config/fish/completions/lakebed.fish
     """
+    run = invocation(context)
+    run.place.refuse_if_named(run.command)
     script = SCRIPTS[shell]
     document = {"shell": shell.value, "script": script}
-    invocation(context).output.result(document, lines=script.splitlines())
+    run.output.result(document, lines=script.splitlines())
 
 
 def answer(command: Any, instruction: str) -> int:

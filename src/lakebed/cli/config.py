@@ -62,8 +62,8 @@ def _facts(run: Invocation, settings: Settings, *, exists: bool) -> dict[str, tu
     return {
         "version": (VERSION, VERSION),
         "root": (
-            {"path": run.root, "origin": run.root_origin, "exists": exists},
-            f"{run.root} ({run.root_origin}{'' if exists else ', does not exist yet'})",
+            {"path": run.root, "origin": run.place.origin, "exists": exists},
+            f"{run.root} ({run.place.origin}{'' if exists else ', does not exist yet'})",
         ),
         "file": (settings.file, str(settings.file or "none, defaults are used")),
         "kernels": (

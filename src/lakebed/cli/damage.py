@@ -50,10 +50,8 @@ def acknowledge(
     \b
     lakebed damage acknowledge 3
     """
-    from lakebed.cli.writers import open_writer
-
     run = invocation(context)
-    with open_writer(run.require_root()) as store:
+    with run.place.writing() as store:
         record = store.damage.acknowledge(record_id)
     run.output.result(_document(record), lines=[f"{record.id}: acknowledged: {record}"])
 

@@ -58,7 +58,9 @@ def demo(
     from lakebed.cli.spark_watcher import TerminalWatcher
     from lakebed.node.demo.tour import run
 
-    output = invocation(context).output
+    invoked = invocation(context)
+    invoked.place.refuse_if_named(invoked.command)
+    output = invoked.output
     with ThreadRunner() as runner:
         watcher = TerminalWatcher(output, runner=runner)
         try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,9 +30,9 @@ from lakebed.cli.topic_stores import (
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
+    from lakebed.api.reading import ReadableGroup, ReadableTopic
     from lakebed.api.surface import Group, Partition, Topic
     from lakebed.cli.group_tables import GroupRow
-    from lakebed.store.read_only import ReadOnlyStore
 
 LETTERS_MAX = 1000  # that are listed, unless another number is asked for
 LEASES_MAX = 1000
@@ -64,11 +63,11 @@ def list_groups(
 
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        topics = store.topics.names() if topic is None else [store.topic(topic).name]
+        names = store.topics.names() if topic is None else [topic]
         rows = [
-            _row(store, name, group)
-            for name in topics
-            for group in store.topic(name).groups()
+            _row(opened, group)
+            for opened in map(store.topics.open, names)
+            for group in opened.groups()
             if not group.startswith(REDRIVE_PREFIX)  # ours, to send dead letters back
         ]
     run.output.result(list_document(rows), lines=list_lines(rows))
@@ -87,7 +86,7 @@ def describe(context: typer.Context, topic: TopicName, group: GroupName) -> None
 
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        found = store.topic(topic).group(group).describe()
+        found = require_group(store.topics.open(topic), group).describe()
     run.output.result(describe_document(topic, group, found), lines=describe_lines(found))
     if any(one.problems for one in found.values()):
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -104,7 +103,7 @@ def lag(context: typer.Context, topic: TopicName, group: GroupName) -> None:
 
     run = invocation(context)
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        found = store.topic(topic).group(group).lag()
+        found = require_group(store.topics.open(topic), group).lag()
     run.output.result(lag_document(topic, group, found), lines=lag_lines(found))
 
 
@@ -245,7 +244,6 @@ def dead_letters(
     lakebed group dead-letters orders billing --redrive --max 100
     """
     from lakebed.cli.group_tables import letter_document, letter_lines
-    from lakebed.store.topic_dead_letters import dead_letters_of
 
     run = invocation(context)
     if redrive:
@@ -257,9 +255,8 @@ def dead_letters(
         )
         return
     with quiet("lakebed.stroma"), open_to_read(run) as store:
-        store.topic(topic).group(group)  # or there is none
-        found = dead_letters_of(store, topic, group)
-        letters = list(islice(found, LETTERS_MAX if count_max is None else count_max))
+        require_group(store.topics.open(topic), group)
+        letters = store.dead_letters(topic, group, max_messages=count_max or LETTERS_MAX)
     run.output.result(
         letter_document(topic, group, letters), lines=letter_lines(topic, group, letters)
     )
@@ -283,18 +280,27 @@ def delete(
     )
 
 
-def _row(store: ReadOnlyStore, topic: str, group: str) -> GroupRow:
+def require_group(topic: ReadableTopic, group: str) -> ReadableGroup:
+    """`NotFound` if the topic has no such group: none is created by asking for it."""
+    from lakebed.base.errors import NotFound
+
+    if group not in topic.groups():
+        raise NotFound(f"the topic {topic.name} has no group {group}")
+    return topic.group(group)
+
+
+def _row(topic: ReadableTopic, group: str) -> GroupRow:
     from lakebed.base.errors import DataError
     from lakebed.cli.group_tables import GroupRow
 
-    count = store.topic(topic).partition_count
+    count = topic.partition_count
     try:
-        found = store.topic(topic).group(group).describe().values()
+        found = topic.group(group).describe().values()
     except DataError as error:
         # One damaged group hides none of the others.
-        return GroupRow(topic, group, count, None, None, str(error))
+        return GroupRow(topic.name, group, count, None, None, str(error))
     return GroupRow(
-        topic, group, count, sum(one.lag for one in found), sum(one.in_flight for one in found)
+        topic.name, group, count, sum(one.lag for one in found), sum(one.in_flight for one in found)
     )
 
 
@@ -303,12 +309,10 @@ def _open_group(
     run: Invocation, topic: str, group: str, *, create: bool = False
 ) -> Iterator[tuple[Topic, Group]]:
     """Both for writing; `NotFound` if there is no such group, and none is made by mistake."""
-    from lakebed.base.errors import NotFound
-
     with open_topic_to_write(run, topic) as store:
         target = store.topics.open(topic)
-        if not create and group not in target.groups():
-            raise NotFound(f"the topic {topic} has no group {group}")
+        if not create:
+            require_group(target, group)
         yield target, target.group(group)
 
 

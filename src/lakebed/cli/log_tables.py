@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from lakebed.aof.record_id import RecordId
+from lakebed.api.reading import ReadableStore
 from lakebed.cli.moments import moment_text
 from lakebed.cli.output import counted, table
 from lakebed.store.log_check import LogReport
 from lakebed.store.pin_file import Pin
-from lakebed.store.read_only import ReadOnlyStore
 from lakebed.store.repair import RepairReport
 from lakebed.store.segment_summary import SegmentSummary
 from lakebed.store.summary import LogSummary
@@ -103,7 +105,7 @@ def repair_lines(log: str, report: RepairReport, *, dry_run: bool) -> list[str]:
 
 
 def dump_document(
-    store: ReadOnlyStore, found: list[LogSummary], problems: dict[str, str]
+    store: ReadableStore, found: list[LogSummary], problems: dict[str, str]
 ) -> dict[str, object]:
     version = store.version
     return {
@@ -131,8 +133,8 @@ def _log_document(summary: LogSummary) -> dict[str, object]:
     return {
         "log": summary.name,
         "state": {
-            "oldest": None if summary.oldest is None else str(summary.oldest),
-            "durable_end": str(summary.durable_end),
+            "oldest": None if summary.oldest is None else str(RecordId(summary.oldest)),
+            "durable_end": str(RecordId(summary.durable_end)),
             "coordinator_watermark": summary.coordinator_watermark,
             "writer_epoch": summary.writer_epoch,
         },
@@ -147,7 +149,7 @@ def _log_document(summary: LogSummary) -> dict[str, object]:
             "ignored_files": summary.ignored_files,
         },
         "residency": {
-            **{f"tier{tier}": total._asdict() for tier, total in enumerate(summary.tiers)},
+            **{f"tier{tier}": asdict(total) for tier, total in enumerate(summary.tiers)},
             "archive": {
                 "segments": summary.count("archived"),
                 "bytes": summary.total_bytes("archived"),
@@ -166,8 +168,8 @@ def dump_lines(found: list[LogSummary], problems: dict[str, str]) -> list[str]:
             str(summary.count("active", "unsealed")),
             str(summary.count("archived")),
             *(str(total.segments) for total in summary.tiers),
-            "-" if summary.oldest is None else str(summary.oldest),
-            str(summary.durable_end),
+            "-" if summary.oldest is None else str(RecordId(summary.oldest)),
+            str(RecordId(summary.durable_end)),
             str(summary.coordinator_watermark),
             str(summary.writer_epoch),
         )

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakebed.cli.invocation import Invocation, invocation
+from lakebed.cli.invocation import invocation
 from lakebed.cli.moments import parse_moment_ns
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import advised, quiet
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, advised, open_to_read, quiet
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lakebed.aof.manifest.replay import Moment, Replayed
+    from lakebed.api.reading import ReadableManifestLog
     from lakebed.cli.manifest_tables import Inspected
-    from lakebed.store.manifest_logs import ManifestLog
     from lakebed.store.manifest_survey import Entry
-    from lakebed.store.read_only import ReadOnlyStore
 
-DAMAGED_EXIT_CODE = 65
 LIMIT_DEFAULT = 1000
 LIMIT_MAX = 1_000_000
 _U64_MAX = (1 << 64) - 1
@@ -70,6 +68,7 @@ def inspect(
     lakebed manifest inspect 00f1c2a0b3d4e5f6 --from 3:64
     """
     from lakebed.base.errors import InputError
+    from lakebed.cli.manifest_logs import require_manifest_log
     from lakebed.cli.manifest_tables import inspect_document, inspect_lines
     from lakebed.cli.manifest_words import parse_type
     from lakebed.store.manifest_moments import parse_position
@@ -80,8 +79,8 @@ def inspect(
         raise InputError("--chunk and --from exclude each other")
     position = None if start is None else parse_position(start)
     record_type = None if type_name is None else parse_type(type_name)
-    with _open_to_read(run) as store:
-        inspected = _look(_find(store, log))
+    with open_to_read(run) as store:
+        inspected = _look(require_manifest_log(store, log))
         first = chunk if position is None else position.chunk_index
         _require_chunk(inspected, first, is_exact=chunk is not None)
         found = entries(inspected.found.reader, start=position, chunk_index=chunk)
@@ -104,25 +103,18 @@ def verify(context: typer.Context, log: LogName) -> None:
     \b
     lakebed manifest verify orders
     """
+    from lakebed.cli.manifest_logs import require_manifest_log
     from lakebed.cli.manifest_tables import verify_document, verify_lines
-    from lakebed.store.manifest_verification import verify_manifest_log
-    from lakebed.store.tier_verification import look_at_copies
 
     run = invocation(context)
-    with _open_to_read(run) as store, Progress("verify") as progress:
-        found = _find(store, log)
-        report = verify_manifest_log(found, runner=store.runner, progress=progress.update)
-        with quiet("lakebed.aof.tiers"):
-            copies = look_at_copies(store, found, progress=progress.update)
-    report.warm_file_count, report.object_count = copies.warm_files, copies.objects
-    report.uploaded_chunk_count = copies.chunks
-    report.problems += copies.problems
-    report.notes += copies.notes
+    with quiet("lakebed.aof.tiers"), open_to_read(run) as store, Progress("verify") as progress:
+        found = require_manifest_log(store, log)
+        report = store.maintenance.verify_manifest(log, progress=progress.update)
     run.output.result(verify_document(found, report), lines=verify_lines(found, report))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
-    if copies.unreached is not None:
-        raise advised(copies.unreached, found.log)
+    if report.unreached is not None:
+        raise advised(report.unreached, found.log)
 
 
 @app.command()
@@ -139,20 +131,21 @@ def history(
     lakebed manifest history orders 3
     """
     from lakebed.base.errors import NotFound
+    from lakebed.cli.manifest_logs import require_manifest_log
     from lakebed.cli.manifest_states import history_document, history_lines
     from lakebed.store.manifest_moments import segment_history
     from lakebed.store.manifest_survey import Damaged
 
     run = invocation(context)
-    with _open_to_read(run) as store:
-        found = _find(store, log)
+    with open_to_read(run) as store:
+        found = require_manifest_log(store, log)
         try:
             steps = segment_history(found.reader, segment)
         except NotFound as error:
             raise NotFound(f"{found.log}: {error}") from None
     document = history_document(found, segment, steps)
     run.output.result(document, lines=history_lines(found, segment, steps))
-    if found.problem is not None or any(isinstance(step, Damaged) for step in steps):
+    if found.damage is not None or any(isinstance(step, Damaged) for step in steps):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
@@ -177,31 +170,20 @@ def state(
     lakebed manifest state orders --as-of 2025-01-31T12:00:00Z
     lakebed manifest state orders --as-of 3:64
     """
+    from lakebed.cli.manifest_logs import require_manifest_log
     from lakebed.cli.manifest_states import state_document, state_lines, state_problems
 
     run = invocation(context)
     moment = None if as_of is None else _moment(as_of)
-    with _open_to_read(run) as store:
-        found = _find(store, log)
+    with open_to_read(run) as store:
+        found = require_manifest_log(store, log)
         replayed = _replayed(found, moment)
     run.output.result(state_document(found, replayed), lines=state_lines(found, replayed))
     if state_problems(found, replayed):
         raise typer.Exit(DAMAGED_EXIT_CODE)
 
 
-def _open_to_read(run: Invocation) -> ReadOnlyStore:
-    from lakebed.store.read_only import ReadOnlyStore
-
-    return ReadOnlyStore(run.require_root())
-
-
-def _find(store: ReadOnlyStore, log: str) -> ManifestLog:
-    from lakebed.store.manifest_logs import find_manifest_log
-
-    return find_manifest_log(store.disk, store.root, log)
-
-
-def _look(found: ManifestLog) -> Inspected:
+def _look(found: ReadableManifestLog) -> Inspected:
     """Everything but the records."""
     from lakebed.cli.manifest_tables import Inspected
     from lakebed.store.manifest_survey import ignored_names, look_at_chunks, look_at_snapshots
@@ -249,7 +231,7 @@ def _moment(text: str) -> Moment:
     return Moment(timestamp_ms=parse_moment_ns(text) // NS_PER_MS)
 
 
-def _replayed(found: ManifestLog, moment: Moment | None) -> Replayed:
+def _replayed(found: ReadableManifestLog, moment: Moment | None) -> Replayed:
     from lakebed.base.errors import NotFound
     from lakebed.cli.manifest_words import time_text
     from lakebed.store.manifest_moments import BeforeHistory, state_as_of

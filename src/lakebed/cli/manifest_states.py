@@ -8,6 +8,7 @@ from typing import NamedTuple
 from lakebed.aof.manifest.index import ManifestIndex
 from lakebed.aof.manifest.replay import Replayed
 from lakebed.aof.manifest.state import Condition, Failures, Pending, Residency, SegmentState
+from lakebed.api.reading import ReadableManifestLog
 from lakebed.cli.manifest_tables import DAMAGE_MARK, about, about_line, entry_document
 from lakebed.cli.manifest_words import (
     crc_text,
@@ -21,7 +22,6 @@ from lakebed.cli.manifest_words import (
     words_or_dash,
 )
 from lakebed.cli.output import counted, table
-from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.manifest_moments import Remembered, Step
 from lakebed.store.manifest_survey import Damaged
 
@@ -35,7 +35,7 @@ class TierTotal(NamedTuple):
     bytes: int
 
 
-def state_lines(found: ManifestLog, replayed: Replayed) -> list[str]:
+def state_lines(found: ReadableManifestLog, replayed: Replayed) -> list[str]:
     index = replayed.index
     heading = ("segment", "tiers", "condition", "base offset", "durable", "compressed", "ext id",
                "watermark", "pending", "failures", "changed", "object key")  # fmt: skip
@@ -51,7 +51,7 @@ def state_lines(found: ManifestLog, replayed: Replayed) -> list[str]:
     ]
 
 
-def state_document(found: ManifestLog, replayed: Replayed) -> dict[str, object]:
+def state_document(found: ReadableManifestLog, replayed: Replayed) -> dict[str, object]:
     index, snapshot = replayed.index, replayed.snapshot
     return {
         **about(found),
@@ -75,9 +75,9 @@ def state_document(found: ManifestLog, replayed: Replayed) -> dict[str, object]:
     }
 
 
-def state_problems(found: ManifestLog, replayed: Replayed) -> list[str]:
+def state_problems(found: ReadableManifestLog, replayed: Replayed) -> list[str]:
     """Whatever makes it doubtful that the state is as shown."""
-    problems = [] if found.problem is None else [str(found.problem)]
+    problems = [] if found.damage is None else [found.damage]
     problems += replayed.problems
     for damage in replayed.damages:
         if damage.segment_ids:
@@ -86,7 +86,7 @@ def state_problems(found: ManifestLog, replayed: Replayed) -> list[str]:
     return problems
 
 
-def history_lines(found: ManifestLog, segment_id: int, steps: Sequence[Step]) -> list[str]:
+def history_lines(found: ReadableManifestLog, segment_id: int, steps: Sequence[Step]) -> list[str]:
     heading = ("time", "after", "what", "position")
     rows = [
         (
@@ -101,7 +101,7 @@ def history_lines(found: ManifestLog, segment_id: int, steps: Sequence[Step]) ->
 
 
 def history_document(
-    found: ManifestLog, segment_id: int, steps: Sequence[Step]
+    found: ReadableManifestLog, segment_id: int, steps: Sequence[Step]
 ) -> dict[str, object]:
     return {
         **about(found),

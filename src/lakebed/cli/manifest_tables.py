@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lakebed.aof.manifest.chunk import Placed
 from lakebed.aof.manifest.format import MANIFEST_ITSELF
+from lakebed.api.reading import ReadableManifestLog
 from lakebed.cli.manifest_words import (
     payload_document,
     record_words,
@@ -15,7 +16,6 @@ from lakebed.cli.manifest_words import (
     time_text,
 )
 from lakebed.cli.output import counted, table
-from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.manifest_survey import ChunkFacts, Damaged, Entry, SnapshotFacts
 from lakebed.store.manifest_verification import ManifestReport
 
@@ -26,7 +26,7 @@ DAMAGE_MARK = "!!"
 class Inspected:
     """What one `inspect` found."""
 
-    found: ManifestLog
+    found: ReadableManifestLog
     chunks: list[ChunkFacts] = field(default_factory=list)
     snapshots: list[SnapshotFacts] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Inspected:
     @property
     def is_damaged(self) -> bool:
         facts: list[ChunkFacts | SnapshotFacts] = [*self.chunks, *self.snapshots]
-        return self.found.problem is not None or any(one.problem for one in facts)
+        return self.found.damage is not None or any(one.problem for one in facts)
 
     @property
     def unknown_count(self) -> int:
@@ -47,20 +47,20 @@ class Inspected:
         return sum(chunk.flagged_count for chunk in self.chunks)
 
 
-def about(found: ManifestLog) -> dict[str, object]:
+def about(found: ReadableManifestLog) -> dict[str, object]:
     """How every document begins."""
     return {"log": found.log, "stream_id": found.stream, "manifest_log_enabled": found.is_enabled}
 
 
-def about_line(found: ManifestLog) -> str:
+def about_line(found: ReadableManifestLog) -> str:
     state = {True: "", False: ", switched off", None: ""}[found.is_enabled]
     return f"{found.log}: stream {found.stream}{state}"
 
 
 def inspect_lines(inspected: Inspected) -> list[str]:
     lines = [about_line(inspected.found)]
-    if inspected.found.problem is not None:
-        lines.append(f"{DAMAGE_MARK} {inspected.found.problem}")
+    if inspected.found.damage is not None:
+        lines.append(f"{DAMAGE_MARK} {inspected.found.damage}")
     lines += ["", *_chunk_lines(inspected.chunks)]
     lines += ["", *_snapshot_lines(inspected.snapshots)] if inspected.snapshots else []
     lines += ["", *entry_lines(inspected.shown)]
@@ -76,10 +76,10 @@ def inspect_lines(inspected: Inspected) -> list[str]:
 
 
 def inspect_document(inspected: Inspected) -> dict[str, object]:
-    problem, following = inspected.found.problem, inspected.following
+    following = inspected.following
     return {
         **about(inspected.found),
-        "problem": None if problem is None else str(problem),
+        "problem": inspected.found.damage,
         "chunks": [_chunk_document(chunk) for chunk in inspected.chunks],
         "snapshots": [_snapshot_document(snapshot) for snapshot in inspected.snapshots],
         "records": [entry_document(one) for one in inspected.shown if isinstance(one, Placed)],
@@ -118,7 +118,7 @@ def entry_document(entry: Entry) -> dict[str, object]:
     }
 
 
-def verify_lines(found: ManifestLog, report: ManifestReport) -> list[str]:
+def verify_lines(found: ReadableManifestLog, report: ManifestReport) -> list[str]:
     lines = [str(problem) for problem in report.problems]
     lines += [f"note: {note}" for note in report.notes]
     if report.problems:
@@ -136,7 +136,7 @@ def verify_lines(found: ManifestLog, report: ManifestReport) -> list[str]:
     return [*lines, f"{found.log}: {', '.join(counts)}, all whole"]
 
 
-def verify_document(found: ManifestLog, report: ManifestReport) -> dict[str, object]:
+def verify_document(found: ReadableManifestLog, report: ManifestReport) -> dict[str, object]:
     return {**about(found), **report_document(report)}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
 
 from lakebed.cli.groups import GROUPS, lazy_command
-from lakebed.cli.invocation import Invocation, resolve_root
+from lakebed.cli.invocation import Invocation
 from lakebed.cli.output import Output
 from lakebed.version import VERSION
 
@@ -51,8 +52,16 @@ def _top(
     root: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="The store's folder; else LAKEBED_ROOT, else ./lakebed-data."
+            "--root",
+            "--url",
+            metavar="DIR|URL",
+            help="The store's folder, or the http:// or https:// URL of a node. "
+            "Default: LAKEBED_ROOT, else ./lakebed-data.",
         ),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The certificates to trust for an https:// URL."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", metavar="", help="Print one JSON document.")
@@ -75,5 +84,4 @@ def _top(
     if context.invoked_subcommand is None:
         print(context.get_help(), end="")
         raise typer.Exit(2)
-    place = resolve_root(root, environment=os.environ)
-    context.obj = Invocation(root=place.path, root_origin=place.origin, output=output)
+    context.obj = Invocation(output=output, root_option=root, ca_file=ca_file)

@@ -50,7 +50,7 @@ def restore(
     from lakebed.store.backup.restoring import restore as restore_store
 
     run = invocation(context)
-    run.root_exists()
+    run.local_root().exists()
     with (
         quiet("lakebed"),
         opened_vault(source, endpoint=endpoint, region=region, allow_http=allow_http) as vault,

@@ -36,7 +36,7 @@ def stat(context: typer.Context, place: ObjectPlace, version_id: VersionOption =
     run = invocation(context)
     bucket, key = parse_object_place(place)
     with open_to_read(run) as store:
-        info = store.lake.objects.head(bucket, key, version_id=version_id)
+        info = store.open_bucket(bucket).head(key, version_id=version_id)
     run.output.result(info_document(info), lines=info_lines(info))
 
 

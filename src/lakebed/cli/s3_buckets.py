@@ -67,7 +67,6 @@ def create(
     lakebed s3 buckets create scratch --versioning unversioned
     """
     from lakebed.cli.s3_tables import bucket_document, versioning_text
-    from lakebed.cli.writers import open_writer
     from lakebed.seglake.model import Versioning
     from lakebed.seglake.names import check_bucket_name
 
@@ -77,8 +76,7 @@ def create(
     if versioning is not None:
         is_enabled = versioning is NewVersioning.ENABLED
         wanted = Versioning.ENABLED if is_enabled else Versioning.DISABLED
-    run.root_exists()
-    with open_writer(run.root) as store:
+    with run.place.writing(create=True) as store:
         is_new = all(bucket.name != name for bucket in store.buckets())
         info = store.bucket(name, versioning=wanted).info
     done = "created" if is_new else "is there already"
@@ -108,7 +106,7 @@ def versioning(
     run = invocation(context)
     check_bucket_name(name)
     with open_bucket_to_write(run, name) as store:
-        info = store.bucket(name).set_versioning(Versioning(state.value))
+        info = store.open_bucket(name).set_versioning(Versioning(state.value))
     run.output.result(
         bucket_document(info), lines=[f"{name}: versioning is {versioning_text(info.versioning)}"]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from lakebed.cli.invocation import invocation
 from lakebed.cli.progress import Progress
 from lakebed.cli.s3_stores import parse_place
 from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
-
-if TYPE_CHECKING:
-    from lakebed.seglake.verification_report import Report
 
 
 def verify(
@@ -33,21 +30,18 @@ def verify(
     """
     from lakebed.base.units import MIB
     from lakebed.cli.s3_tables import verify_document, verify_lines
-    from lakebed.seglake.verify import verify as verify_lake
 
     run = invocation(context)
     only = None if place is None else parse_place(place)
     with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("verify") as progress:
 
-        def tell(report: Report) -> None:
-            progress.count(report.bytes // MIB, "MiB")
+        def show(read_bytes: int, _total: int) -> None:
+            progress.count(read_bytes // MIB, "MiB")
 
-        report = verify_lake(
-            store.lake,
-            runner=store.runner,
+        report = store.maintenance.verify_objects(
             bucket=None if only is None else only.bucket,
             prefix="" if only is None else only.key,
-            progress=tell,
+            progress=show,
         )
     run.output.result(verify_document(only, report), lines=verify_lines(only, report))
     if report.problems:

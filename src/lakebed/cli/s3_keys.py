@@ -35,7 +35,7 @@ def list_keys(context: typer.Context) -> None:
 
     run = invocation(context)
     with open_to_read(run) as store:
-        found = store.lake.keys.list()
+        found = store.keys.list()
     document = {"keys": [key_document(key) for key in found]}
     run.output.result(document, lines=key_lines(found))
 
@@ -55,13 +55,11 @@ def create(
     lakebed s3 keys create --label backup
     """
     from lakebed.cli.s3_key_tables import key_document
-    from lakebed.cli.writers import open_writer
     from lakebed.seglake.keys import check_label
 
     run = invocation(context)
     check_label(label)  # before anything is touched: a mistake creates no root
-    run.root_exists()
-    with open_writer(run.root) as store:
+    with run.place.writing(create=True) as store:
         made = store.keys.create(label=label, inflight_max=inflight_max)
     document = {**key_document(made.info), "secret_key": made.secret}
     lines = [f"access key  {made.info.access_key}", f"secret key  {made.secret}"]
@@ -90,11 +88,9 @@ def enable(context: typer.Context, access_key: AccessKey) -> None:
 
 def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
     from lakebed.cli.s3_key_tables import key_document, state_text
-    from lakebed.cli.writers import open_writer
 
-    run.require_root()
     _look_for(run, access_key)
-    with open_writer(run.root) as store:
+    with run.place.writing() as store:
         keys = store.keys
         info = keys.enable(access_key) if is_enabled else keys.disable(access_key)
     run.output.result(key_document(info), lines=[f"{info.access_key}: {state_text(info)}"])
@@ -103,4 +99,4 @@ def _change(run: Invocation, access_key: str, *, is_enabled: bool) -> None:
 def _look_for(run: Invocation, access_key: str) -> KeyInfo:
     """`NoSuchAccessKey` if it is not there: then nothing is touched."""
     with open_to_read(run) as store:
-        return store.lake.keys.get(access_key)
+        return store.keys.get(access_key)

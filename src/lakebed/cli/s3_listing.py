@@ -13,10 +13,10 @@ from lakebed.cli.stores import open_to_read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lakebed.api.reading import ReadableBucket
     from lakebed.seglake.listing import ListedVersion
     from lakebed.seglake.meta.rows import VersionRow
     from lakebed.seglake.model import Page
-    from lakebed.seglake.reading import ObjectReading
 
     AnyPage = Page[VersionRow] | Page[ListedVersion]
 
@@ -50,12 +50,11 @@ def ls(
     where = parse_place(place)
     delimiter = "" if recursive else "/"
     with open_to_read(run) as store:
-        store.lake.buckets.get(where.bucket)
-        objects = store.lake.objects
+        bucket = store.open_bucket(where.bucket)
         pages: Iterator[AnyPage] = (
-            _version_pages(objects, where, delimiter, count_max)
+            _version_pages(bucket, where.key, delimiter, count_max)
             if versions
-            else _object_pages(objects, where, delimiter, count_max)
+            else _object_pages(bucket, where.key, delimiter, count_max)
         )
         if run.output.as_json:
             document = _document(where, pages, name="versions" if versions else "objects")
@@ -96,36 +95,34 @@ def _document(place: Place, pages: Iterator[AnyPage], *, name: str) -> dict[str,
 
 
 def _object_pages(
-    objects: ObjectReading, place: Place, delimiter: str, count_max: int | None
+    bucket: ReadableBucket, prefix: str, delimiter: str, count_max: int | None
 ) -> Iterator[Page[VersionRow]]:
     marker: str | None = ""
     left = count_max
     while marker is not None and left != 0:
-        page = objects.list(
-            place.bucket,
-            prefix=place.key,
+        page = bucket.list_page(
+            prefix,
             delimiter=delimiter,
             after=marker,
-            max_keys=_PAGE_MAX if left is None else left,
+            max_keys=_PAGE_MAX if left is None else min(left, _PAGE_MAX),
         )
         yield page
         marker, left = page.next_marker, _left(left, page)
 
 
 def _version_pages(
-    objects: ObjectReading, place: Place, delimiter: str, count_max: int | None
+    bucket: ReadableBucket, prefix: str, delimiter: str, count_max: int | None
 ) -> Iterator[Page[ListedVersion]]:
     marker: str | None = ""
     marker_id: str | None = None
     left = count_max
     while marker is not None and left != 0:
-        page = objects.list_versions(
-            place.bucket,
-            prefix=place.key,
+        page = bucket.version_page(
+            prefix,
             delimiter=delimiter,
             key_marker=marker,
             version_id_marker=marker_id,
-            max_keys=_PAGE_MAX if left is None else left,
+            max_keys=_PAGE_MAX if left is None else min(left, _PAGE_MAX),
         )
         yield page
         marker, marker_id, left = page.next_marker, page.next_id, _left(left, page)

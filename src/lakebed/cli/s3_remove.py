@@ -18,14 +18,13 @@ from lakebed.cli.s3_stores import (
     parse_object_place,
     parse_place,
 )
-from lakebed.cli.stores import open_to_read
 from lakebed.cli.topic_stores import YesOption, require_yes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lakebed.api.surface import Bucket
     from lakebed.seglake.model import ObjectToDelete
-    from lakebed.seglake.reading import ObjectReading
 
 
 _PAGE_MAX = 1000
@@ -73,7 +72,7 @@ def _remove_one(run: Invocation, place: Place, version_id: str | None) -> None:
     from lakebed.seglake.errors import MethodNotAllowed
 
     with open_bucket_to_write(run, place.bucket) as store:
-        bucket = store.bucket(place.bucket)
+        bucket = store.open_bucket(place.bucket)
         if version_id is None:
             deleted = bucket.delete(place.key, if_match="*")
         else:
@@ -103,12 +102,11 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
     failed: list[tuple[str, Exception]] = []
     with (
         open_bucket_to_write(run, place.bucket) as store,
-        open_to_read(run) as reading,
         Progress("rm") as progress,
         HeldInterrupts() as interrupts,
     ):
-        bucket = store.bucket(place.bucket)
-        for doomed in _pages(reading.lake.objects, place, versions=versions):
+        bucket = store.open_bucket(place.bucket)
+        for doomed in _pages(bucket, place.key, versions=versions):
             results = bucket.delete_many(doomed)
             for one, result in zip(doomed, results, strict=True):
                 if isinstance(result, Exception):
@@ -129,21 +127,15 @@ def _remove_all(run: Invocation, place: Place, *, versions: bool, yes: bool) -> 
         raise typer.Exit(getattr(failed[0][1], "exit_code", 70))
 
 
-def _pages(
-    objects: ObjectReading, place: Place, *, versions: bool
-) -> Iterator[Sequence[ObjectToDelete]]:
+def _pages(bucket: Bucket, prefix: str, *, versions: bool) -> Iterator[Sequence[ObjectToDelete]]:
     """What is there, a page at a time; what is removed meanwhile moves no page."""
     from lakebed.seglake.model import NULL_VERSION, ObjectToDelete
 
     marker: str | None = ""
     marker_id: str | None = None
     while versions and marker is not None:
-        page = objects.list_versions(
-            place.bucket,
-            prefix=place.key,
-            key_marker=marker,
-            version_id_marker=marker_id,
-            max_keys=_PAGE_MAX,
+        page = bucket.version_page(
+            prefix, key_marker=marker, version_id_marker=marker_id, max_keys=_PAGE_MAX
         )
         if page.items:
             yield [
@@ -154,7 +146,7 @@ def _pages(
     # With spec_version_listing an unversioned bucket lists none; its objects are removed for good.
     marker = ""
     while marker is not None:
-        found = objects.list(place.bucket, prefix=place.key, after=marker, max_keys=_PAGE_MAX)
+        found = bucket.list_page(prefix, after=marker, max_keys=_PAGE_MAX)
         if found.items:
             yield [ObjectToDelete(row.key) for row in found.items]
         marker = found.next_marker

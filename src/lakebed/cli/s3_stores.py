@@ -12,7 +12,7 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
 
 BucketName = Annotated[str, typer.Argument(metavar="NAME", help="The bucket's name.")]
 ObjectPlace = Annotated[str, typer.Argument(metavar="BUCKET/KEY", help="Which object.")]
@@ -56,17 +56,15 @@ def parse_object_place(text: str) -> Place:
 
 
 @contextmanager
-def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Writer]:
+def open_bucket_to_write(run: Invocation, bucket: str) -> Iterator[Store]:
     """The store, if the bucket is there; else nothing is touched."""
-    from lakebed.cli.writers import open_writer
     from lakebed.seglake.errors import NoSuchBucket
 
-    run.require_root()
     try:
         _look_for(run, bucket)
     except NoSuchBucket as error:
         raise NoSuchBucket(f"{error}; lakebed s3 buckets create {bucket} creates it") from None
-    with open_writer(run.root) as store:
+    with run.place.writing() as store:
         yield store
 
 
@@ -77,6 +75,6 @@ def _look_for(run: Invocation, bucket: str) -> None:
 
     with open_to_read(run) as store:
         try:
-            store.bucket(bucket)
+            store.open_bucket(bucket)
         except (DataError, DiskError):
             return

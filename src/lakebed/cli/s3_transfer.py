@@ -25,8 +25,8 @@ from lakebed.cli.s3_stores import (
 from lakebed.cli.stores import open_to_read, quiet
 
 if TYPE_CHECKING:
+    from lakebed.api.reading import StoredObject
     from lakebed.cli.lines import Read
-    from lakebed.seglake.reading import ObjectReader
 
 STREAM = "-"
 _MIB = 1 << 20
@@ -81,7 +81,7 @@ def put(
                 _show(progress, done, size)
                 interrupts.raise_kept()
 
-        info = store.bucket(where.bucket).put(
+        info = store.open_bucket(where.bucket).put(
             where.key,
             pieces(),
             content=content,
@@ -125,7 +125,8 @@ def get(
         raise InputError("--json needs a FILE: standard output is for the object")
     target = None if file == STREAM else _target(file)
     with quiet("lakebed.seglake"), open_to_read(run) as store, Progress("get") as progress:
-        reader = store.lake.objects.get(*where, version_id=version_id, byte_range=wanted)
+        bucket = store.open_bucket(where.bucket)
+        reader = bucket.get(where.key, version_id=version_id, byte_range=wanted)
         pieces = _counted(reader, progress)
         if target is None:
             for piece in pieces:
@@ -164,7 +165,7 @@ def _opened(path: str, interrupts: HeldInterrupts) -> Iterator[tuple[Read, int |
         yield reads_of(source), source.size()
 
 
-def _counted(reader: ObjectReader, progress: Progress) -> Iterator[bytes]:
+def _counted(reader: StoredObject, progress: Progress) -> Iterator[bytes]:
     done = 0
     for piece in reader:
         yield bytes(piece)

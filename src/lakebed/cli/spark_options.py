@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from lakebed.cli.invocation import Invocation
+
 Master = Annotated[
     str | None,
     typer.Option(metavar="URL", help="A Spark master, as spark://host:7077; else local[*]."),
@@ -87,6 +89,17 @@ class Wishes:
 
     def with_s3(self, url: str | None) -> Wishes:
         return replace(self, s3_endpoint=url)
+
+    def at(self, run: Invocation) -> Wishes:
+        """With the URL of `--root` as the endpoint, unless another one is given."""
+        if self.endpoint is not None:
+            return replace(self, ca_file=self.ca_file or run.ca_file)
+        endpoint = run.place.endpoint
+        return (
+            self
+            if endpoint is None
+            else replace(self, endpoint=endpoint, ca_file=self.ca_file or run.ca_file)
+        )
 
     def spark_options(self) -> dict[str, str]:
         """`InputError` if one is not NAME=VALUE, or no option of Spark."""

@@ -38,6 +38,7 @@ from lakebed.cli.stores import DAMAGED_EXIT_CODE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lakebed.api.surface import Store
     from lakebed.spark.backends import Backend
     from lakebed.spark.jobs.report import Report
 
@@ -75,6 +76,7 @@ def run_job(
 ) -> None:
     """`check` is called before anything is started: what is wrong is told at once."""
     require_spark()
+    wishes = wishes.at(run)
     options = wishes.spark_options()
     backend = backend_of_wishes(run, wishes)
     if check is not None:
@@ -166,7 +168,7 @@ def _s3(run: Invocation, wishes: Wishes, needs: Needs) -> Iterator[dict[str, str
         return
     if wishes.endpoint is not None:
         if needs is Needs.S3:
-            raise InputError("with --endpoint a bucket is reached by --s3-endpoint: it is missing")
+            raise InputError("the buckets of a node are reached by --s3-endpoint: it is missing")
         yield {}
         return
     if needs is Needs.NOTHING:
@@ -177,21 +179,23 @@ def _s3(run: Invocation, wishes: Wishes, needs: Needs) -> Iterator[dict[str, str
 
 
 def _own_s3(run: Invocation, needs: Needs, stack: ExitStack) -> dict[str, str]:
-    from lakebed.cli.writers import here_or_there
     from lakebed.node.own_s3 import own_s3
-    from lakebed.spark.own_s3 import OwnS3
 
     root = run.require_root()
+
+    def here() -> dict[str, str]:
+        return stack.enter_context(own_s3(root)).options()
+
+    def there(store: Store) -> dict[str, str]:
+        store.close()
+        if needs is Needs.S3:
+            raise _locked(root, needs)
+        return {}
+
     try:
-        found = here_or_there(root, lambda: own_s3(root).__enter__())
+        return run.place.either(here, there)
     except Locked as error:
         raise _locked(root, needs) from error
-    stack.callback(found.close)
-    if isinstance(found, OwnS3):
-        return found.options()
-    if needs is Needs.S3:
-        raise _locked(root, needs)
-    return {}
 
 
 def _locked(root: Path, needs: Needs) -> Locked:

@@ -1,9 +1,9 @@
-"""How the commands of `lakebed aof` open a store, and the argument that names a log in it."""
+"""How commands open a store, and the argument that names a log in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +12,8 @@ from lakebed.cli.invocation import Invocation
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.reading import ReadableStore
+    from lakebed.api.surface import Store
     from lakebed.store.read_only import ReadOnlyStore
 
 DAMAGED_EXIT_CODE = 65
@@ -20,28 +21,39 @@ DAMAGED_EXIT_CODE = 65
 LogName = Annotated[str, typer.Argument(metavar="LOG", help="The log's name.")]
 
 
-def open_to_read(run: Invocation) -> ReadOnlyStore:
-    # Not through `Store`: what only reads need not wait for the import of the writer.
+def open_to_read(run: Invocation) -> AbstractContextManager[ReadableStore]:
+    return run.place.reading()
+
+
+def open_files(run: Invocation, what: str = "") -> ReadOnlyStore:
+    """The files of a store, for a command or an option that reads them; `Usage` if the store is at
+    a URL."""
     from lakebed.store.read_only import ReadOnlyStore
 
-    return ReadOnlyStore(run.require_root())
+    return ReadOnlyStore(run.local_root(what).require())
 
 
 @contextmanager
-def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Writer]:
+def open_to_write(run: Invocation, log: str, *, create: bool = False) -> Iterator[Store]:
     """The store, if the log exists or may be created; else nothing is touched."""
     from lakebed.aof.paths import check_log_name
-    from lakebed.cli.writers import open_writer
-    from lakebed.kernels.disk import real_disk
-    from lakebed.store.logs import require_log
 
     check_log_name(log)
-    if create:
-        run.root_exists()
-    else:
-        require_log(real_disk(), run.require_root(), log)
-    with open_writer(run.root) as store:
+    if not create:
+        with open_to_read(run) as reading:
+            require_log(reading, log)
+    with run.place.writing(create=create) as store:
         yield store
+
+
+def require_log(store: ReadableStore, log: str) -> None:
+    """`NotFound` if there is no such log."""
+    from lakebed.aof.paths import check_log_name
+    from lakebed.base.errors import NotFound
+
+    check_log_name(log)
+    if log not in store.logs():
+        raise NotFound(f"{store.root}: there is no log {log}")
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from lakebed.aof.manifest.records import ReasonCode
 from lakebed.aof.manifest.replay import Replayed
 from lakebed.aof.manifest.state import Condition, Failures, Pending, SegmentState
+from lakebed.api.reading import ReadableManifestLog
 from lakebed.cli.manifest_words import flag_names, reason_text, size_text, words_or_dash
 from lakebed.cli.output import counted, table
-from lakebed.store.manifest_logs import ManifestLog
 from lakebed.store.residency import TIERS, tier_bytes, tiers_of
 
 DAMAGE_MARK = "!!"
@@ -18,7 +18,7 @@ DAMAGE_MARK = "!!"
 class LogResidency(NamedTuple):
     """What `lakebed aof tiers` tells of."""
 
-    found: ManifestLog
+    found: ReadableManifestLog
     tier2: str  # where that is
     replayed: Replayed
 
@@ -27,7 +27,7 @@ class LogResidency(NamedTuple):
 
     def problems(self) -> list[str]:
         """Whatever makes it doubtful that it is as shown."""
-        lost = [] if self.found.problem is None else [str(self.found.problem)]
+        lost = [] if self.found.damage is None else [self.found.damage]
         return [*lost, *self.replayed.problems]
 
 

@@ -41,16 +41,15 @@ def tiers(context: typer.Context, log: LogName) -> None:
     lakebed aof tiers orders
     lakebed --json aof tiers orders
     """
+    from lakebed.cli.manifest_logs import require_manifest_log
     from lakebed.cli.tier_tables import LogResidency, tiers_document, tiers_lines
-    from lakebed.store.manifest_logs import find_manifest_log
-    from lakebed.store.residency import replayed, tier2_address, tier2_place
+    from lakebed.store.residency import replayed
 
     run = invocation(context)
     with open_to_read(run) as store:
-        found = find_manifest_log(store.disk, store.root, log)
-        address = tier2_address(store.disk, found.paths, default=store.tiers.address)
-        place = tier2_place(store.root, address)
-        residency = LogResidency(found, place, replayed(found.reader))
+        manifest = require_manifest_log(store, log)
+        address = store.tier2_of(manifest.log)
+        residency = LogResidency(manifest, address, replayed(manifest.reader))
     run.output.result(tiers_document(residency), lines=tiers_lines(residency))
     if residency.problems():
         raise typer.Exit(DAMAGED_EXIT_CODE)

@@ -47,22 +47,21 @@ def create(
     \b
     lakebed topic create orders --partitions 3 --config retention_ms=7d
     """
-    from lakebed.keratin.identity import check_partition_count, checked_settings, load_identity
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.kernels.disk import real_disk
+    from lakebed.keratin.identity import check_partition_count, checked_settings
+    from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
     # Before anything is touched: a mistake creates no root.
     settings = checked_settings(parse_settings(config or ()))
     check_partition_count(partitions)
-    with open_topic_to_write(run, topic, create=True) as store:
-        store.topics.create(topic, partitions=partitions, settings=settings)
-    identity = load_identity(real_disk(), TopicPaths(run.root, topic))
+    check_topic_name(topic)
+    with run.place.writing(create=True) as store:
+        created = store.topics.create(topic, partitions=partitions, settings=settings)
     document = {
         "topic": topic,
-        "topic_id": identity.topic_id,
+        "topic_id": created.topic_id,
         "partitions": partitions,
-        "settings": dict(identity.settings),
+        "settings": dict(settings),
     }
     run.output.result(document, lines=[f"{topic}: created, {counted(partitions, 'partition')}"])
 
@@ -76,7 +75,6 @@ def list_topics(context: typer.Context) -> None:
     """
     from lakebed.base.errors import DataError
     from lakebed.cli.topic_tables import list_document, list_lines
-    from lakebed.store.topic_summary import summarise_topic
 
     run = invocation(context)
     found: list[TopicSummary] = []
@@ -84,7 +82,7 @@ def list_topics(context: typer.Context) -> None:
     with open_to_read(run) as store:
         for name in store.topics.names():
             try:
-                found.append(summarise_topic(store.topic(name), defaults=store.topic_config))
+                found.append(store.topic_summary(name))
             except DataError as error:
                 # One damaged topic hides none of the others.
                 problems[name] = str(error)
@@ -104,11 +102,10 @@ def describe(context: typer.Context, topic: TopicName) -> None:
     lakebed topic describe orders
     """
     from lakebed.cli.topic_tables import describe_document, describe_lines
-    from lakebed.store.topic_summary import summarise_topic
 
     run = invocation(context)
     with open_to_read(run) as store:
-        found = summarise_topic(store.topic(topic), defaults=store.topic_config)
+        found = store.topic_summary(topic)
     run.output.result(describe_document(found), lines=describe_lines(found))
 
 
@@ -149,7 +146,7 @@ def delete(context: typer.Context, topic: TopicName, yes: YesOption = False) -> 
     require_yes(
         yes, what=f"this removes the topic {topic} with its messages, groups and dead letters"
     )
-    with open_topic_to_write(run, topic, damaged=True) as store:
+    with open_topic_to_write(run, topic) as store:
         store.topics.delete(topic)
     run.output.result({"topic": topic, "deleted": True}, lines=[f"{topic}: deleted"])
 

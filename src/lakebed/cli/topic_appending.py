@@ -12,7 +12,6 @@ from lakebed.keratin.config import Ack, TopicConfig
 from lakebed.keratin.format import RECORD_OVERHEAD
 from lakebed.keratin.headers import encode_headers
 from lakebed.keratin.partitioner import partition_of
-from lakebed.store.topics import StoreTopic
 
 if TYPE_CHECKING:
     from lakebed.api.surface import Appending, Topic
@@ -39,15 +38,16 @@ class TopicAppender:
         self,
         topic: Topic,
         *,
-        reopen: Reopen,
+        reopen: Reopen | None = None,
         partition: int | None = None,
         ack: Ack | None = None,
     ) -> None:
-        """`NotFound` if there is no such partition."""
+        """`NotFound` if there is no such partition. `reopen`: see `NumberedAppends`; None if the
+        topic needs no reopening."""
         if partition is not None:
             topic.partition(partition)
         self._topic = topic
-        self._numbered = None if isinstance(topic, StoreTopic) else _numbered(topic, reopen)
+        self._numbered = None if reopen is None else _numbered(topic, reopen)
         self._turn = 0
         self._partition = partition
         self._ack = ack

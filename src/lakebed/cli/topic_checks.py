@@ -8,11 +8,11 @@ import typer
 
 from lakebed.cli.invocation import Invocation, invocation
 from lakebed.cli.progress import Progress
-from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_to_read, quiet
+from lakebed.cli.stores import DAMAGED_EXIT_CODE, open_files, open_to_read, quiet
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write
 
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
     from lakebed.store.topic_repair import TopicRepair
 
 
@@ -26,14 +26,10 @@ def verify(context: typer.Context, topic: TopicName) -> None:
     lakebed topic verify orders
     """
     from lakebed.cli.topic_tables import verify_document, verify_lines
-    from lakebed.store.topic_verification import verify_topic, with_recorded
 
     run = invocation(context)
     with quiet("lakebed.keratin"), open_to_read(run) as store, Progress("verify") as progress:
-        report = verify_topic(
-            store.disk, store.root, topic, runner=store.runner, progress=progress.update
-        )
-        report = with_recorded(report, store.damage.ledger(), topic)
+        report = store.maintenance.verify_topic(topic, progress=progress.update)
     run.output.result(verify_document(topic, report), lines=verify_lines(topic, report))
     if report.problems:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -63,7 +59,7 @@ def repair(
         if dry_run:
             report = _foreseen(run, topic, progress)
         else:
-            with open_topic_to_write(run, topic, damaged=True) as store:
+            with open_topic_to_write(run, topic) as store:
                 report = _repaired(run, store, topic, progress, dry_run=False)
     run.output.result(
         repair_document(topic, report, dry_run=dry_run),
@@ -72,27 +68,24 @@ def repair(
 
 
 def _foreseen(run: Invocation, topic: str, progress: Progress) -> TopicRepair:
-    from lakebed.cli.writers import here_or_there
-    from lakebed.store.topic_repair import TopicRepair, foresee_topic
+    from lakebed.store.topic_repair import foresee_topic
 
-    def look() -> TopicRepair:
-        return foresee_topic(reading.disk, reading.root, topic, progress=progress.update)
+    def here() -> TopicRepair:
+        with open_files(run) as files:
+            return foresee_topic(files.disk, files.root, topic, progress=progress.update)
 
-    with open_to_read(run) as reading:
-        found = here_or_there(run.root, look)
-    if isinstance(found, TopicRepair):
-        return found
-    with found:
-        return _repaired(run, found, topic, progress, dry_run=True)
+    def there(store: Store) -> TopicRepair:
+        with store:
+            return _repaired(run, store, topic, progress, dry_run=True)
+
+    return run.place.either(here, there)
 
 
 def _repaired(
-    run: Invocation, store: Writer, topic: str, progress: Progress, *, dry_run: bool
+    run: Invocation, store: Store, topic: str, progress: Progress, *, dry_run: bool
 ) -> TopicRepair:
-    from lakebed.cli.writers import as_named_here
-
     report = store.maintenance.repair_topic(topic, dry_run=dry_run, progress=progress.update)
     return report._replace(
-        problems=as_named_here(report.problems, store, run.root),
-        quarantined=as_named_here(report.quarantined, store, run.root),
+        problems=run.place.named(report.problems, store),
+        quarantined=run.place.named(report.quarantined, store),
     )

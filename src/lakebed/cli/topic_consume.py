@@ -20,10 +20,10 @@ from lakebed.cli.topic_messages import MessagePrinter, Shape, Show
 from lakebed.cli.topic_stores import TopicName, open_topic_to_write, parse_moment_ms, text_bytes
 
 if TYPE_CHECKING:
+    from lakebed.api.reading import ReadableTopic
     from lakebed.api.surface import Group
     from lakebed.keratin.damage import SkippedRange
     from lakebed.keratin.message_batch import MessageBatch
-    from lakebed.store.read_only_topic import ReadOnlyTopic
 
 LEASED_AT_ONCE = 1000
 _WAIT_S = 0.25  # so long an interrupt waits, too
@@ -147,8 +147,10 @@ def consume(
         _consume_group(run, topic, group, printer, count_max=count_max, follow=follow)
         return
     counted_printer = CountedPrinter(printer, count_max)
+    if skip_damage:
+        run.local_root("--skip-damage")
     with open_to_read(run) as store:
-        reading = store.topic(topic)
+        reading = store.topics.open(topic)
         is_whole = _consume(run, reading, wanted, counted_printer, skip_damage=skip_damage)
     if not is_whole:
         raise typer.Exit(DAMAGED_EXIT_CODE)
@@ -172,7 +174,7 @@ def _check(wanted: Wanted, group: str | None, *, skip_damage: bool) -> None:
 
 def _consume(
     run: Invocation,
-    topic: ReadOnlyTopic,
+    topic: ReadableTopic,
     wanted: Wanted,
     printer: CountedPrinter,
     *,
@@ -201,7 +203,7 @@ def _consume(
     return not skipped
 
 
-def _starts(topic: ReadOnlyTopic, wanted: Wanted) -> dict[int, int]:
+def _starts(topic: ReadableTopic, wanted: Wanted) -> dict[int, int]:
     """Where to begin, by partition."""
     from lakebed.base.errors import InputError
 
@@ -220,7 +222,7 @@ def _starts(topic: ReadOnlyTopic, wanted: Wanted) -> dict[int, int]:
     return {one.number: one.high_watermark() for one in partitions}
 
 
-def _follow(topic: ReadOnlyTopic, starts: dict[int, int], printer: CountedPrinter) -> None:
+def _follow(topic: ReadableTopic, starts: dict[int, int], printer: CountedPrinter) -> None:
     from lakebed.cli import output
 
     output.flush()

@@ -12,13 +12,12 @@ from lakebed.cli.interrupts import HeldInterrupts
 from lakebed.cli.invocation import invocation
 from lakebed.cli.output import counted
 from lakebed.cli.progress import Progress
-from lakebed.cli.topic_stores import TopicName, open_topic_to_write, text_bytes
+from lakebed.cli.topic_stores import TopicName, require_topic, text_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lakebed.api.surface import Topic
     from lakebed.base.errors import LakebedError
+    from lakebed.cli.places import Reopen
     from lakebed.cli.topic_appending import TopicAppender
 
 _RETRY_S = 1.0  # then it is looked who has the store open
@@ -65,20 +64,26 @@ def produce(
     from lakebed.cli.topic_appending import TopicAppender, message_bytes_max
     from lakebed.cli.topic_lines import LineFormat, message_batches
     from lakebed.keratin.config import Ack
+    from lakebed.keratin.paths import check_topic_name
 
     run = invocation(context)
     if key_separator == "" or (null_value is not None and key_separator is None):
         raise InputError("a --key-separator is needed, and must not be empty")
     level = None if ack is None else Ack.parse(ack).require_possible()
     advice = f"; lakebed topic create {topic} creates it, and so does --create"
+    if create:
+        check_topic_name(topic)
+    else:
+        require_topic(run, topic, advice=advice)
+    shared = run.place.shared(create=create, retry_s=_RETRY_S)
     with (
-        open_topic_to_write(run, topic, create=create, advice=advice, retry_s=_RETRY_S) as store,
+        shared.store as store,
         ExitStack() as later,
         Progress("produce") as progress,
         HeldInterrupts() as interrupts,
     ):
         target = store.topic(topic) if create else store.topics.open(topic)
-        reopen = partial(_reopened, run.root, topic, later)
+        reopen = None if shared.reopen is None else partial(_reopened, shared.reopen, topic, later)
         appender = TopicAppender(target, reopen=reopen, partition=partition, ack=level)
         line_format = LineFormat(
             message_bytes_max=message_bytes_max(target.config, has_keys=key_separator is not None),
@@ -100,11 +105,9 @@ def produce(
     run.output.result(_document(topic, appender), lines=[f"{topic}: appended {_told(appender)}"])
 
 
-def _reopened(root: Path, topic: str, later: ExitStack, error: LakebedError) -> Topic:
-    """Of who has the store open now; closed with `later`."""
-    from lakebed.cli.writers import reopened
-
-    store = reopened(root, error, retry_s=_RETRY_S)
+def _reopened(reopen: Reopen, topic: str, later: ExitStack, error: LakebedError) -> Topic:
+    """The topic in the store as it is opened again; closed with `later`."""
+    store = reopen(error)
     later.callback(store.close)
     return store.topics.open(topic)
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakebed.cli.invocation import Invocation
+from lakebed.cli.stores import open_to_read
 
 # The engines are imported by the commands: the help needs none of them.
 if TYPE_CHECKING:
-    from lakebed.api.surface import Store as Writer
+    from lakebed.api.surface import Store
     from lakebed.base.config import Value
 
 _NS_PER_MS = 1_000_000
@@ -24,40 +25,22 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do it: it cannot be undo
 
 
 @contextmanager
-def open_topic_to_write(
-    run: Invocation,
-    topic: str,
-    *,
-    create: bool = False,
-    damaged: bool = False,
-    advice: str = "",
-    retry_s: float | None = None,
-) -> Iterator[Writer]:
-    """The store, if the topic exists or may be created; else nothing is touched.
-
-    `damaged`: also if its `topic.json` is lost or cannot be read. `advice` follows the error of a
-    topic that is missing; `retry_s` as `open_writer` has it.
-    """
-    from lakebed.base.errors import DataError, NotFound
-    from lakebed.cli.writers import open_writer
-    from lakebed.keratin.paths import TopicPaths
-    from lakebed.kernels.disk import real_disk
-    from lakebed.store.read_only_topic import require_topic
-
-    paths = TopicPaths(run.root, topic)
-    if create:
-        run.root_exists()
-    else:
-        run.require_root()
-        try:
-            require_topic(real_disk(), paths)
-        except NotFound as error:
-            raise NotFound(f"{error}{advice}") from None
-        except DataError:
-            if not damaged:
-                raise
-    with open_writer(run.root, retry_s=retry_s) as store:
+def open_topic_to_write(run: Invocation, topic: str) -> Iterator[Store]:
+    """The store, if the topic exists, damaged or not; else nothing is touched."""
+    require_topic(run, topic)
+    with run.place.writing() as store:
         yield store
+
+
+def require_topic(run: Invocation, topic: str, *, advice: str = "") -> None:
+    """`NotFound`, with the advice, if there is no such topic; nothing is opened."""
+    from lakebed.base.errors import NotFound
+    from lakebed.keratin.paths import check_topic_name
+
+    check_topic_name(topic)
+    with open_to_read(run) as store:
+        if topic not in store.topics.names():
+            raise NotFound(f"{store.root}: there is no topic {topic}{advice}")
 
 
 def require_yes(yes: bool, *, what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lakebed.cli.output import counted, table
@@ -76,7 +77,7 @@ def describe_document(topic: TopicSummary) -> dict[str, object]:
         "topic": topic.name,
         "topic_id": topic.topic_id,
         "groups": list(topic.groups),
-        "partitions": [one._asdict() for one in topic.partitions],
+        "partitions": [asdict(one) for one in topic.partitions],
         "settings": {one.name: one.value for one in topic.settings},
         "own_settings": [one.name for one in topic.settings if one.is_own],
     }

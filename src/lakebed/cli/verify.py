@@ -40,12 +40,11 @@ def verify(
     lakebed verify --no-tier2
     """
     from lakebed.base.errors import LakebedError
-    from lakebed.store.store_check import verify_store
     from lakebed.store.store_check_lines import mark_lines, report_lines
 
     run = invocation(context)
     with quiet("lakebed"), open_to_read(run) as store, Progress("verify") as progress:
-        report = verify_store(store, tier2=tier2, progress=progress.update)
+        report = store.maintenance.verify_store(tier2=tier2, progress=progress.update)
     document, lines, failure = _document(report), report_lines(report), None
     if mark:
         try:
@@ -65,13 +64,12 @@ def verify(
 
 
 def _mark(run: Invocation, report: StoreReport) -> MarkReport:
-    from lakebed.cli.writers import open_writer
     from lakebed.store.damage_marks import MarkReport, versions_to_mark
 
     versions = versions_to_mark(report.objects)
     if not versions:
         return MarkReport()
-    with quiet("lakebed"), Progress("mark") as progress, open_writer(run.root) as store:
+    with quiet("lakebed"), Progress("mark") as progress, run.place.writing() as store:
         return store.maintenance.mark_objects(versions, progress=progress.update)
 
 

@@ -49,7 +49,15 @@ def _list(store: Store, log: str, query: manifests.FilesQuery) -> manifests.Mani
     files = list_files(store.disk, reader.paths, after=query.after)
     page = list(islice(files, query.max_files))
     next_after = page[-1].name if next(files, None) is not None else None
-    return manifests.ManifestFiles(found.log, found.stream, reader.paths.folder, page, next_after)
+    return manifests.ManifestFiles(
+        found.log,
+        found.stream,
+        reader.paths.folder,
+        page,
+        next_after,
+        is_enabled=found.is_enabled,
+        damage=found.damage,
+    )
 
 
 def _open(store: Store, log: str, name: str) -> Stored:

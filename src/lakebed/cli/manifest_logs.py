@@ -1,0 +1,30 @@
+"""The manifest log that a command asks for, by the log's name or its stream id."""
+
+from __future__ import annotations
+
+from lakebed.aof.paths import check_log_name
+from lakebed.api.reading import ReadableManifestLog, ReadableStore
+from lakebed.base.errors import NotFound
+
+
+def require_manifest_log(store: ReadableStore, log: str) -> ReadableManifestLog:
+    """`NotFound` if there is no such log, or it has no records."""
+    check_log_name(log)
+    manifest = store.manifest_log(log)
+    if manifest is None:
+        raise NotFound(
+            f"{log}: there is no manifest log: "
+            "nobody has opened the log for writing since logs have one"
+        )
+    reader = manifest.reader
+    if not reader.chunk_indexes() and not reader.snapshot_ids():
+        raise NotFound(f"{manifest.log}: {_why_empty(store, manifest)}")
+    return manifest
+
+
+def _why_empty(store: ReadableStore, manifest: ReadableManifestLog) -> str:
+    if manifest.is_enabled is False:
+        return "its manifest log is switched off and has nothing in it"
+    if store.open_log(manifest.log).segments():
+        return "nothing is in its manifest log; its segments are recorded when it is next written"
+    return "nothing is in its manifest log yet"
